@@ -79,7 +79,8 @@ async def test_a_file_action_past_its_time_says_so(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
-    monkeypatch.setitem(sandbox._blocking, FileRead, lambda *_: release.wait())
+    files = await asyncio.to_thread(lambda: sandbox.files)
+    monkeypatch.setattr(files, "execute", lambda *_: release.wait())
     seen = await sandbox.act(FileRead("note", timeout=0.05))
     release.set()
     assert isinstance(seen, Error)

@@ -1,8 +1,8 @@
-"""`python -m bascule.sandbox`: an action server that lives as long as whoever started it.
+"""`python -m bascule.sandbox`: an action server that stops when its parent process exits.
 
-For a parent process of ours; people and other programs use `bascule sandbox`. The parent writes
-its settings to our standard input, where no other process can read the key (unlike arguments and
-environment), and leaves it open: its end, however it comes, is the end of the server.
+Only Bascule itself starts it; people and other programs use `bascule sandbox`. The parent writes
+the settings to the server's stdin, because other processes can read arguments and environment, and
+the settings hold the key. The parent leaves stdin open; end of file stops the server.
 """
 
 from __future__ import annotations

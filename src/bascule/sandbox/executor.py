@@ -1,18 +1,20 @@
-"""The sandbox: every kind of action it can do, and what doing it looks like from outside."""
+"""The sandbox: executes every kind of action and returns its observation."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
 import logging
-import shutil
+import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from bascule.core.actions import (
+    CHECKPOINT_ACTIONS,
     Action,
     Browse,
     BrowseInteractive,
@@ -29,7 +31,7 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import Closable, OnProgress, OutputLog
+from bascule.core.contracts import Closable, CommandCheck, OnProgress, OutputLog
 from bascule.core.errors import (
     ActionTimedOut,
     BasculeError,
@@ -38,27 +40,35 @@ from bascule.core.errors import (
     SandboxDied,
 )
 from bascule.core.identity import EventId, now
-from bascule.core.observations import Interrupted, Nothing, Observation, UserRejected
+from bascule.core.observations import (
+    CheckpointRestored,
+    Interrupted,
+    Nothing,
+    Observation,
+    UserRejected,
+)
 from bascule.wire import error_observation
 
 from .browser.settings import find_chromium, why_no_browser
-from .files.editor import FileEditor
-from .files.files import SandboxFiles
-from .files.paths import FileOwner, Paths
-from .files.search import Search
-from .files.storage import Storage
-from .files.transfers import FileTransfers
 from .settings import SandboxSettings
+from .shell.settings import shell_environment
 from .shell.shells import IPYTHON, Shells
 
 if TYPE_CHECKING:
     from .browser.browser import Browser
+    from .checkpoint_recorder import CheckpointRecorder
+    from .command_gate import CommandGate
+    from .command_rules import CommandRules
+    from .files.file_actions import FileActions
     from .ipython.kernel import IPythonKernel
 
 logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
-_Blocking = Callable[[Any, str], Observation]
+
+_FILE_ACTIONS: Final[tuple[type[Action], ...]] = (
+    *(FileRead, FileWrite, FileEdit, MakeDir, RemoveDir, Remove, ListDir, Glob, Grep),
+)
 
 
 class Watcher(Protocol):
@@ -68,19 +78,21 @@ class Watcher(Protocol):
         """Return the callback for the action's output, in place of `on_progress`."""
         ...
 
-    def ended(self, observation: Observation, seconds: float) -> None: ...
+    def ended(self, observation: Observation, seconds: float, checkpoint: int | None) -> None:
+        """`checkpoint` has what the action changed; None if it changed no file that is kept."""
+        ...
 
-    def broke(self, action_id: EventId, seconds: float, why: str) -> None:
-        """There is no observation: it was cancelled, or the sandbox closed."""
+    def failed(self, action_id: EventId, seconds: float, why: str) -> None:
+        """The action ended without an observation: it was cancelled, or the sandbox was closed."""
         ...
 
 
 class Sandbox(Closable):
-    """Does actions on this machine, as many at a time as are asked for.
+    """Executes actions on this machine, any number of them concurrently.
 
-    Commands of one shell take turns, those of different shells do not wait for each other, and
-    neither do files. What fails is an `Error` observation; `SandboxDied` is raised once the
-    sandbox is closed, also to those who still wait. Closing ends every process it started.
+    Commands of one shell run one at a time. Commands of different shells and file actions run
+    concurrently. An action that fails returns an `Error` observation. Once the sandbox is closed,
+    pending and new actions raise `SandboxDied`. Closing ends every process the sandbox started.
     """
 
     def __init__(
@@ -89,52 +101,69 @@ class Sandbox(Closable):
         *,
         served_at: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        """`served_at`: hosts and ports at which this very sandbox answers; no page gets there."""
+        """`served_at`: hosts and ports of this sandbox's own server; pages cannot reach them."""
         self.settings = settings or SandboxSettings()
         self._served_at = served_at
         self._chromium = find_chromium(self.settings.browser)
         self._browser: Browser | None = None
-        account = self.settings.shells.account
         self.shells = Shells(self.settings.shells)
-        paths = Paths(
-            self.settings.roots or None,
-            owner=None if account is None else FileOwner(account.uid, account.gid),
-        )
-        self.paths = paths
-        storage = Storage(paths)
-        files, editor, search = (
-            SandboxFiles(storage),
-            FileEditor(storage),
-            Search(paths, ripgrep=shutil.which("rg")),
-        )
-        self.files, self.archives = files, FileTransfers(storage)
-        self._blocking: Mapping[type[Action], _Blocking] = {
-            FileRead: lambda action, cwd: _reader(action, files, editor)(action, cwd),
-            FileWrite: files.write,
-            FileEdit: editor.edit,
-            MakeDir: files.make_dir,
-            RemoveDir: files.remove_dir,
-            Remove: files.remove,
-            ListDir: files.list_dir,
-            Glob: search.glob,
-            Grep: search.grep,
-        }
+        self._files: FileActions | None = None
+        self._files_lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
         self._kernel: IPythonKernel | None = None
+        self.checkpoints = _recorder(self.settings)
+        """Records checkpoints; None if they are off."""
+        self._made: dict[EventId, int] = {}
+        """Checkpoints of actions whose observations are not returned yet."""
         self._closed = False
         self.watcher: Watcher | None = None
+        self.gate: CommandGate | None = None
+        if self.settings.rules is not None:
+            self.apply_rules(self.settings.rules)
+
+    def apply_rules(self, rules: CommandRules) -> None:
+        """Decide on actions by `rules` from now on. Imports modules from disk at the first call."""
+        if self.gate is not None:
+            self.gate.change(rules)
+            return
+        from .command_gate import CommandGate  # most sandboxes have no rules
+
+        shells = self.settings.shells
+        self.shells.turn_off_aliases()
+        self.gate = CommandGate(
+            rules,
+            workspace=shells.working_dir,
+            home=shell_environment(shells)["HOME"],
+            in_thread=self.in_thread,
+        )
 
     @property
     def capabilities(self) -> frozenset[str]:
-        kinds = {cls.kind for cls in self._blocking}
+        kinds = {cls.kind for cls in _FILE_ACTIONS}
         kinds |= {CmdRun.kind, Interrupt.kind, IPythonRun.kind}
+        if self.checkpoints is not None:
+            kinds |= {cls.kind for cls in CHECKPOINT_ACTIONS}
         return frozenset(
             kinds | ({Browse.kind, BrowseInteractive.kind} if self._chromium else set())
         )
 
     @property
+    def files(self) -> FileActions:
+        """The file actions. The first use imports modules from disk, so access it in a thread."""
+        with self._files_lock:
+            if self._files is None:
+                from .files.file_actions import FileActions
+                from .files.paths import FileOwner
+
+                account = self.settings.shells.account
+                owner = None if account is None else FileOwner(account.uid, account.gid)
+                self._files = FileActions(roots=self.settings.roots, owner=owner)
+            return self._files
+
+    @property
     def browser(self) -> Browser:
-        """Its processes start with its first action. Raises `NotSupported` where there is none."""
+        """The browser; its first action starts its processes. Raises `NotSupported` without
+        Chromium."""
         if self._browser is None:
             if self._chromium is None:
                 raise NotSupported(self._no_browser())
@@ -151,21 +180,15 @@ class Sandbox(Closable):
 
     @property
     def view_url(self) -> str:
-        """Where its own browser is shown files, `?path=`; empty when it has no address."""
+        """URL at which the sandbox's own browser shows a file (`?path=`); empty without server."""
         if not self._served_at:
             return ""
         host, port = self._served_at[0]
         return f"http://[{host}]:{port}/view" if ":" in host else f"http://{host}:{port}/view"
 
-    def keep_from_pages(self, host: str, port: int) -> None:
-        """Let no page reach that address with the browser's help; before it has started."""
-        browser = self.settings.browser
-        browser = replace(browser, refused=(*browser.refused, (host, port)))
-        self.settings = replace(self.settings, browser=browser)
-
     @property
     def kernel(self) -> IPythonKernel:
-        """IPython; its process starts with its first cell."""
+        """The IPython kernel; its first cell starts its process."""
         if self._kernel is None:
             from .ipython.kernel import IPythonKernel  # most sandboxes never run a cell
 
@@ -179,25 +202,32 @@ class Sandbox(Closable):
         return self._kernel
 
     def log(self, shell: str) -> OutputLog:
-        """Of a shell by its name, or of IPython. Raises `NoSuchShell`."""
+        """Return the log of a shell, or of IPython. Raises `NoSuchShell`."""
         return self.kernel.log if shell == IPYTHON else self.shells.get(shell).log
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        """Do `action`. Cancelling interrupts a command; a file action that was begun is finished.
+        """Execute `action`. Cancelling interrupts a command, but a file action runs to its end.
 
-        `on_progress` gets what the action's shell prints meanwhile.
+        `on_progress` receives the output of the action's shell while the action runs.
         """
         if self.watcher is None:
-            return await self._act(action, on_progress)
+            try:
+                return await self._act(action, on_progress)
+            finally:
+                self._made.pop(action.id, None)
         started = time.perf_counter()
         on_progress = self.watcher.began(action, on_progress)
         try:
             observation = await self._act(action, on_progress)
         except BaseException as error:
+            self._made.pop(action.id, None)
             why = str(error) or "The action was cancelled"
-            self.watcher.broke(action.id, time.perf_counter() - started, why)
+            self.watcher.failed(action.id, time.perf_counter() - started, why)
             raise
-        self.watcher.ended(observation, time.perf_counter() - started)
+        checkpoint = self._made.pop(action.id, None)
+        if isinstance(observation, CheckpointRestored):
+            checkpoint = observation.checkpoint
+        self.watcher.ended(observation, time.perf_counter() - started, checkpoint)
         return observation
 
     async def _act(self, action: Action, on_progress: OnProgress | None) -> Observation:
@@ -219,12 +249,36 @@ class Sandbox(Closable):
             return observation
         return replace(observation, cause=action.id, timestamp=now())
 
+    def _recorded(
+        self, action: Action, work: Callable[[], Awaitable[Observation]]
+    ) -> Awaitable[Observation]:
+        """Execute an action that rules have admitted, with a checkpoint around it."""
+        recorder = self.checkpoints
+        if recorder is None or not recorder.is_for(action):
+            return work()
+        return self._record(recorder, action, work)
+
+    async def _record(
+        self,
+        recorder: CheckpointRecorder,
+        action: Action,
+        work: Callable[[], Awaitable[Observation]],
+    ) -> Observation:
+        """The checkpoint ends when the action answers. A program that still runs then is recorded
+        again from the next action on: whatever changes in between may be the user's own work."""
+        begun = await recorder.begin(action, self.shells.cwd)
+        try:
+            return await work()
+        finally:
+            if (made := await recorder.end(begun)) is not None:
+                self._made[action.id] = made
+
     async def interrupt(self, action: Interrupt) -> Interrupted:
         place = self.kernel if action.shell == IPYTHON else self.shells
         return await place.interrupt(action)
 
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
-        """Call what blocks without blocking; raises `SandboxDied` once the sandbox is closed."""
+        """Run a blocking call in a thread. Raises `SandboxDied` once the sandbox is closed."""
         if self._closed:
             raise SandboxDied("The sandbox was closed")
         loop = asyncio.get_running_loop()
@@ -239,31 +293,59 @@ class Sandbox(Closable):
         if self._kernel is not None:
             await self._kernel.aclose()
         await self.shells.aclose()
-        # A thread cannot be ended. One that searches a whole disk is not waited for.
+        if self.checkpoints is not None:
+            await self.checkpoints.aclose()
+        # A thread cannot be ended. Do not wait: it may be searching a whole disk.
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _do(self, action: Action, on_progress: OnProgress | None) -> Awaitable[Observation]:
         if self._closed:
             raise SandboxDied("The sandbox was closed")
-        if isinstance(action, CmdRun | IPythonRun) and action.confirmation_state != "confirmed":
+        if isinstance(action, CmdRun | IPythonRun) and not _is_confirmed(action):
             return _not_confirmed(action)
         if isinstance(action, CmdRun):
-            return self.shells.run(action, on_progress=on_progress)
+            return self._run(action, on_progress)
         if isinstance(action, IPythonRun):
-            return self.kernel.run(action, on_progress=on_progress)
+            return self._run_cell(action, on_progress)
         if isinstance(action, Interrupt):
             return self.interrupt(action)
         if isinstance(action, Browse | BrowseInteractive) and self._chromium:
             return self.browser.act(action)
-        work = self._blocking.get(type(action))
-        if work is None:
+        if isinstance(action, CHECKPOINT_ACTIONS) and self.checkpoints is not None:
+            return self.checkpoints.execute(action)
+        if type(action) not in _FILE_ACTIONS:
             raise self._not_supported(action)
-        return self._do_blocking(work, action)
+        return self._work_on_files(action)
 
-    async def _do_blocking(self, work: _Blocking, action: Action) -> Observation:
+    def _run(self, action: CmdRun, on_progress: OnProgress | None) -> Awaitable[Observation]:
+        """Run a command. The only way to a shell, so that rules see every command."""
+        if self.gate is None:
+            return self._recorded(action, lambda: self.shells.run(action, on_progress=on_progress))
+
+        def execute(action: CmdRun, check: CommandCheck | None) -> Awaitable[Observation]:
+            return self._recorded(
+                action, lambda: self.shells.run(action, on_progress=on_progress, check=check)
+            )
+
+        return self.gate.run(action, execute)
+
+    async def _run_cell(self, action: IPythonRun, on_progress: OnProgress | None) -> Observation:
+        if self.gate is not None:
+            await self.gate.admit_cell(action)
+        return await self._recorded(
+            action, lambda: self.kernel.run(action, on_progress=on_progress)
+        )
+
+    async def _work_on_files(self, action: Action) -> Observation:
+        cwd = self.shells.cwd
+        if self.gate is not None:
+            await self.gate.admit_write(action, cwd)
+        return await self._recorded(action, lambda: self._execute_on_files(action, cwd))
+
+    async def _execute_on_files(self, action: Action, cwd: str) -> Observation:
         try:
             async with asyncio.timeout(action.timeout):
-                return await self.in_thread(work, action, self.shells.cwd)
+                return await self.in_thread(lambda: self.files.execute(action, cwd))
         except TimeoutError:
             raise ActionTimedOut(
                 f"The {action.kind} action did not finish within {action.timeout} seconds; "
@@ -278,6 +360,9 @@ class Sandbox(Closable):
         if isinstance(action, Browse | BrowseInteractive):
             what = f"{self._no_browser()}. It can do: {able}"
             return NotSupported(f"{action.kind!r}: {what}", kind=action.kind)
+        if isinstance(action, CHECKPOINT_ACTIONS):
+            what = f"{action.kind!r}: this sandbox records no checkpoints"
+            return NotSupported(what, kind=action.kind)
         return NotSupported(
             f"{action.kind!r} actions are not available in this sandbox; it can do: {able}",
             kind=action.kind,
@@ -285,17 +370,27 @@ class Sandbox(Closable):
 
 
 _NO_BROWSER = "Browser functionality is not supported or disabled in this sandbox"
-"""The words OpenHands' clients look for."""
+"""OpenHands' clients search for this exact text."""
+
+
+def _recorder(settings: SandboxSettings) -> CheckpointRecorder | None:
+    if settings.checkpoints is None:
+        return None
+    from .checkpoint_recorder import CheckpointRecorder  # sandboxes without do not load it
+
+    workspace = Path(settings.shells.working_dir)
+    most = settings.checkpoint_bytes
+    return CheckpointRecorder(settings.checkpoints, workspace, most_bytes=most)
+
+
+def _is_confirmed(action: Action) -> bool:
+    return getattr(action, "confirmation_state", "confirmed") == "confirmed"
 
 
 async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:
     if action.confirmation_state == "rejected":
         return UserRejected(content="The user refused this action; it was not done")
     return Nothing()
-
-
-def _reader(action: FileRead, files: SandboxFiles, editor: FileEditor) -> _Blocking:
-    return editor.view if action.impl_source == "oh_aci" else files.read
 
 
 def _names(action: Action) -> tuple[str, str]:

@@ -4,49 +4,61 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .browser.settings import BrowserSettings
 from .ipython.settings import IPythonSettings
 from .shell.settings import ShellSettings
 
+if TYPE_CHECKING:
+    from .command_rules import CommandRules  # loads the parser of commands, which few need
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSettings:
-    """How a sandbox does actions."""
+    """How a sandbox executes actions."""
 
     shells: ShellSettings = field(default_factory=ShellSettings)
     browser: BrowserSettings = field(default_factory=BrowserSettings)
     ipython: IPythonSettings = field(default_factory=IPythonSettings)
     roots: tuple[Path, ...] = ()
-    """Directories in which files may be read and written. None named: wherever the account may.
-    Shells are not held to it; an account, container or namespace is what holds a shell."""
+    """Directories that file actions may read and write. Empty: everything the account may access.
+    Does not limit shells; use an account, container or namespace for that."""
+    checkpoints: Path | None = None
+    """Directory of the checkpoint store, outside of the working directory. None: actions are not
+    recorded."""
+    checkpoint_bytes: int = 4 << 30
+    """Maximum size of the checkpoint store. The oldest checkpoints are removed to stay below it."""
     threads: int = 16
-    """File actions that run at the same time; more of them wait."""
+    """Maximum number of concurrent file actions; further ones wait."""
+    rules: CommandRules | None = None
+    """Rules that decide which commands run. None: every command runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Where the action server listens, whom it answers, and how much it takes."""
+    """Address, access rules, limits and timeouts of the action server."""
 
     key: str = field(repr=False)
-    """Every request but `/alive` and `/server_info` has to bring it. There is no start without."""
+    """Required in every request except `/alive` and `/server_info`. The server does not start
+    without a key."""
     host: str = "127.0.0.1"
     port: int = 0
-    """0: any free one; the server's `url` tells which."""
+    """0: any free port; the server's `url` holds the chosen one."""
     allowed_hosts: tuple[str, ...] = ()
-    """Names of this server in a `Host` header, besides loopback's and `host` itself; `*`: any.
-    A page in somebody's browser that makes its own name point here is not among them."""
+    """Allowed values of the `Host` header, besides loopback and `host` itself; `*` allows any.
+    The check protects against DNS rebinding by web pages."""
     allowed_origins: tuple[str, ...] = ()
-    """Web pages that may call; none by default, since browsers have no business here."""
+    """Origins of web pages that may call the server; none by default."""
     max_message: int = 64 << 20
-    """Bytes of a request other than an upload."""
+    """Maximum body in bytes of a request other than an upload."""
     max_upload: int = 8 << 30
     max_head: int = 64 << 10
     request_timeout: float = 20.0
-    """Seconds in which a request that was begun has to bring more of itself."""
+    """Seconds in which a whole request head, or the next piece of a body, has to arrive."""
     keep_alive: float = 75.0
-    """Seconds an idle connection is kept; longer than clients keep theirs."""
+    """Seconds before the server closes an idle connection; longer than clients keep theirs."""
     stream_lag: int = 8 << 20
-    """Bytes a follower of output may be behind; past that it is told what it missed and goes on."""
+    """Bytes of output buffered for a slow client; beyond that the client gets the dropped range."""
     stop_grace: float = 5.0
-    """Seconds that answers under way are given when the server stops."""
+    """Seconds that running requests have to finish when the server stops."""

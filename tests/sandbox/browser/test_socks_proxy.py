@@ -134,7 +134,7 @@ async def test_why_a_connection_failed_is_remembered(proxy: BrowserProxy) -> Non
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert await through(proxy, "127.0.0.1", port) == b""
-    assert "connection refused" in proxy.trouble("127.0.0.1", port)
+    assert "connection refused" in proxy.last_error("127.0.0.1", port)
 
 
 async def test_what_is_no_connection_is_turned_away(proxy: BrowserProxy) -> None:

@@ -322,7 +322,7 @@ def test_an_empty_line_that_was_inserted_is_shown(editor: FileEditor, tmp_path: 
     ("line", "new", "expected"),
     [
         (10, "x", "Invalid `insert_line` parameter: 10. It should be within the range of allowed"),
-        ("ten", "x", "Invalid `insert_line` parameter: 'ten' is no number"),
+        ("ten", "x", "Invalid `insert_line` parameter: 'ten' is not a number"),
         (1, None, "Parameter `new_str` is required for command: insert."),
         (None, "x", "Parameter `insert_line` is required for command: insert."),
     ],

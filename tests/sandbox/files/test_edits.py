@@ -1,14 +1,19 @@
-"""The rules of an edit, against the simplest model of it."""
+"""The rules of an edit: against the simplest model of it, and case by case as in the extension."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bascule.core.errors import EditAmbiguous, EditInvalid, EditNoMatch
-from bascule.sandbox.files.edits import insert_lines, replace_once
+from bascule.core.errors import BasculeError, EditAmbiguous, EditInvalid, EditNoMatch
+from bascule.sandbox.files.edits import Edited, insert_lines, replace_once
+from tests.contracts.shared_vectors import load, text
 
+_VECTORS = load("edits")
 texts = st.text("ab\n", max_size=12)
 
 
@@ -47,42 +52,22 @@ def test_inserted_lines_stand_between_those_that_were_there(text: str, line: int
     assert edited.content.split("\n")[edited.line - 1 :][: edited.lines] == new.split("\n")
 
 
-def test_the_lines_of_every_occurrence_are_named() -> None:
-    with pytest.raises(EditAmbiguous, match=r"old_str `a` in lines \[1, 3\]\. Please"):
-        replace_once("a a\nb\na\n", "a", "c", shown="f")
-    with pytest.raises(EditAmbiguous, match=r"old_str `` in lines \[1, 2, 3, 4\]\. Please"):
-        replace_once("1\n2\n3\n", "", "c", shown="f")
+@pytest.mark.parametrize("case", _VECTORS["replace"], ids=lambda case: case["name"])
+def test_a_replacement_is_the_same_as_in_the_extension(case: dict[str, Any]) -> None:
+    before, old, new = (text(case[name]) for name in ("text", "old", "new"))
+    check(case, lambda: replace_once(before, old, new, shown="f"))
 
 
-def test_a_long_list_of_lines_is_cut() -> None:
-    with pytest.raises(EditAmbiguous, match=r"\[1, 2, .*, 100, …\]"):
-        replace_once("a\n" * 1000, "a", "c", shown="f")
+@pytest.mark.parametrize("case", _VECTORS["insert"], ids=lambda case: case["name"])
+def test_an_insertion_is_the_same_as_in_the_extension(case: dict[str, Any]) -> None:
+    before, new = text(case["text"]), text(case["new"])
+    check(case, lambda: insert_lines(before, case["insert_line"], new))
 
 
-def test_an_empty_text_takes_an_empty_one_once() -> None:
-    assert replace_once("", "", "new", shown="f").content == "new"
-
-
-def test_white_space_around_is_looked_past_when_the_text_is_not_found_as_given() -> None:
-    assert replace_once("  x = 1\n", "\nx = 1  ", "\ny = 2  ", shown="f").content == "  y = 2\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "old", "new", "expected"),
-    [
-        ("a\nb\n", "a\r\nb", "c\r\nd", "c\nd\n"),
-        ("a\r\nb\nc\n", "a\nb", "x\ny", "x\r\ny\nc\n"),
-        ("a\r\nb\nc\n", "b\nc", "x\ny", "a\r\nx\ny\n"),
-    ],
-)
-def test_line_ends_that_differ_are_looked_past(
-    text: str, old: str, new: str, expected: str
-) -> None:
-    assert replace_once(text, old, new, shown="f").content == expected
-
-
-def test_a_long_text_is_not_repeated_in_full() -> None:
-    with pytest.raises(EditNoMatch) as refused:
-        replace_once("a", "b" * 100_000, "c", shown="f")
-
-    assert len(refused.value.message) < 1200
+def check(case: dict[str, Any], edit: Callable[[], Edited]) -> None:
+    if "code" in case:
+        with pytest.raises(BasculeError) as refused:
+            edit()
+        assert (refused.value.code, refused.value.message) == (case["code"], text(case["message"]))
+    else:
+        assert edit() == Edited(text(case["content"]), case["line"], case["lines"])

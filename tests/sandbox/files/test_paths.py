@@ -176,7 +176,7 @@ def test_nothing_leads_out_of_the_roots(
             cwd,
         )
         assert edited.content.startswith("ERROR:\n")
-        assert "leads outside" in edited.content
+        assert "is outside the allowed directories" in edited.content
     assert files.list_names(os.path.dirname(path) or "to-directory", cwd) == []
     assert (root.parent / "outside" / "secret.txt").read_text() == "secret\n"
     assert os.listdir(root.parent / "outside") == ["secret.txt"]

@@ -118,7 +118,7 @@ def test_a_start_that_is_no_text_says_nothing() -> None:
 
 
 def test_a_character_the_encoding_lacks_is_named() -> None:
-    with pytest.raises(UndecodableFile, match=r"cp1252, which has no '日'"):
+    with pytest.raises(UndecodableFile, match=r"cp1252, which cannot represent '日'"):
         TextFormat("cp1252").encode("日", "f")
 
 

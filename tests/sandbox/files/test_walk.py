@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.sandbox.files.ignore import parse_rules
+from bascule.core.ignore_rules import parse_rules
 from bascule.sandbox.files.walk import walk_files
 
 

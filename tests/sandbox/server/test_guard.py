@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from bascule.sandbox.server.guard import SandboxGuard
-from bascule.sandbox.server.replies import Message, Receive, RequestRefused, Scope, Send, read_body
 from bascule.sandbox.settings import ServerSettings
+from bascule.serving.asgi import Message, Receive, Scope, Send, read_body
+from bascule.serving.refusals import Refused
 from bascule.wire import from_json
 
 KEY = "a-long-random-key"
@@ -44,7 +45,7 @@ async def ask(
     }
     try:
         await SandboxGuard(app, ServerSettings(key=KEY, **settings))(scope, receive, send)
-    except RequestRefused as refused:  # past the guard it is the server that makes this an answer
+    except Refused as refused:  # past the guard it is the server that makes this an answer
         return refused.status, None
     status = sent[0]["status"]
     body_sent = b"".join(message.get("body", b"") for message in sent[1:])

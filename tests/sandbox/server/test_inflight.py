@@ -7,7 +7,7 @@ import pytest
 from bascule.core.errors import ActionCancelled, SandboxDied
 from bascule.core.identity import EventId
 from bascule.sandbox.server.inflight import InFlight
-from bascule.sandbox.server.replies import RequestRefused
+from bascule.serving.refusals import Refused
 
 ID = EventId("an-action")
 
@@ -69,7 +69,7 @@ async def test_the_same_action_is_not_done_twice_at_once() -> None:
     in_flight, release = InFlight(), asyncio.Event()
     first = asyncio.create_task(in_flight.run(ID, release.wait()))
     await asyncio.sleep(0)
-    with pytest.raises(RequestRefused, match="already"):
+    with pytest.raises(Refused, match="already"):
         await in_flight.run(ID, asyncio.sleep(0))
     release.set()
     assert await first

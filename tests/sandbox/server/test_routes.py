@@ -12,7 +12,7 @@ from bascule.core import errors
 from bascule.core.errors import BasculeError, BridgeError
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.inflight import InFlight
-from bascule.sandbox.server.replies import status_of
+from bascule.sandbox.server.replies import ERRORS
 from bascule.sandbox.server.routes import SandboxRoutes
 from bascule.sandbox.session.services import SessionServices
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
@@ -30,7 +30,7 @@ async def test_the_page_has_every_endpoint_once_and_no_other(tmp_path: Path) -> 
         settings = ServerSettings(key="k")
         routes = await asyncio.to_thread(SandboxRoutes, sandbox, InFlight(), settings, services)
         there = []
-        for route in routes.table:
+        for route in (await asyncio.to_thread(routes.endpoints)).table:
             if isinstance(route, WebSocketRoute):
                 there.append(f"WEBSOCKET {route.path}")
             elif isinstance(route, Route):
@@ -48,7 +48,7 @@ def test_the_page_has_every_status_an_error_can_have() -> None:
         and issubclass(cls, BasculeError)
         and not issubclass(cls, BridgeError)  # told to scripts, by no server of ours
     ]
-    assert {status_of(cls.__new__(cls)) for cls in classes} <= STATUSES
+    assert {ERRORS.status_of(cls.__new__(cls)) for cls in classes} <= STATUSES
 
 
 def test_no_error_says_that_the_sandbox_is_gone_when_it_is_not() -> None:

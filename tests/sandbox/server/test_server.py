@@ -92,12 +92,10 @@ async def test_alive_and_server_info_need_no_key(server: SandboxServer) -> None:
 
 
 async def test_idle_time_starts_again_with_an_action(client: Client) -> None:
-    await asyncio.sleep(0.05)
     _, before = await client.get("/server_info")
     await client.act("run", command="true")
     _, after = await client.get("/server_info")
-    assert after["idle_time"] < before["idle_time"]
-    assert after["uptime"] > before["uptime"]
+    assert 0 <= after["idle_time"] < after["uptime"] - before["uptime"]
 
 
 async def test_a_client_with_integer_ids_gets_what_it_understands(client: Client) -> None:
@@ -417,15 +415,15 @@ async def test_a_head_that_trickles_has_no_more_time_than_another(
 
 @pytest.mark.slow
 async def test_a_body_that_trickles_is_waited_for(tmp_path: Path) -> None:
-    async with serving(tmp_path, request_timeout=0.2) as server, raw(server) as (reader, writer):
+    async with serving(tmp_path, request_timeout=1.0) as server, raw(server) as (reader, writer):
         head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
         body = b'{"path": null}' + b" " * 20
         kind = "Content-Type: application/json\r\n"
         writer.write(f"{head}{kind}Content-Length: {len(body)}\r\n\r\n".encode())
         for byte in body:
             writer.write(bytes([byte]))
-            await asyncio.sleep(0.02)
-        assert b" 200 " in await asyncio.wait_for(reader.readline(), 5)
+            await asyncio.sleep(0.04)  # altogether longer than the time between two pieces may be
+        assert b" 200 " in await asyncio.wait_for(reader.readline(), 60)
 
 
 async def test_an_empty_line_does_not_keep_an_idle_connection(tmp_path: Path) -> None:
@@ -458,6 +456,12 @@ async def test_what_is_no_http_is_refused(server: SandboxServer) -> None:
     async with raw(server) as (reader, writer):
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
         assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_several_hosts_are_refused(server: SandboxServer) -> None:
+    async with raw(server) as (reader, writer):
+        writer.write(b"GET /alive HTTP/1.1\r\nHost: evil.example\r\nHost: localhost\r\n\r\n")
+        assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
 
 
 async def test_noise_never_harms_it(server: SandboxServer, client: Client) -> None:

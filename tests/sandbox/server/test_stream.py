@@ -21,7 +21,7 @@ async def shells(tmp_path: Path) -> AsyncIterator[Shells]:
 
 async def drain(source: Backlog | Watch) -> list[Frame]:
     source.finish()
-    return [frame async for frame in source.frames() if frame is not None]
+    return [frame async for frame in source.items() if frame is not None]
 
 
 def text(frames: list[Frame]) -> bytes:
@@ -62,7 +62,7 @@ async def test_a_piece_larger_than_all_that_may_be_held_is_a_gap_too() -> None:
 
 async def test_silence_is_marked_by_a_heartbeat() -> None:
     backlog = Backlog(10)
-    frames = backlog.frames(heartbeat=0.001)
+    frames = backlog.items(heartbeat=0.001)
     assert await anext(frames) is None
     backlog.take(OutputProgress("a", 0, b"x"))
     assert await anext(frames) == OutputProgress("a", 0, b"x")
@@ -123,7 +123,7 @@ async def test_frames_come_while_the_command_runs(shells: Shells) -> None:
     watch = Watch(shells, lag=1 << 20, shell=None, start=None)
     with watch.open():
         command = asyncio.create_task(shells.run(CmdRun("echo first; read line; echo $line")))
-        frame = await anext(watch.frames())
+        frame = await anext(watch.items())
         assert isinstance(frame, OutputProgress)
         assert frame.data.startswith(b"first")
         await shells.run(CmdRun("second", is_input=True))

@@ -47,6 +47,7 @@ class Session:
             "http://localhost",
             headers={"X-Session-API-Key": KEY},
             socket_path=self.run / "sandbox.sock",
+            connect_timeout=60,  # on a busy machine Python alone takes seconds to start
         )
 
     async def get(self, target: str) -> Any:

@@ -26,7 +26,7 @@ def activity(tmp_path: Path, processes: SessionProcesses) -> ActivityMonitor:
 
 def test_what_a_process_started_belongs_to_it() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
-        found = SessionProcesses(root=os.getpid(), is_isolated=False).look()
+        found = SessionProcesses(root=os.getpid(), is_isolated=False).current()
         child.kill()
 
     assert {os.getpid(), child.pid} <= found.keys()
@@ -35,7 +35,7 @@ def test_what_a_process_started_belongs_to_it() -> None:
 
 
 def test_alone_in_its_namespaces_all_there_is_belongs_to_a_session() -> None:
-    assert 1 in SessionProcesses(root=os.getpid(), is_isolated=True).look()
+    assert 1 in SessionProcesses(root=os.getpid(), is_isolated=True).current()
 
 
 def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_path: Path) -> None:
@@ -45,12 +45,12 @@ def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_p
     other = shutil.copy(shutil.which("sleep") or "sleep", tmp_path)
     script = f"import subprocess; subprocess.run([{other!r}, '60'])"
     with subprocess.Popen([sys.executable, "-c", script]) as server:
-        while not (below := [p for p in processes.look().values() if p.parent == server.pid]):
+        while not (below := [p for p in processes.current().values() if p.parent == server.pid]):
             pass
         while "sleep" not in command(below[0].pid):
             pass
         show = processes.hide(server.pid, below=os.path.dirname(os.path.realpath(sys.executable)))
-        found = processes.look()
+        found = processes.current()
         hidden = processes.is_hidden(server.pid, found), processes.is_hidden(below[0].pid, found)
         show()
         shown = processes.is_hidden(server.pid, found)
@@ -123,8 +123,8 @@ async def test_a_program_at_work_uses_processor_time_and_one_that_waits_does_not
 ) -> None:
     async with running(launch_in(tmp_path)) as session:
         await session.act("python3 -m http.server --bind 127.0.0.1 0 >/dev/null 2>&1 &")
-        await session.get("/session/activity")
-        await asyncio.sleep(1)  # it starts; then it waits
+        while not (await session.get("/session/ports"))["ports"]:
+            await asyncio.sleep(0.05)  # it starts; then it waits
         before = (await session.get("/session/activity"))["cpu_seconds"]
         await asyncio.sleep(1)
         waiting = (await session.get("/session/activity"))["cpu_seconds"]

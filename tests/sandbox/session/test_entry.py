@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,14 @@ def launch(directory: Path) -> SandboxLaunch:
 
 def test_a_launch_survives_its_line_of_json(tmp_path: Path) -> None:
     assert SandboxLaunch.from_json(launch(tmp_path).to_json()) == launch(tmp_path)
+
+
+def test_the_file_layout_keeps_its_name_on_the_wire(tmp_path: Path) -> None:
+    """Sandboxes in images of earlier versions read the old name."""
+    given = replace(launch(tmp_path), file_layout="openhands")
+    line = given.to_json()
+    assert json.loads(line)["likeness"] == "openhands"
+    assert SandboxLaunch.from_json(line) == given
 
 
 def test_fields_of_a_newer_spawner_are_left_out(tmp_path: Path) -> None:

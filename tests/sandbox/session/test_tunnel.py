@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bascule.sandbox.session.ports import unix_listener
 from bascule.sandbox.session.tunnel import Connect, Forwarder, LoopbackPort, to_tcp, to_unix
+from bascule.serving.sockets import unix_listener
 
 
 @asynccontextmanager

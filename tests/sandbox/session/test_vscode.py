@@ -21,17 +21,17 @@ from bascule.core.windows import WindowId
 from bascule.hub import Identity
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.session.launch import SandboxLaunch
-from bascule.sandbox.session.ports import unix_listener
 from bascule.sandbox.session.tunnel import Forwarder, to_tcp
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.shared import shared_extensions
+from bascule.serving.sockets import unix_listener
 from tests.e2e.code_server import CHROMIUM, build_extension, install_editor
 from tests.hub.serving import Place
 
 from .running import SESSION, Session, launch_in, running, until
 
 ADMIN = Identity(name="test", owner="admin", scope="admin")
-PATIENCE = 60
+TIMEOUT = 60
 PICTURES = Path(__file__).parents[3] / ".e2e"
 
 
@@ -80,14 +80,14 @@ async def session_of(
 async def window_of(hub: Place, launch: SandboxLaunch, *, after: int = -1) -> WindowId:
     """The session's window, once there is a host that registered after another and can act."""
     link = hub.hub.windows(ADMIN)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             change = hub.hub._sockets.next_change()
             for window in await link.windows():
                 paths = [each.path for each in window.folders]
                 if paths != [launch.working_dir] or window.status != "healthy":
                     continue
-                if hub.hub._registry.speaker(window.id).number > after:
+                if hub.hub._registry.active_host(window.id).number > after:
                     return window.id
             await change
 
@@ -141,7 +141,7 @@ async def browsing(picture: str) -> AsyncIterator[Page]:
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
         page = await browser.new_page(viewport={"width": 1200, "height": 800})
-        page.set_default_timeout(PATIENCE * 1000)
+        page.set_default_timeout(TIMEOUT * 1000)
         try:
             yield page
         except BaseException:
@@ -172,7 +172,7 @@ async def open_file(page: Page, name: str) -> Any:
 async def test_a_person_works_in_it_below_a_path_and_loses_nothing_when_it_ends(
     tmp_path: Path, vscode: tuple[Path, Path]
 ) -> None:
-    expect.set_options(timeout=PATIENCE * 1000)
+    expect.set_options(timeout=TIMEOUT * 1000)
     async with Place() as hub, session_of(tmp_path, vscode, hub) as session:
         token = await hub.token("window of a session", "session", session_id=SESSION)
         own = tmp_path / "state/vscode/User/settings.json"  # as a person may have chosen
@@ -225,7 +225,7 @@ async def test_a_person_works_in_it_below_a_path_and_loses_nothing_when_it_ends(
 
 async def typed_at(session: Session) -> float:
     """When somebody typed last, once it is known; the window tells at once."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             told = (await session.get("/session/activity"))["last_keystroke"]
             if told is not None:
@@ -235,7 +235,7 @@ async def typed_at(session: Session) -> float:
 async def kept(session: Session, text: bytes) -> None:
     """Returns once VS Code has put unsaved text aside, a moment after it was typed."""
     aside = Path(session.launch.state_dir, "vscode/User/Backups")
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not any(text in file.read_bytes() for file in aside.rglob("*") if file.is_file()):
             await session.get("/alive")
 
@@ -254,7 +254,7 @@ async def test_a_window_acts_though_nobody_looks_and_comes_back_when_its_browser
         async with VSCodeRuntime(hub.url, hub.agent, window=window) as runtime:
             await runtime.write("made.txt", "by the window\n")
             seen = await runtime.run("cat made.txt")
-        number = hub.hub._registry.speaker(window).number
+        number = hub.hub._registry.active_host(window).number
         quiet = await session.get("/session/activity")
         ports = await session.get("/session/ports")
         os.kill(browser_of(session), signal.SIGKILL)

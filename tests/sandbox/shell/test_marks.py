@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import asdict
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bascule.core.errors import CommandInvalid
+from bascule.sandbox.shell.interrupts import KEY
 from bascule.sandbox.shell.marks import (
     PROMPT,
     CommandEnd,
+    ask_line,
+    command_line,
     find_end,
     find_mark,
+    find_types,
     held_back,
     is_refusal,
     new_nonce,
+    unfinished_mark,
     without_marks,
     without_prompt,
 )
+from tests.contracts.shared_vectors import data, load, text
 
-NONCE = b"0123456789abcdef"
+_VECTORS = load("shell_marks")
+NONCE: bytes = _VECTORS["nonce"].encode()
 START = b"\x1b]7771;" + NONCE + b";S\x07"
 END = b"\x1b]7771;" + NONCE + b";E\x07"
 TOLD = b"\x1b" + NONCE + b"E;3;;himBs;\x1f/bin:/usr/bin\x1f/tmp\x1f" + NONCE
@@ -41,12 +52,12 @@ def feed(pieces: list[bytes]) -> tuple[bytes, bool]:
     """As a shell does: emit what cannot be part of a mark, keep the rest for the next piece."""
     emitted, rest = b"", b""
     for piece in pieces:
-        data = rest + piece
-        mark = find_mark(data, NONCE)
+        seen = rest + piece
+        mark = find_mark(seen, NONCE)
         if mark is not None:
-            return emitted + data[: mark.before], not mark.is_start
-        keep = held_back(data, NONCE)
-        emitted, rest = emitted + data[: len(data) - keep], data[len(data) - keep :]
+            return emitted + seen[: mark.before], not mark.is_start
+        keep = held_back(seen, NONCE)
+        emitted, rest = emitted + seen[: len(seen) - keep], seen[len(seen) - keep :]
     return emitted + rest, False
 
 
@@ -63,43 +74,9 @@ def test_nothing_is_lost_when_no_mark_comes(output: bytes, cut: int) -> None:
     assert feed([output[:cut], output[cut:]]) == (output, False)
 
 
-def test_a_mark_tells_what_it_marks() -> None:
-    start, end = find_mark(START, NONCE), find_mark(b"out" + END, NONCE)
-    asked = find_mark(END.replace(b";E", b";F"), NONCE)
-    assert start is not None
-    assert start.is_start
-    assert end is not None
-    assert (end.before, end.after, end.is_start) == (3, 3 + len(END), False)
-    assert not end.was_asked
-    assert asked is not None
-    assert asked.was_asked
-
-
-def test_the_end_tells_status_options_path_and_directory() -> None:
-    assert find_end(TOLD, NONCE) == CommandEnd(3, -1, "himBs", "/bin:/usr/bin", "/tmp")
-
-
 @given(st.integers(0, len(TOLD) - 1))
 def test_half_an_end_is_none(size: int) -> None:
     assert find_end(TOLD[:size], NONCE) is None
-
-
-def test_a_trace_of_the_line_is_no_end() -> None:
-    trace = b"+ builtin printf '\\e" + TOLD[1:].replace(b"\x1f", b"\\037") + b"' 0 himxBs\n"
-    assert find_end(trace, NONCE) is None
-    assert find_end(trace + TOLD, NONCE) == find_end(TOLD, NONCE)
-
-
-def test_a_job_a_hook_or_a_trace_makes_a_shell_that_is_not_calm() -> None:
-    def told(before: bytes, after: bytes) -> CommandEnd:
-        end = find_end(TOLD.replace(before, after), NONCE)
-        assert end is not None
-        return end
-
-    calm, job = told(b"", b""), told(b";3;;", b";3;4711;")
-    hook, trace = told(b"himBs;", b"himBs;hook"), told(b"himBs", b"himxBs")
-    assert [end.is_calm for end in (calm, job, hook, trace)] == [True, False, False, False]
-    assert [end.is_marked for end in (calm, job, hook, trace)] == [False, True, True, False]
 
 
 @given(st.binary())
@@ -109,18 +86,83 @@ def test_another_nonce_is_nothing(noise: bytes) -> None:
     assert find_end(noise + TOLD, other) is None
 
 
-def test_marks_are_taken_out_of_idle_output() -> None:
-    assert without_marks(b"a" + START + b"b" + END + b"c") == b"abc"
-    assert without_marks(b"a\nb" + PROMPT + b"c") == b"a\nc"
+def cases(section: str) -> pytest.MarkDecorator:
+    """The cases that the extension's shell passes too."""
+    return pytest.mark.parametrize(
+        "case", _VECTORS[section], ids=lambda case: case.get("name") or str(case)
+    )
 
 
-def test_a_prompt_is_what_stands_on_its_line() -> None:
-    assert without_prompt(b"text\n(venv) " + PROMPT) == b"text\n"
-    assert without_prompt(b"(venv) " + PROMPT) == b""
-    assert without_prompt(b"text") == b"text"
+@cases("find_mark")
+def test_a_mark_is_found_where_it_is(case: dict[str, Any]) -> None:
+    found = find_mark(data(case["data"]), NONCE)
+    assert (None if found is None else asdict(found)) == case["found"]
 
 
-def test_a_refusal_is_all_that_bash_says() -> None:
-    assert is_refusal(b"bash: 255: Bad file descriptor\n")
-    assert not is_refusal(b"bash: 255: Bad file descriptor\nmore\n")
-    assert not is_refusal(b"")
+@cases("find_end")
+def test_an_end_is_found_with_all_it_tells(case: dict[str, Any]) -> None:
+    end = find_end(data(case["said"]), NONCE)
+    expected = case["end"] and CommandEnd(**{**case["end"], "path": text(case["end"]["path"])})
+    assert end == expected
+
+
+@cases("held_back")
+def test_what_may_be_a_mark_or_a_prompt_is_held_back(case: dict[str, Any]) -> None:
+    assert held_back(data(case["data"]), NONCE) == case["size"]
+
+
+@cases("unfinished_mark")
+def test_what_may_be_any_mark_is_measured(case: dict[str, Any]) -> None:
+    assert unfinished_mark(data(case["data"])) == case["size"]
+
+
+@cases("without_marks")
+def test_marks_and_prompts_are_taken_out_of_idle_output(case: dict[str, Any]) -> None:
+    assert without_marks(data(case["data"])) == data(case["left"])
+
+
+@cases("without_prompt")
+def test_a_prompt_is_what_stands_on_its_line(case: dict[str, Any]) -> None:
+    assert without_prompt(data(case["data"])) == data(case["left"])
+
+
+@cases("is_refusal")
+def test_a_refusal_is_all_that_bash_says(case: dict[str, Any]) -> None:
+    assert is_refusal(data(case["output"])) == case["is"]
+
+
+@cases("is_key")
+def test_a_key_is_written_in_one_way(case: dict[str, Any]) -> None:
+    assert (KEY.fullmatch(case["text"]) is not None) == case["is"]
+
+
+@cases("command_line")
+def test_a_command_is_one_line(case: dict[str, Any]) -> None:
+    line = command_line(
+        case["text"],
+        NONCE.decode(),
+        cwd=case["cwd"] or None,
+        last_status=case["status"],
+        options=case["options"],
+        marked=case["is_marked"],
+    )
+    assert line.decode() == case["line"].replace("@CHANNEL@", ">&0 2>&0")
+
+
+@cases("refused")
+def test_what_bash_cannot_be_given_is_refused(case: dict[str, Any]) -> None:
+    with pytest.raises(CommandInvalid, match=case["message"]):
+        command_line(text(case["text"]), NONCE.decode(), cwd=case["cwd"])
+
+
+def test_a_question_is_one_line() -> None:
+    expected = _VECTORS["ask_line"].replace("@CHANNEL@", ">&0 2>&0")
+    assert ask_line(NONCE.decode()).decode() == expected
+
+
+@given(st.integers(0, 60))
+def test_what_bash_says_of_names_is_found_whole_or_not_at_all(cut: int) -> None:
+    reply = b"+ trace\n\x1b" + NONCE + b"Tfile\n\x1f\x1ffunction\n\x1f" + NONCE
+    assert find_types(reply, NONCE) == ["file", "", "function"]
+    assert find_types(reply[: min(cut, len(reply) - 1)], NONCE) is None
+    assert find_types(reply, b"fedcba9876543210") is None

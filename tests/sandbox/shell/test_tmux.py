@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -38,7 +40,9 @@ async def main():
     shells = Shells(settings)
     await shells.restore()
     for command in commands[:-1]:
-        await shells.run(CmdRun(command, timeout=0.2))
+        seen = await shells.run(CmdRun(command, timeout=0.2))
+        while seen.metadata.state == "running" and not seen.content.startswith("told"):
+            seen = await shells.run(CmdRun("", timeout=0.2))
     print("ready", flush=True)
     for command in commands[-1:]:
         await shells.run(CmdRun(command, blocking=True))
@@ -50,7 +54,7 @@ asyncio.run(main())
 
 @pytest.fixture
 async def shells(tmp_path: Path) -> AsyncIterator[Shells]:
-    settings = ShellSettings(working_dir=tmp_path, soft_timeout=1.0, log_limit=4 << 20, kind="tmux")
+    settings = ShellSettings(working_dir=tmp_path, soft_timeout=2.0, log_limit=4 << 20, kind="tmux")
     async with Shells(settings) as shells:
         yield shells
 
@@ -66,7 +70,7 @@ class TestTmuxShell(ShellSuite):
 
 @pytest.fixture
 async def state_dir() -> AsyncIterator[Path]:
-    """Short, as the name of a socket has to be; what a failed test leaves there is ended."""
+    """Short, as the name of a socket must be; what a failed test leaves there is ended."""
     with tempfile.TemporaryDirectory(prefix="bsc-") as directory:
         yield Path(directory, "state")
         async with await restored(ShellSettings(state_dir=Path(directory, "state"))):
@@ -79,7 +83,11 @@ def kept(tmp_path: Path, state_dir: Path) -> ShellSettings:
 
 
 async def killed_server(kept: ShellSettings, *commands: str, keep_for: float = 60) -> None:
-    """Start a server that runs `commands`, and kill it while the last of them is under way."""
+    """Start a server that runs `commands`, and kill it while the last of them is under way.
+
+    The last command must not be able to end by itself: a server that is still there when it ends
+    answers its own caller, and the next server has nothing to tell.
+    """
     async with serving(kept, *commands, keep_for=keep_for) as server:
         server.kill()
         await server.wait()
@@ -96,7 +104,7 @@ async def serving(
     sign = kept.working_dir / "sign"
     sign.unlink(missing_ok=True)
     os.mkfifo(sign)
-    server = await new_server(kept, *commands, keep_for=keep_for)
+    server = await ready_server(kept, *commands, keep_for=keep_for)
     assert await asyncio.to_thread(sign.read_text) == "under way\n"
     try:
         yield server
@@ -106,17 +114,45 @@ async def serving(
             await server.wait()
 
 
+async def ready_server(
+    kept: ShellSettings, *commands: str, keep_for: float = 60
+) -> asyncio.subprocess.Process:
+    """A server that has restored its shells and starts the last of `commands`.
+
+    Each earlier command has ended, or has printed "told", and the server has answered with it.
+    """
+    server = await new_server(kept, *commands, keep_for=keep_for)
+    assert server.stdout is not None
+    assert await server.stdout.readline() == b"ready\n"
+    return server
+
+
 async def new_server(
     kept: ShellSettings, *commands: str, keep_for: float = 60
 ) -> asyncio.subprocess.Process:
-    server = await asyncio.create_subprocess_exec(
+    return await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", SERVER, str(kept.working_dir), str(kept.state_dir), str(keep_for)),
         *commands,
         stdout=subprocess.PIPE,
     )
-    assert server.stdout is not None
-    assert await server.stdout.readline() == b"ready\n"
-    return server
+
+
+@asynccontextmanager
+async def ended_bash(kept: ShellSettings) -> AsyncIterator[None]:
+    """Waits at its end until the bash of the shell `main` has ended."""
+    assert kept.state_dir is not None
+    record = json.loads((kept.state_dir / "main.state").read_bytes())
+    bash = os.pidfd_open(record["bash"]["pid"])
+    try:
+        yield
+        await asyncio.to_thread(select.select, [bash], [], [])
+    finally:
+        os.close(bash)
+
+
+async def tmux(kept: ShellSettings, command: str) -> None:
+    call = ("tmux", "-S", f"{kept.state_dir}/tmux", command)
+    await (await asyncio.create_subprocess_exec(*call, stdout=subprocess.DEVNULL)).wait()
 
 
 GO = "echo under way > sign"
@@ -179,13 +215,32 @@ async def test_a_command_whose_tmux_is_killed_is_answered_with_what_it_printed(
     shells: Shells,
 ) -> None:
     kill = f"tmux -S {shells._host.socket} kill-server"
-    seen = await shells.run(CmdRun(f"echo before; {kill}; sleep 61.25", timeout=30))
+    mark = f"61{os.getpid()}"
+    seen = await shells.run(CmdRun(f"echo before; {kill}; sleep {mark}", timeout=30))
 
     assert seen.content == "before\n"
     assert seen.metadata.shell_ended
-    assert not await asyncio.to_thread(sleepers, "61.25")
+    while sleepers(mark):  # the kernel ends it when its terminal is gone, which takes a moment
+        await asyncio.sleep(0.01)
     after = await shells.run(CmdRun("echo after"))
     assert (after.content, after.metadata.new_shell) == ("after\n", True)
+
+
+@pytest.mark.slow
+async def test_a_program_that_bash_started_after_its_terminal_was_gone_is_ended(
+    shells: Shells,
+) -> None:
+    shell = shells.open("main")
+    mark = f"62{os.getpid()}"
+    await started(shell, f"trap : HUP; echo ready; cat; sleep {mark}")
+    # Without letting the loop go on, so that bash is not killed before it starts the program.
+    subprocess.run(["tmux", "-S", shells._host.socket, "kill-server"], check=True)
+    while not sleepers(mark):
+        pass
+
+    assert (await run(shell, "")).metadata.shell_ended
+    while sleepers(mark):
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.slow
@@ -210,8 +265,8 @@ async def test_a_tmux_killed_while_no_server_was_there_costs_the_shell_and_no_mo
     kept: ShellSettings,
 ) -> None:
     await killed_server(kept, "x=1", f"echo seen; {GO}; sleep 60")
-    command = ("tmux", "-S", f"{kept.state_dir}/tmux", "kill-server")
-    await (await asyncio.create_subprocess_exec(*command)).wait()
+    await tmux(kept, "list-panes")  # by its answer tmux has passed on what was printed before
+    await tmux(kept, "kill-server")
     async with await restored(kept) as shells:
         seen = await shells.run(CmdRun(""))
         after = await shells.run(CmdRun("echo $x."))
@@ -219,6 +274,26 @@ async def test_a_tmux_killed_while_no_server_was_there_costs_the_shell_and_no_mo
     assert seen.content == "seen\n"
     assert seen.metadata.shell_ended
     assert (after.content, after.metadata.new_shell) == (".\n", True)
+
+
+@pytest.mark.slow
+async def test_what_a_shell_printed_before_it_ended_with_its_tmux_is_read_by_the_next_server(
+    kept: ShellSettings, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    command = f"{GO}; read < go; echo seen; {GO}; sleep 60"
+    async with serving(kept, command) as server, ended_bash(kept):
+        server.send_signal(signal.SIGSTOP)  # it reads nothing of what follows
+        (tmp_path / "go").write_text("go\n")
+        await asyncio.to_thread((tmp_path / "sign").read_text)
+        server.kill()
+        await server.wait()
+        await tmux(kept, "list-panes")  # by its answer tmux has passed on what was printed before
+        await tmux(kept, "kill-server")
+    async with await restored(kept) as shells:
+        seen = await shells.run(CmdRun(""))
+
+    assert (seen.content, seen.metadata.shell_ended) == ("seen\n", True)
 
 
 @pytest.mark.slow
@@ -245,26 +320,34 @@ async def test_a_command_is_read_on_to_its_right_end_after_the_server_was_killed
 async def test_what_was_printed_and_how_it_ended_while_no_server_was_there_is_not_lost(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
+    os.mkfifo(tmp_path / "go")
     os.mkfifo(tmp_path / "done")
-    await killed_server(kept, f"{GO}; sleep 0.3; seq 1 20000; echo x > done & sleep 1; (exit 3)")
+    # Bash runs the hook before its next prompt, so after it has reported the end.
+    hook = "PROMPT_COMMAND='unset PROMPT_COMMAND; echo x > done'"
+    await killed_server(kept, f"{hook}; {GO}; read < go; seq 1 20000; (exit 3)")
+    (tmp_path / "go").write_text("go\n")
     await asyncio.to_thread((tmp_path / "done").read_text)
     async with await restored(kept) as shells:
         shell = shells.get("main")
         answer = await run(shell, "")
-        printed = shell.log.read(answer.metadata.log_start, answer.metadata.log_end).split()
-        assert [word for word in printed if word.isdigit()][:-1] == numbers(20_000).split()
+        meta = answer.metadata
+        assert shell.log.read(meta.log_start, meta.log_end) == numbers(20_000)
         assert answer.exit_code == 3
 
 
 @pytest.mark.slow
 async def test_a_server_killed_in_the_midst_of_output_costs_and_repeats_nothing(
-    kept: ShellSettings,
+    kept: ShellSettings, tmp_path: Path
 ) -> None:
-    command = f"{GO}; seq 1 300000; echo the end"
-    await killed_server(kept, command)
-    for delay in (0.0, 0.03, 0.07):
+    os.mkfifo(tmp_path / "go")
+    await killed_server(kept, f"{GO}; read < go; seq 1 300000; echo the end")
+    (tmp_path / "go").write_text("go\n")
+    assert kept.state_dir is not None
+    log = kept.state_dir / "main.log"
+    for size in (1, 500_000, 1_500_000):
         server = await new_server(kept)
-        await asyncio.sleep(delay)  # anywhere in it
+        while log.stat().st_size < size:
+            await asyncio.sleep(0.001)
         server.kill()
         await server.wait()
     async with await restored(kept) as shells:
@@ -279,9 +362,14 @@ async def test_a_server_killed_in_the_midst_of_output_costs_and_repeats_nothing(
 async def test_what_was_told_before_the_server_was_killed_is_not_told_again(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
-    os.mkfifo(tmp_path / "go")
-    # The first call is answered after 0.2 seconds, the second only reads on.
-    await killed_server(kept, f"echo told; sleep 0.5; echo new; {GO}; read < go; echo last", "")
+    for name in ("more", "sign", "go"):
+        os.mkfifo(tmp_path / name)
+    command = f"echo told; read < more; echo new; {GO}; read < go; echo last"
+    server = await ready_server(kept, command, "")  # the second call only reads on
+    (tmp_path / "more").write_text("more\n")
+    await asyncio.to_thread((tmp_path / "sign").read_text)
+    server.kill()
+    await server.wait()
     async with await restored(kept) as shells:
         (tmp_path / "go").write_text("go\n")
         assert (await run(shells.get("main"), "")).content == "new\nlast\n"
@@ -301,8 +389,14 @@ async def test_a_program_can_be_typed_into_and_interrupted_by_the_next_server(
 
 
 @pytest.mark.slow
-async def test_a_shell_that_ended_while_no_server_was_there_says_how(kept: ShellSettings) -> None:
-    await killed_server(kept, f"{GO}; cd /; exit 4")
+async def test_a_shell_that_ended_while_no_server_was_there_says_how(
+    kept: ShellSettings, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    async with serving(kept, f"{GO}; read < go; cd /; exit 4") as server, ended_bash(kept):
+        server.kill()
+        await server.wait()
+        (tmp_path / "go").write_text("go\n")
     async with await restored(kept) as shells:
         shell = shells.get("main")
         answer = await run(shell, "")
@@ -345,6 +439,20 @@ async def test_a_server_that_wants_no_tmux_shells_ends_those_it_finds(
         assert sleepers(mark) == set()
         assert shells.names() == []
         assert (await shells.run(CmdRun("echo plain"))).content == "plain\n"
+
+
+@pytest.mark.slow
+async def test_shells_of_a_version_with_other_records_are_ended(kept: ShellSettings) -> None:
+    mark = f"63{os.getpid()}"
+    await killed_server(kept, f"{GO}; sleep {mark}")
+    assert kept.state_dir is not None
+    file = kept.state_dir / "main.state"
+    record = json.loads(file.read_bytes())
+    del record["format"], record["stage"]
+    file.write_text(json.dumps(record))
+    async with await restored(kept) as shells:
+        assert sleepers(mark) == set()
+        assert (await shells.run(CmdRun("echo new"))).content == "new\n"
 
 
 @pytest.mark.slow

@@ -61,6 +61,6 @@ def test_it_is_made_once_for_each_build(installation: Installation, tmp_path: Pa
 def test_what_is_no_extension_leaves_nothing(installation: Installation, tmp_path: Path) -> None:
     (tmp_path / "a.vsix").write_text("nothing of the kind")
 
-    with pytest.raises(MissingTool, match="no packed extension"):
+    with pytest.raises(MissingTool, match="is not a packaged extension"):
         shared_extensions(installation, tmp_path / "a.vsix")
     assert not list(installation.home.glob("extensions-*"))

@@ -1,5 +1,5 @@
-"""A headless Chromium for agents: pages to read, and calls to act on them.
+"""A headless Chromium for agents: reads pages and executes calls on them.
 
-The browser is driven in a process of its own, the worker, which only starts with the first action
-that needs it. `browser` is our end of it, `worker` the other.
+A separate process, the worker, drives the browser. The first browser action starts it. `browser` is
+the client of the worker, `worker` the program that runs in it.
 """

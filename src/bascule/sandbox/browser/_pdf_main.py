@@ -1,7 +1,8 @@
-"""Draws a PDF: `python -P _pdf_main.py FILE MOST_PAGES WIDTH`, which writes JSON to its output.
+"""Renders a PDF: `python -P _pdf_main.py FILE MAX_PAGES WIDTH`, which writes JSON to stdout.
 
-A process of its own, since what reads PDFs is large, native, and fed by strangers: a file that
-crashes it, or keeps it busy, costs this process only. It may take so much memory and no more.
+It runs as a separate process because PDF libraries are large native code that reads untrusted
+files. A file that crashes the library, or keeps it busy, affects only this process. `MEMORY` limits
+its memory.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import zlib
 from typing import Any
 
 MEMORY = 1 << 30
-MOST_TEXT = 20_000
-"""Characters of one page."""
+MAX_TEXT = 20_000
+"""Maximum characters of text for each page."""
 
 
 def main(file: str, most: int, width: int) -> None:
@@ -24,13 +25,13 @@ def main(file: str, most: int, width: int) -> None:
     try:
         import pypdfium2
     except ImportError:
-        told: dict[str, object] = {"missing": "pypdfium2"}
+        result: dict[str, object] = {"missing": "pypdfium2"}
     else:
         try:
-            told = read(pypdfium2, file, most, width)
+            result = read(pypdfium2, file, most, width)
         except pypdfium2.PdfiumError as error:
-            told = {"error": str(error)}
-    sys.stdout.write(json.dumps(told))
+            result = {"error": str(error)}
+    sys.stdout.write(json.dumps(result))
 
 
 def read(pdfium: Any, file: str, most: int, width: int) -> dict[str, object]:
@@ -43,7 +44,7 @@ def draw(page: Any, width: int) -> dict[str, object]:
     across, down = page.get_size()
     scale = min(width / max(across, 1), 2 * width / max(down, 1))
     bitmap = page.render(scale=scale, rev_byteorder=True)
-    text = page.get_textpage().get_text_bounded()[:MOST_TEXT]
+    text = page.get_textpage().get_text_bounded()[:MAX_TEXT]
     return {
         "text": text.replace("\r\n", "\n"),
         "width": bitmap.width,

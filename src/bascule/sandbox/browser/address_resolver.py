@@ -1,4 +1,4 @@
-"""Turns the address an agent gives into a URL to open, and explains why one failed."""
+"""Turns an agent's address into a URL to open, and explains why a page could not be opened."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SCHEMES: Final = frozenset({"http", "https", "about", "data"})
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104
 _ODD: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _OTHER_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+-]*:(?!\d)")
-"""What `javascript:…` and `mailto:…` start with; after a host's name comes a port."""
+"""The start of URLs such as `javascript:…` and `mailto:…`; `host:80` does not match."""
 _CODE: Final = re.compile(r"net::(ERR_[A-Z_]+)")
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class AddressResolver:
-    """Resolves what `goto` is given to a URL that the browser opens."""
+    """Resolves the argument of `goto` to a URL that the browser opens."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class AddressResolver:
         own: Sequence[tuple[str, int]],
         allows_files: bool,
     ) -> None:
-        """`allows_files`: nothing confines the agent to some files, so a page may be one."""
+        """`allows_files`: allow `file:` URLs, because the agent is not confined to roots."""
         self._proxy = proxy
         self._allows_files = allows_files
         self._viewer = viewer
@@ -40,9 +40,10 @@ class AddressResolver:
         self._own |= {(name, port) for _, port in own for name in _LOOPBACK}
 
     def target(self, url: str) -> str:
-        """A path is a file to be viewed; without a scheme it is `http`. Raises `InvalidAction`.
+        """Return the URL for an address: a path opens the file viewer, no scheme means `http`.
 
-        Only the agent goes to files: Chromium lets no page do so, nor a file read another.
+        Raises `InvalidAction`. `file:` URLs are safe here: Chromium lets neither web pages open
+        files nor one file read another.
         """
         url = url.strip()
         if not url:
@@ -52,7 +53,7 @@ class AddressResolver:
         if (odd := _ODD.search(url)) is not None:
             where = f"{odd[0]!r} at position {odd.start()}"
             raise InvalidAction(
-                f"{url!r} is no address: it holds a character no address has, {where}"
+                f"{url!r} is not a valid URL: it contains an invalid character, {where}"
             )
         if url.startswith(("/", "./", "~/")):
             return self._viewer.admit(url)
@@ -63,20 +64,20 @@ class AddressResolver:
             return url
         if head not in _SCHEMES:
             raise InvalidAction(
-                f"{url!r} cannot be opened: {head}: is nothing a browser here goes to. Addresses "
+                f"{url!r} cannot be opened: {head}: is not a scheme this browser opens. Addresses "
                 "start with http:// or https://, and a file is named by its path"
             )
         try:
             parts = urlsplit(url)
             place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError as error:
-            raise InvalidAction(f"{url!r} is no address: {error}") from None
+            raise InvalidAction(f"{url!r} is not a valid URL: {error}") from None
         if parts.path == "/view" and (place in self._own or place[0] == VIEWER_HOST):
             return self._viewer.admit(parse_qs(parts.query).get("path", [""])[0])
         return url
 
     def refusal(self, asked: str, url: str) -> str:
-        """What to say of a page at `url` that was kept from the browser; `asked` led there."""
+        """Return the error message for a blocked page at `url`; `asked` is the original address."""
         what = "it belongs to the sandbox or the hub itself"
         if asked and without_key(url) not in (asked, f"{asked}/"):
             return f"{asked} leads to {url}, which is kept from the browser: {what}"
@@ -88,7 +89,7 @@ class AddressResolver:
         return place[0] == VIEWER_HOST or self._proxy.was_blocked(*place)
 
     def explained(self, url: str, message: str) -> str:
-        """Why a page did not come, in words; the `message` is the browser's."""
+        """Return the reason why a page did not load; `message` is the browser's error."""
         if self.is_blocked(url if "://" in url else f"http://{url}"):
             return self.refusal("", url)
         code = found[1] if (found := _CODE.search(message)) else ""
@@ -98,5 +99,5 @@ class AddressResolver:
             return f"{url} could not be opened: {message.splitlines()[0]}"
         target = urlsplit(url if "://" in url else f"http://{url}")
         port = target.port or _PORTS.get(target.scheme, 0)
-        why = self._proxy.trouble((target.hostname or "").lower(), port)
+        why = self._proxy.last_error((target.hostname or "").lower(), port)
         return f"{url} could not be opened: {why or code}" + (f" ({code})" if why else "")

@@ -3,44 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
 import os
-import socket
 import sys
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.actions import Browse, BrowseInteractive
 from bascule.core.contracts import Closable
-from bascule.core.errors import BrowserCrashed, SandboxDied, SandboxStartFailed
+from bascule.core.errors import BrowserCrashed, SandboxDied
 from bascule.core.observations import Observation
+from bascule.link.json_lines import Message
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.shell.settings import ShellSettings, shell_environment
-from bascule.sandbox.vscode.program import SupervisedProgram
+from bascule.sandbox.worker_process import WorkerProcess
 from bascule.wire import decode_observation, encode_action, error_from_wire
 
 from .settings import BrowserSettings
 
-logger = logging.getLogger(__name__)
-
 _START: Final = 90.0
-"""Seconds from nothing to a browser that answers; a busy machine needs a few."""
-_LONGEST: Final = 64 << 20
-"""Bytes of a message; pictures are in it."""
-
-Start = Mapping[str, Any]
+"""Timeout in seconds for the start of the worker and the browser; a busy machine is slow."""
+_MAX_MESSAGE: Final = 64 << 20
+"""Maximum bytes of a message; messages contain screenshots."""
 
 
 class Browser(Closable):
-    """Does `browse` and `browse_interactive`. They take turns; an early one waits for the start.
+    """Executes `browse` and `browse_interactive`, one at a time.
 
-    The worker, its driver and Chromium are below a keeper of their own, which ends them when we
-    end, however that is. If the worker dies the action under way is told, and the next one starts
-    another.
+    The worker, its driver and Chromium run under their own keeper, which ends them when this
+    process ends, even by SIGKILL. If the worker dies, the running action raises `BrowserCrashed`,
+    and the next action starts another worker.
     """
 
     def __init__(
@@ -52,7 +45,7 @@ class Browser(Closable):
         roots: tuple[Path, ...] = (),
         served_at: tuple[tuple[str, int], ...] = (),
     ) -> None:
-        """`served_at`: where the sandbox itself answers; kept from pages, but for `/view`."""
+        """`served_at`: addresses of the sandbox's own server; blocked for pages, except `/view`."""
         self._shells = shells
         place = {
             "chromium": chromium,
@@ -60,20 +53,20 @@ class Browser(Closable):
             "roots": [str(root) for root in roots],
             "own": served_at,
         }
-        self._told = {"op": "start", "place": place, "settings": asdict(settings)}
-        self._starting: asyncio.Task[_Line] | None = None
+        self._setup = {"op": "start", "place": place, "settings": asdict(settings)}
+        self._starting: asyncio.Task[WorkerProcess] | None = None
         self._keeper: Keeper | None = None
-        self._restarts = 0
+        self._reports_restart = False
         self._closed = False
 
     async def act(self, action: Browse | BrowseInteractive) -> Observation:
-        """Do the action. Cancelling stops it where it is; the browser stays."""
-        line = await self._line()
+        """Execute the action. Cancelling stops it at once; the browser keeps running."""
+        worker = await self._ready_worker()
         event = encode_action(action)
         order = {"kind": action.kind, "args": event["args"], "timeout": action.timeout}
-        seen = await line.ask(str(action.id), order)
-        if self._restarts and line.is_new:
-            line.is_new = False
+        seen = await self._ask(worker, {"op": "act", **order})
+        if self._reports_restart:
+            self._reports_restart = False
             note = "[The browser had ended and was started again; its tabs are gone]\n"
             seen["content"] = note + seen["content"]
         return decode_observation({"observation": seen.pop("kind"), **seen})
@@ -88,14 +81,27 @@ class Browser(Closable):
         if self._keeper is not None:
             await self._keeper.aclose()
 
-    async def _line(self) -> _Line:
-        """The worker, started once for all who wait; another after it ended."""
+    async def _ask(self, worker: WorkerProcess, order: Message) -> dict[str, Any]:
+        with worker.requests.begin(order) as request:
+            try:
+                answer = await request.answer()
+            except asyncio.CancelledError:
+                request.cancel({"op": "cancel"})
+                raise
+        if answer["op"] == "failed":
+            raise error_from_wire(answer["error"])
+        observation: dict[str, Any] = answer["observation"]
+        return observation
+
+    async def _ready_worker(self) -> WorkerProcess:
+        """Return the running worker. All callers wait for one start; a worker that ended is
+        replaced."""
         starting = self._starting
         if starting is not None and starting.done():
             failed = starting.cancelled() or starting.exception() is not None
             if failed or not starting.result().is_alive:
                 if not failed:
-                    self._restarts += 1
+                    self._reports_restart = True
                     await starting.result().aclose()
                 starting = None
         if starting is None:
@@ -104,123 +110,36 @@ class Browser(Closable):
             starting = self._starting = asyncio.create_task(self._start())
         return await asyncio.shield(starting)
 
-    async def _start(self) -> _Line:
+    async def _start(self) -> WorkerProcess:
         if self._keeper is None:
             name = f"bascule-browser-{os.urandom(8).hex()}"
             self._directory = Path(tempfile.gettempdir(), name)
             self._keeper = Keeper(directory=self._directory)
         await asyncio.to_thread(self._make_directory)
-        env = {**shell_environment(self._shells), "TMPDIR": str(self._directory)}
-        line = _Line(SupervisedProgram(self._keeper))
+        worker = WorkerProcess("The browser", self._keeper, lost=self._worker_ended)
         try:
-            await line.start(self._told, env=env, shells=self._shells)
+            started = await worker.start(
+                (sys.executable, "-P", "-m", "bascule.sandbox.browser.worker", "--socket"),
+                env={**shell_environment(self._shells), "TMPDIR": str(self._directory)},
+                cwd=self._shells.working_dir,
+                account=self._shells.account,
+                limit=_MAX_MESSAGE,
+                timeout=_START,
+                first=self._setup,
+            )
+            if started["op"] == "failed":
+                raise error_from_wire(started["error"])
         except BaseException:
-            await line.aclose()
+            await worker.aclose()
             raise
-        return line
+        return worker
+
+    def _worker_ended(self) -> BrowserCrashed | SandboxDied:
+        if self._closed:
+            return SandboxDied("The sandbox was closed")
+        return BrowserCrashed("The browser ended during the action; the next one starts it again")
 
     def _make_directory(self) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         if (account := self._shells.account) is not None:
             os.chown(self._directory, account.uid, account.gid)
-
-
-class _Line:
-    """One worker, from its start to its end."""
-
-    def __init__(self, program: SupervisedProgram) -> None:
-        self._program = program
-        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
-        self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self.is_alive = False
-        self.is_new = True
-
-    async def start(self, told: Start, *, env: Mapping[str, str], shells: ShellSettings) -> None:
-        ours, theirs = socket.socketpair()
-        argv = (sys.executable, "-P", "-m", "bascule.sandbox.browser.worker", "--socket")
-        try:
-            await self._program.start(
-                argv,
-                env=env,
-                cwd=shells.working_dir,
-                channel=theirs.fileno(),
-                account=shells.account,
-            )
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        reader, self._writer = await asyncio.open_connection(sock=ours, limit=_LONGEST)
-        self._send(told)
-        try:
-            async with asyncio.timeout(_START):
-                first = await reader.readline()
-        except TimeoutError:
-            first = b""
-        if not first:
-            words = self._program.last_words() or "it said nothing"
-            raise SandboxStartFailed(f"The browser did not start: {words}")
-        said = json.loads(first)
-        if said["op"] == "failed":
-            raise error_from_wire(said["error"])
-        self.is_alive = True
-        self._reading = asyncio.create_task(self._read(reader))
-
-    async def ask(self, id: str, order: Mapping[str, Any]) -> dict[str, Any]:
-        if not self.is_alive:
-            raise self._died()
-        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[id] = answer
-        self._send({"op": "act", "id": id, **order})
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            if self.is_alive:
-                self._send({"op": "cancel", "id": id})
-            raise
-        finally:
-            self._waiting.pop(id, None)
-
-    async def aclose(self) -> None:
-        self.is_alive = False
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.wait([self._reading])
-        if self._writer is not None:
-            self._writer.close()
-        self._fail(SandboxDied("The sandbox was closed"))
-        await self._program.aclose()
-
-    def _send(self, message: Mapping[str, Any]) -> None:
-        assert self._writer is not None
-        self._writer.write(json.dumps(message, default=str).encode() + b"\n")
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while line := await reader.readline():
-                self._heard(json.loads(line))
-        except ConnectionError as error:
-            logger.debug("the line to the browser broke: %s", error)
-        self.is_alive = False
-        if words := self._program.last_words():
-            logger.warning("the browser's worker ended: %s", words)
-        self._fail(self._died())
-
-    def _heard(self, message: dict[str, Any]) -> None:
-        waiting = self._waiting.get(message["id"])
-        if waiting is None or waiting.done():
-            return  # it was cancelled
-        if message["op"] == "failed":
-            waiting.set_exception(error_from_wire(message["error"]))
-        else:
-            waiting.set_result(message["observation"])
-
-    def _fail(self, error: Exception) -> None:
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_exception(error)
-
-    def _died(self) -> BrowserCrashed:
-        return BrowserCrashed("The browser ended during the action; the next one starts it again")

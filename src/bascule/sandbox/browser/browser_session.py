@@ -1,4 +1,4 @@
-"""The life of one browser, and the observation that each action returns."""
+"""Runs one browser, and builds the observation of each action."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ _FLAGS: Final = (
     "--js-flags=--max-old-space-size=1024",
     "--renderer-process-limit=8",
 )
-"""Nothing bypasses the proxy: no QUIC, no direct WebRTC, no DNS lookups. Memory per page and the
-number of processes are bounded."""
+"""Nothing bypasses the proxy: no QUIC, no direct WebRTC, no DNS lookups. Limits the memory of each
+page and the number of processes."""
 
 _CRASHED: Final = "The browser crashed during the action; the next one starts it again"
 _LAUNCH_TIMEOUT: Final = 45.0
 _STOP_TIMEOUT: Final = 5.0
 _LIST_TIMEOUT: Final = 4.0
-_MOST_LISTED: Final = 150
-_MOST_NOTES: Final = 30
-_LONGEST_NOTE: Final = 500
+_MAX_LISTED: Final = 150
+_MAX_NOTES: Final = 30
+_MAX_NOTE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +58,15 @@ class BrowserSetup:
     working_dir: Path
     roots: tuple[str, ...] = ()
     own: tuple[tuple[str, int], ...] = ()
-    """Where the action server listens: blocked for pages; agents see files at `/view` there."""
+    """Addresses of the action server: blocked for pages; `goto` shows files at their `/view`."""
     saves_screenshots: bool = True
 
 
 class BrowserSession(Closable):
-    """One browser with one context of its own, started with the first action.
+    """One browser with one context.
 
-    Actions take turns. When a page or the browser crashes, the action under way is told, and the
-    next one finds a new one in its place.
+    Actions run one at a time. When a page or the browser crashes, the running action fails, and the
+    next action gets a new page or browser.
     """
 
     def __init__(self, setup: BrowserSetup, settings: BrowserSettings) -> None:
@@ -131,7 +131,7 @@ class BrowserSession(Closable):
                 if not sandboxed:
                     words = error.message[-1500:]
                     raise SandboxStartFailed(f"The browser did not start: {words}") from None
-                logger.warning("Chromium's own sandbox does not work here; going without")
+                logger.warning("Chromium's own sandbox does not work here; starting without it")
         assert self._browser is not None
         crashed = self._crashed = asyncio.Event()
         self._browser.on("disconnected", lambda _: crashed.set())
@@ -149,26 +149,26 @@ class BrowserSession(Closable):
         self._marker = ScreenshotMarker(self._browser)
 
     async def _ensure_running(self) -> None:
-        if not await self._lives():
+        if not await self._is_responding():
             try:
                 await self._launch()
-            except SandboxStartFailed:  # who drives it may be gone as well
-                await self._drive_anew()
+            except SandboxStartFailed:  # the Playwright driver may have died as well
+                await self._restart_driver()
                 await self._launch()
             self._note("The browser had crashed and was started again; its tabs are gone")
 
-    async def _drive_anew(self) -> None:
+    async def _restart_driver(self) -> None:
         gone, self._playwright = self._playwright, None
         if gone is not None:
             try:
                 async with asyncio.timeout(_STOP_TIMEOUT):
                     await gone.stop()
             except (Error, OSError) as error:
-                logger.debug("the driver of the browser had ended: %s", error)
+                logger.debug("the driver of the browser has ended: %s", error)
         self._playwright = await async_playwright().start()
 
-    async def _lives(self) -> bool:
-        """Ask the browser itself: that it died may not have been heard of yet."""
+    async def _is_responding(self) -> bool:
+        """Whether the browser responds. Its crash may not have been reported yet, so ask it."""
         if self._crashed.is_set():
             return False
         try:
@@ -227,15 +227,15 @@ class BrowserSession(Closable):
         if self._tabs.downloaded and not trouble and last.startswith("goto"):
             return self._download(self._tabs.downloaded[-1])
         sight = await self._look(with_tree=kind != "browse" or bool(args.get("return_axtree")))
-        return await self._told(kind, sight, text, trouble, actions, args)
+        return await self._observation(kind, sight, text, trouble, actions, args)
 
     def _download(self, file: str) -> dict[str, Any]:
         content = f"[Location of downloaded file: {file}]"
         return {"kind": "download", "content": content, "extras": {"file_path": file}}
 
-    async def _look(self, *, with_tree: bool) -> _Sight:
+    async def _look(self, *, with_tree: bool) -> _PageState:
         tab = await self._tabs.front()
-        sight = _Sight(tab)
+        sight = _PageState(tab)
         drawing = asyncio.ensure_future(
             take_screenshot(tab.page, limit=self._settings.picture_limit)
         )
@@ -249,7 +249,7 @@ class BrowserSession(Closable):
             if not with_tree:
                 sight.elements = await self._elements(tab)
         except (Error, TimeoutError):
-            if not await self._lives():
+            if not await self._is_responding():
                 raise BrowserCrashed(_CRASHED) from None
             tab.is_stuck = True
             self._note("The page does not answer: a script in it may not end")
@@ -258,18 +258,18 @@ class BrowserSession(Closable):
         return sight
 
     async def _elements(self, tab: Tab) -> list[str]:
-        """What can be acted on; nothing when the page takes long to say, for its text is there."""
+        """List the elements for calls; empty if the page is slow, because its text is enough."""
         try:
             async with asyncio.timeout(_LIST_TIMEOUT):
-                return list((await tab.reader.tree()).listed(most=_MOST_LISTED))
+                return list((await tab.reader.tree()).listed(most=_MAX_LISTED))
         except (Error, TimeoutError) as error:
             logger.debug("a page did not list its elements: %s", error)
             return []
 
-    async def _told(
+    async def _observation(
         self,
         kind: str,
-        sight: _Sight,
+        sight: _PageState,
         calls: str,
         trouble: str,
         actions: PageActions,
@@ -301,8 +301,8 @@ class BrowserSession(Closable):
         if kind != "browse":
             lines += [f"[Focused element bid: {extras.get('focused_element_bid', '')}]"]
             lines += [f"[Screenshot saved to: {path}]"] if path else []
-        lines += [f"[{note}]" for note in self._notes[:_MOST_NOTES]]
-        if (more := len(self._notes) - _MOST_NOTES) > 0:
+        lines += [f"[{note}]" for note in self._notes[:_MAX_NOTES]]
+        if (more := len(self._notes) - _MAX_NOTES) > 0:
             lines.append(f"[… {more} more such notes …]")
         lines += [f"[Message to the user: {text}]" for text in actions.messages]
         if trouble:
@@ -313,7 +313,7 @@ class BrowserSession(Closable):
         lines += self._body(sight)
         return {"kind": "browse", "content": "\n".join(lines), "extras": extras}
 
-    def _body(self, sight: _Sight) -> list[str]:
+    def _body(self, sight: _PageState) -> list[str]:
         if sight.tree is None:
             return [
                 "============== BEGIN webpage content ==============",
@@ -334,29 +334,29 @@ class BrowserSession(Closable):
 
     def _note(self, text: str) -> None:
         """Add a note to the observation. Pages influence its text, so it is cut to one line."""
-        self._notes.append(text if len(text) <= _LONGEST_NOTE else text[:_LONGEST_NOTE] + "…")
+        self._notes.append(text if len(text) <= _MAX_NOTE else text[:_MAX_NOTE] + "…")
 
     def _resolve(self, path: str) -> Path:
         if not path:
-            raise NoSuchPath("The address of the viewer has to name a `path`")
+            raise NoSuchPath("The address of the viewer must contain a `path`")
         expanded = str(Path(path).expanduser()) if path.startswith("~") else path
         return self._paths.resolve(expanded, str(self._setup.working_dir))
 
 
-class _Sight:
-    """What was seen of a tab."""
+class _PageState:
+    """What one look at a tab returned."""
 
     def __init__(self, tab: Tab) -> None:
         self.tab = tab
         self.text = ""
         self.elements: list[str] = []
-        """What can be acted on, by its bid; the tree has it otherwise."""
+        """Elements for calls, with their bids; empty if `tree` is set, which contains them."""
         self.tree: AccessibilityTree | None = None
         self.picture = b""
 
 
 def _listed(elements: Sequence[str]) -> list[str]:
-    """With the numbers that the next action needs; without them it would have to look once more."""
+    """Format the elements with their bids, which the next action needs."""
     if not elements:
         return []
     return [
@@ -367,7 +367,7 @@ def _listed(elements: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str, limit: int) -> str:
-    """`text` with its middle left out, at line ends, when it is longer than `limit`."""
+    """Cut the middle out of a text longer than `limit`, at line ends."""
     if len(text) <= limit:
         return text
     head = text[: limit // 2].rpartition("\n")[0]
@@ -385,9 +385,9 @@ def _in_short(error: Error) -> str:
 
 
 async def _may_be_sandboxed() -> bool:
-    """Whether Chromium's own sandbox might work: it is made of user namespaces, and not for root.
+    """Whether Chromium's own sandbox may work. It needs user namespaces, and does not run as root.
 
-    In a session there are none, and to have Chromium find that out costs a start of it.
+    Sessions have no user namespaces. Testing here is cheaper than a failed start of Chromium.
     """
     if os.geteuid() == 0:
         return False

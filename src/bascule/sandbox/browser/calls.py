@@ -1,7 +1,7 @@
 """Parses the calls of `browse_interactive`, such as `click('12')`, without executing code.
 
-The names and parameters are BrowserGym's, which agents know. A text holds calls with literal
-arguments and nothing else; it is parsed as Python and never evaluated.
+Names and parameters are those of BrowserGym, which agents know. A text may contain only calls with
+literal arguments. It is parsed as Python, but never evaluated.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from bascule.core.errors import InvalidAction
 
-MOST_CALLS: Final = 100
-LONGEST: Final = 1 << 20
-FARTHEST: Final = 10**9
-"""The largest number anything can mean, pixels and milliseconds alike."""
-LONGEST_NAP: Final = 30_000
-"""Milliseconds of one `noop`."""
+MAX_CALLS: Final = 100
+MAX_TEXT: Final = 1 << 20
+MAX_NUMBER: Final = 10**9
+"""Largest number in an argument (pixels, milliseconds)."""
+MAX_NOOP_MS: Final = 30_000
+"""Maximum milliseconds of one `noop`."""
 
 _REQUIRED: Final = object()
 
@@ -35,9 +35,9 @@ class CallParameter:
 
     @property
     def wanted(self) -> str:
-        """What fits, in words."""
+        """Description of valid values, for error messages."""
         kinds = " or ".join(kind.__name__ for kind in self.kinds)
-        return f"{kinds}, up to {FARTHEST}" if {int, float} & set(self.kinds) else kinds
+        return f"{kinds}, up to {MAX_NUMBER}" if {int, float} & set(self.kinds) else kinds
 
     def __str__(self) -> str:
         return self.name if self.is_required else f"{self.name}={self.default!r}"
@@ -45,12 +45,12 @@ class CallParameter:
 
 @dataclass(frozen=True, slots=True)
 class BrowserCall:
-    """One thing to do in the browser."""
+    """One call to execute in the browser."""
 
     name: str
     arguments: Mapping[str, Any]
     text: str
-    """As it was written."""
+    """Its source text."""
 
 
 def _text(name: str, default: Any = _REQUIRED) -> CallParameter:
@@ -67,7 +67,7 @@ def _texts(name: str, default: Any = _REQUIRED) -> CallParameter:
 
 _BID = CallParameter("bid", (str, int))
 _BUTTON = _text("button", "left")
-_AT = (_number("x"), _number("y"))
+_POSITION = (_number("x"), _number("y"))
 
 CALLS: Final[Mapping[str, tuple[CallParameter, ...]]] = {
     "goto": (_text("url"),),
@@ -92,11 +92,11 @@ CALLS: Final[Mapping[str, tuple[CallParameter, ...]]] = {
     "keyboard_insert_text": (_text("text"),),
     "keyboard_down": (_text("key"),),
     "keyboard_up": (_text("key"),),
-    "mouse_move": _AT,
-    "mouse_down": (*_AT, _BUTTON),
-    "mouse_up": (*_AT, _BUTTON),
-    "mouse_click": (*_AT, _BUTTON),
-    "mouse_dblclick": (*_AT, _BUTTON),
+    "mouse_move": _POSITION,
+    "mouse_down": (*_POSITION, _BUTTON),
+    "mouse_up": (*_POSITION, _BUTTON),
+    "mouse_click": (*_POSITION, _BUTTON),
+    "mouse_dblclick": (*_POSITION, _BUTTON),
     "mouse_drag_and_drop": tuple(map(_number, ("from_x", "from_y", "to_x", "to_y"))),
     "tab_new": (),
     "tab_close": (),
@@ -105,23 +105,23 @@ CALLS: Final[Mapping[str, tuple[CallParameter, ...]]] = {
     "send_msg_to_user": (_text("text"),),
     "report_infeasible": (_text("reason"),),
 }
-"""Every call and its parameters. `answer_dialogs` is ours: what to answer questions with that
-pages ask (`confirm`, `prompt`) from now on."""
+"""Every call and its parameters. `answer_dialogs`, which BrowserGym does not have, sets the answer
+to all later dialogs of pages (`confirm`, `prompt`)."""
 
 
 def parse_calls(text: str) -> Sequence[BrowserCall]:
-    """The calls in `text`, one or more. Raises `InvalidAction` that names the one at fault."""
-    if len(text) > LONGEST:
-        raise InvalidAction(f"The calls are {len(text)} characters long; {LONGEST} is the most")
+    """Parse one or more calls. Raises `InvalidAction` with the call that is invalid."""
+    if len(text) > MAX_TEXT:
+        raise InvalidAction(f"The calls are {len(text)} characters long; the maximum is {MAX_TEXT}")
     try:
         statements = ast.parse(text.strip()).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         what = error.msg if isinstance(error, SyntaxError) else str(error)
         raise InvalidAction(f"{_short(text)} is not a call: {what}. {_allowed()}") from None
     if not statements:
-        raise InvalidAction(f"There is no call to do. {_allowed()}")
-    if len(statements) > MOST_CALLS:
-        raise InvalidAction(f"{len(statements)} calls at once; {MOST_CALLS} is the most")
+        raise InvalidAction(f"The text contains no call. {_allowed()}")
+    if len(statements) > MAX_CALLS:
+        raise InvalidAction(f"{len(statements)} calls at once; the maximum is {MAX_CALLS}")
     return [_read(statement, text.strip()) for statement in statements]
 
 
@@ -131,14 +131,14 @@ def _read(statement: ast.stmt, whole: str) -> BrowserCall:
         raise InvalidAction(f"{_short(text)} is not a call. {_allowed()}")
     call = statement.value
     if not isinstance(call.func, ast.Name) or call.func.id not in CALLS:
-        raise InvalidAction(f"{_short(text)} is none of the calls known here. {_allowed()}")
+        raise InvalidAction(f"{_short(text)} is not a known call. {_allowed()}")
     name = call.func.id
     try:
         given = [ast.literal_eval(each) for each in call.args]
         named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise InvalidAction(
-            f"{_short(text)}: arguments have to be plain text, numbers, True, False or lists"
+            f"{_short(text)}: arguments must be strings, numbers, True, False or lists"
         ) from None
     return BrowserCall(name, _bound(name, given, named, text), text)
 
@@ -149,40 +149,40 @@ def _bound(
     parameters = CALLS[name]
     bound: dict[str, Any] = {}
     if len(given) > len(parameters):
-        raise _wrong(name, text, f"it takes {len(parameters)} arguments, not {len(given)}")
+        raise _invalid_call(name, text, f"it takes {len(parameters)} arguments, not {len(given)}")
     for parameter, value in zip(parameters, given, strict=False):
         bound[parameter.name] = value
     for key, value in named.items():
         if key is None or key not in {each.name for each in parameters}:
-            raise _wrong(name, text, f"it has no parameter {key!r}")
+            raise _invalid_call(name, text, f"it has no parameter {key!r}")
         if key in bound:
-            raise _wrong(name, text, f"{key} is given twice")
+            raise _invalid_call(name, text, f"{key} is given twice")
         bound[key] = value
     for parameter in parameters:
         if parameter.name not in bound:
             if parameter.is_required:
-                raise _wrong(name, text, f"{parameter.name} is missing")
+                raise _invalid_call(name, text, f"{parameter.name} is missing")
             bound[parameter.name] = parameter.default
-        elif not _fits(bound[parameter.name], parameter.kinds):
-            raise _wrong(name, text, f"{parameter.name} has to be {parameter.wanted}")
+        elif not _has_kind(bound[parameter.name], parameter.kinds):
+            raise _invalid_call(name, text, f"{parameter.name} must be {parameter.wanted}")
         if int in parameter.kinds and str in parameter.kinds:
             bound[parameter.name] = str(bound[parameter.name])
-    if name == "noop" and not 0 <= bound["wait_ms"] <= LONGEST_NAP:
-        raise _wrong(name, text, f"wait_ms has to be 0 to {LONGEST_NAP} milliseconds")
+    if name == "noop" and not 0 <= bound["wait_ms"] <= MAX_NOOP_MS:
+        raise _invalid_call(name, text, f"wait_ms must be 0 to {MAX_NOOP_MS} milliseconds")
     return bound
 
 
-def _fits(value: object, kinds: tuple[type, ...]) -> bool:
+def _has_kind(value: object, kinds: tuple[type, ...]) -> bool:
     if isinstance(value, bool):
         return bool in kinds
-    if isinstance(value, int | float) and not abs(value) <= FARTHEST:
+    if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
         return False
     if isinstance(value, list):
         return list in kinds and all(isinstance(each, str) for each in value)
     return isinstance(value, kinds)
 
 
-def _wrong(name: str, text: str, what: str) -> InvalidAction:
+def _invalid_call(name: str, text: str, what: str) -> InvalidAction:
     return InvalidAction(f"{_short(text)}: {what}; it is {_signature(name)}")
 
 

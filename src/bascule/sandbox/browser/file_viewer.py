@@ -1,8 +1,8 @@
 """Serves files as web pages to the browser, which cannot open files itself.
 
-An agent may look at a file; a page may not. So an address of the viewer holds a random key that
-stands for one file: it is made when the agent asks for the file, and no page can know it. The page
-that shows it runs no script and loads nothing.
+An agent may view a file; a web page may not. So each URL of the viewer contains a random key for
+one file. The viewer creates the key when the agent opens the file, and no web page can know it. The
+page that shows the file runs no script and loads nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .pdf import pdf_body
 from .socks_proxy import VIEWER_HOST
 
 ORIGIN: Final = f"http://{VIEWER_HOST}"
-LARGEST: Final = 32 << 20
-_MOST_KEYS: Final = 256
-_LONGEST_HEAD: Final = 64 << 10
-_PATIENCE: Final = 10.0
+MAX_FILE: Final = 32 << 20
+_MAX_KEYS: Final = 256
+_MAX_HEAD: Final = 64 << 10
+_REQUEST_TIMEOUT: Final = 10.0
 _TLS: Final = b"\x16"
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp")
 
 Resolve = Callable[[str], Path]
-"""Where a path as people write it leads; raises a `BasculeError` when it may not be used."""
+"""Resolves a path as the agent wrote it; raises a `BasculeError` if it is not allowed."""
 
 
 class FileViewer:
@@ -43,21 +43,21 @@ class FileViewer:
         self._files: OrderedDict[str, str] = OrderedDict()
 
     def admit(self, path: str) -> str:
-        """An address that shows the file, for the agent's own eyes."""
+        """Return a URL with a new key that shows the file."""
         key = secrets.token_urlsafe(24)
         self._files[key] = path
-        while len(self._files) > _MOST_KEYS:
+        while len(self._files) > _MAX_KEYS:
             self._files.popitem(last=False)
         return f"{ORIGIN}/view?{urlencode({'path': path, 'key': key})}"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request, one answer."""
-        async with asyncio.timeout(_PATIENCE):
+        """Answer one request."""
+        async with asyncio.timeout(_REQUEST_TIMEOUT):
             first = await reader.readexactly(1)
             if first == _TLS:
-                return  # who speaks it wants a certificate first, and there is none
+                return  # a TLS client expects a certificate, and we have none
             head = first + await reader.readuntil(b"\r\n\r\n")
-        method, _, rest = head[:_LONGEST_HEAD].partition(b" ")
+        method, _, rest = head[:_MAX_HEAD].partition(b" ")
         target = urlsplit(rest.partition(b" ")[0].decode("latin-1"))
         key = parse_qs(target.query).get("key", [""])[0]
         path = self._files.get(key) if method == b"GET" and target.path == "/view" else None
@@ -74,7 +74,7 @@ class FileViewer:
 
 
 def without_key(url: str) -> str:
-    """The address as it may be shown and said."""
+    """Remove the key from a viewer URL, for observations and messages."""
     if not url.startswith(f"{ORIGIN}/"):
         return url
     parts = urlsplit(url)
@@ -83,21 +83,21 @@ def without_key(url: str) -> str:
 
 
 def file_page(file: Path) -> bytes:
-    """A page that shows the file by itself. Raises what a person should know of a file that
-    cannot be shown."""
+    """Return a self-contained HTML page that shows the file. Raises a `BasculeError` if it cannot
+    be shown."""
     try:
         if file.is_dir():
             raise IsADirectory(f"{file} is a directory")
         size = file.stat().st_size
-        if size > LARGEST:
-            raise FileTooLarge(f"{file} has {size} bytes; {LARGEST} is the most that is shown")
+        if size > MAX_FILE:
+            raise FileTooLarge(f"{file} has {size} bytes; {MAX_FILE} is the maximum that is shown")
         data = file.read_bytes()
     except OSError as error:
         raise NoSuchPath(f"{file}: {error.strerror}") from error
-    return _page(f"File Viewer - {file.name}", _shown(file, data))
+    return _page(f"File Viewer - {file.name}", _page_of(file, data))
 
 
-def _shown(file: Path, data: bytes) -> str:
+def _page_of(file: Path, data: bytes) -> str:
     kind = mimetypes.guess_type(file.name)[0] or ""
     name = html.escape(file.name)
     if kind in _IMAGES or kind == "image/svg+xml":
@@ -135,7 +135,7 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
-"""What makes the page that shows a file a page that does nothing else."""
+"""Headers that keep the page from running scripts and loading anything."""
 
 _STATUS: Final = {200: "OK", 403: "Forbidden", 404: "Not Found"}
 

@@ -1,6 +1,6 @@
-// What a page says and holds, read inside it. Evaluates to a reader that the page itself has no
-// reference to; it changes nothing in the page. Elements keep the number they were given (their
-// bid) for as long as the document lives.
+// Runs inside a page and reads its text and its elements. Evaluates to a reader object; the page's
+// own scripts have no reference to it, and it changes nothing in the page. An element keeps its
+// number (its bid) as long as the document lives.
 ({ prefix, first }) => {
   const bids = new WeakMap();
   const elements = new Map();
@@ -22,7 +22,7 @@
     return element?.isConnected ? element : null;
   };
 
-  // What is there ------------------------------------------------------------------------
+  // Children and visibility --------------------------------------------------------------
 
   const SILENT = new Set(["SCRIPT", "STYLE", "NOSCRIPT", "TEMPLATE", "HEAD", "TITLE", "META", "LINK"]);
 
@@ -34,7 +34,7 @@
     return (node.shadowRoot ?? node).childNodes;
   };
 
-  /** "shown", "unseen" (its own text is not, a child may be) or "gone". */
+  /** "shown", "unseen" (its own text is invisible, but a child may be visible) or "gone". */
   const presence = (element) => {
     if (element.checkVisibility({ visibilityProperty: true })) return "shown";
     const { display, visibility } = getComputedStyle(element);
@@ -54,8 +54,8 @@
 
   const asText = () => {
     const out = [];
-    let breaks = 2; // newlines at the end of what was written
-    let space = false; // one is due before the next word
+    let breaks = 2; // number of newlines at the end of the output so far
+    let space = false; // whether a space is needed before the next word
 
     const write = (text) => {
       if (!text) return;
@@ -154,7 +154,7 @@
     return out.join("").trim();
   };
 
-  /** The text, its middle left out when it is longer than `limit`. */
+  /** The text of the page; the middle of a text longer than `limit` is cut out. */
   const text = (limit) => {
     const whole = asText();
     if (whole.length <= limit) return { head: whole, tail: "", length: whole.length };
@@ -286,8 +286,8 @@
   };
 
   /**
-   * Every element that matters, in order, each with its depth. A page with more than `many` elements
-   * gives only those within a screen of what is in view; no walk takes longer than `budget` ms.
+   * Every relevant element in document order, with its depth. For a page with more than `many`
+   * elements, only those within one screen height of the viewport. Stops after `budget` ms.
    */
   const tree = ({ many, most, budget }) => {
     const nodes = [];

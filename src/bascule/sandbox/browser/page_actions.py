@@ -19,7 +19,7 @@ from .tabs import Tab, Tabs
 _Button = Literal["left", "middle", "right"]
 
 _NO_WAIT = 0.2
-"""Seconds in which what a click began shows itself."""
+"""Seconds to wait for the next frame, in which a click's effects become visible."""
 
 
 class PageActions:
@@ -40,27 +40,27 @@ class PageActions:
         self._resolve = resolve
         self._note = note
         self.messages: list[str] = []
-        """Messages of the calls to the user."""
+        """Messages to the user, from `send_msg_to_user` and `report_infeasible`."""
 
     async def do(self, call: BrowserCall) -> None:
-        """Do it, then wait until what it began is over or has had its time."""
+        """Execute the call, then wait until the page has settled or the timeout has passed."""
         tab = await self._tabs.front()
         before = tab.loading()
         tab.forget_answer()
         await _unless_crashed(tab, getattr(self, call.name)(**call.arguments))
         if call.name not in _CHANGES_NOTHING:
-            settled = await self._settle(before)
+            settled = await self._wait_until_loaded(before)
             await self._tabs.caught_up(within=min(2.0, self._settings.load_timeout))
             if await self._tabs.front() is not settled:
-                settled = await self._settle(frozenset())
+                settled = await self._wait_until_loaded(frozenset())
             self._ensure_arrived(settled)
 
-    # Going places -------------------------------------------------------------------------
+    # Navigation and tabs ------------------------------------------------------------------
 
     async def goto(self, url: str) -> None:
         tab = await self._tabs.front()
         if tab.is_stuck:
-            await self._tabs.close(tab)  # a script that never ends would hold the new page as well
+            await self._tabs.close(tab)  # an endless script would block the new page as well
             tab = await self._tabs.open()
         target = tab.asked = self._addresses.target(url)
         had = len(self._tabs.downloaded)
@@ -124,7 +124,7 @@ class PageActions:
     async def fill(self, bid: str, value: str, enable_autocomplete_menu: bool) -> None:
         element = await self._element(bid)
         await element.fill(value, timeout=self._patience)
-        if enable_autocomplete_menu and value:  # a menu opens to keys, not to a value that is set
+        if enable_autocomplete_menu and value:  # only key presses open the menu
             await element.press("End")
             await element.press("Backspace")
             await element.type(value[-1])
@@ -155,7 +155,7 @@ class PageActions:
         await mouse.down()
         try:
             await target.hover(timeout=self._patience)
-            await target.hover(timeout=self._patience)  # the second is what `dragover` needs
+            await target.hover(timeout=self._patience)  # `dragover` needs a second move
         finally:
             await mouse.up()
 
@@ -171,10 +171,11 @@ class PageActions:
             await element.click(timeout=self._patience)
         await (await chosen.value).set_files(files, timeout=self._patience)
 
-    # The screen ---------------------------------------------------------------------------
+    # Mouse and keyboard -------------------------------------------------------------------
 
     async def scroll(self, delta_x: float, delta_y: float) -> None:
-        """Where the mouse is, as a wheel does; in the middle of the page while it is nowhere."""
+        """Scroll with the mouse wheel: at the mouse position, or in the middle of the page if the
+        mouse has not been moved yet."""
         page = (await self._tabs.front()).page
         await page.mouse.wheel(delta_x, delta_y)
         await page.evaluate(_NEXT_FRAME)
@@ -222,7 +223,7 @@ class PageActions:
         await mouse.move(to_x, to_y, steps=8)
         await mouse.up()
 
-    # Talk ---------------------------------------------------------------------------------
+    # Dialogs and messages -----------------------------------------------------------------
 
     async def answer_dialogs(self, accept: bool, text: str) -> None:
         self._tabs.accepts_dialogs, self._tabs.dialog_text = accept, text
@@ -252,14 +253,14 @@ class PageActions:
         return answer.status == 403 and self._addresses.is_blocked(answer.url)
 
     def _ensure_arrived(self, tab: Tab) -> None:
-        """A link or form that led to where no page can go: say so, as `goto` does."""
+        """Raise if a link or form led to a blocked or failed page, as `goto` does."""
         if tab.answer is not None and self._was_refused(tab.answer):
             raise InvalidAction(self._addresses.refusal("", tab.answer.url))
         if tab.failure and tab.shows_error:
             raise InvalidAction(self._addresses.explained(tab.asked, tab.failure))
 
-    async def _settle(self, before: frozenset[Any]) -> Tab:
-        """Until the page in front has loaded and what the call made it fetch is there."""
+    async def _wait_until_loaded(self, before: frozenset[Any]) -> Tab:
+        """Wait until the active page has loaded and its requests since the call are complete."""
         tab = await self._tabs.front()
         limit = self._settings.load_timeout
         try:
@@ -273,8 +274,8 @@ class PageActions:
             async with asyncio.timeout(_NO_WAIT):
                 await tab.page.evaluate(_NEXT_FRAME)
         except (Error, TimeoutError):
-            return tab  # it left for another page meanwhile, or is stuck: whoever looks will see
-        await tab.calm(before, within=min(2.0, limit))
+            return tab  # the page navigated away or is stuck; the next look at it will show that
+        await tab.wait_for_requests(before, within=min(2.0, limit))
         await tab.page.wait_for_load_state("domcontentloaded", timeout=limit * 1000)
         return tab
 
@@ -285,7 +286,7 @@ _CHANGES_NOTHING = frozenset({"answer_dialogs", "send_msg_to_user", "report_infe
 
 
 async def _unless_crashed(tab: Tab, work: Any) -> None:
-    """Do the work; raises `BrowserCrashed` when the page dies meanwhile: then nobody answers."""
+    """Await `work`. Raises `BrowserCrashed` if the page crashes, since `work` would never end."""
     doing = asyncio.ensure_future(work)
     crashing = asyncio.ensure_future(tab.has_crashed.wait())
     try:
@@ -309,5 +310,5 @@ def _modifiers(names: str | list[str]) -> Any:
     given = [names] if isinstance(names, str) else names
     known = {"Alt", "Control", "ControlOrMeta", "Meta", "Shift"}
     if wrong := [name for name in given if name not in known]:
-        raise InvalidAction(f"{wrong[0]!r} is no modifier; use {', '.join(sorted(known))}")
+        raise InvalidAction(f"{wrong[0]!r} is not a modifier key; use {', '.join(sorted(known))}")
     return given

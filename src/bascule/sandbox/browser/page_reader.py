@@ -16,18 +16,18 @@ from bascule.core.errors import InvalidAction
 from .tree import AccessibilityNode, AccessibilityTree, Box
 
 _SCRIPT: Final = Path(__file__).with_name("page.js").read_text()
-_MOST_FRAMES: Final = 40
+_MAX_FRAMES: Final = 40
 _FRAME_TIMEOUT: Final = 3.0
-_PAGE_TIMEOUT: Final = 10.0
-"""Seconds a frame, or the page itself, has to answer; one whose script never ends does not."""
+"""Timeout in seconds for a frame inside the page. A frame with an endless script never answers. The
+caller limits the time for the page itself."""
 _TREE: Final = {"many": 4000, "most": 3000, "budget": 1500}
 
 _Answer = TypeVar("_Answer")
 
 
 class PageReader:
-    """Reads one page. Numbers of elements go on across documents, so that an old one is known to
-    be old."""
+    """Reads one page. Element numbers (bids) continue across documents, so an old number never
+    matches an element of a new document."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -38,7 +38,7 @@ class PageReader:
         page.on("framedetached", self._forget)
 
     async def text(self, limit: int) -> str:
-        """The page's own text, then that of its frames, each with its middle left out if long."""
+        """Return the text of the page, then of its frames; the middle of a long text is cut out."""
         parts = []
         for frame in self._frames():
             try:
@@ -53,7 +53,7 @@ class PageReader:
         return "\n\n".join(filter(None, parts))
 
     async def tree(self) -> AccessibilityTree:
-        main = await self._one(self._page.main_frame)
+        main = await self._read_frame(self._page.main_frame)
         nodes: list[AccessibilityNode] = []
         focused, is_partial = main["focused"], main["partial"]
         frames = await self._children(self._page.main_frame)
@@ -64,12 +64,12 @@ class PageReader:
                 node = _node(raw, depth, at)
                 nodes.append(node)
                 frame = inside.get(node.bid)
-                if frame is None or len(self._inside) > _MOST_FRAMES:
+                if frame is None or len(self._inside) > _MAX_FRAMES:
                     continue
                 try:
-                    below = await self._one(frame)
+                    below = await self._read_frame(frame)
                 except (Error, TimeoutError):
-                    continue  # it is being loaded or replaced; the frame itself is in the tree
+                    continue  # it is loading or was replaced; its element stays in the tree
                 is_partial = is_partial or below["partial"]
                 focused = below["focused"] or focused
                 corner = node.box or at
@@ -79,13 +79,13 @@ class PageReader:
         return AccessibilityTree(main["title"], nodes, focused=focused, is_partial=is_partial)
 
     async def find(self, bid: str) -> ElementHandle:
-        """Raises `InvalidAction`."""
+        """Return the element with this bid. Raises `InvalidAction` if there is none."""
         prefix = bid.rstrip(string.digits)
         for frame, (known, inside) in list(self._inside.items()):
             if known != prefix:
                 continue
             try:
-                found = await _soon(inside.evaluate_handle("(r, bid) => r.find(bid)", bid))
+                found = await _within_time(inside.evaluate_handle("(r, bid) => r.find(bid)", bid))
             except (Error, TimeoutError):
                 self._inside.pop(frame, None)
                 continue
@@ -96,19 +96,19 @@ class PageReader:
         )
 
     def _frames(self) -> list[Frame]:
-        return [each for each in self._page.frames if not each.is_detached()][:_MOST_FRAMES]
+        return [each for each in self._page.frames if not each.is_detached()][:_MAX_FRAMES]
 
-    async def _one(self, frame: Frame) -> dict[str, Any]:
+    async def _read_frame(self, frame: Frame) -> dict[str, Any]:
         seen: dict[str, Any] = await self._ask(frame, "(reader, how) => reader.tree(how)", _TREE)
         self._last[frame] = seen["last"]
         return seen
 
     async def _children(self, frame: Frame) -> dict[str, Frame]:
-        """Frames in a frame, by the number of the element that holds them."""
+        """Return the child frames by the bid of the element that contains them."""
         found = {}
-        for child in frame.child_frames[:_MOST_FRAMES]:
+        for child in frame.child_frames[:_MAX_FRAMES]:
             try:
-                holder = await _soon(child.frame_element())
+                holder = await _within_time(child.frame_element())
                 bid = await self._ask(frame, "(reader, element) => reader.bidOf(element)", holder)
             except (Error, TimeoutError):
                 continue
@@ -116,20 +116,22 @@ class PageReader:
         return found
 
     async def _ask(self, frame: Frame, question: str, argument: object) -> Any:
-        """Ask the reader in the frame; a new one if the document is another than before."""
-        within = _PAGE_TIMEOUT if frame is self._page.main_frame else _FRAME_TIMEOUT
+        """Call the reader in the frame; a new document gets a new reader."""
+        within = None if frame is self._page.main_frame else _FRAME_TIMEOUT
         if frame in self._inside:
             try:
-                return await _soon(self._inside[frame][1].evaluate(question, argument), within)
+                return await _within_time(
+                    self._inside[frame][1].evaluate(question, argument), within
+                )
             except Error:
                 self._inside.pop(frame, None)
         prefix = self._known.setdefault(frame, "")
         if not prefix and frame is not self._page.main_frame:
             prefix = self._known[frame] = next(self._prefixes)
         start = {"prefix": prefix, "first": self._last.get(frame, 0)}
-        inside = await _soon(frame.evaluate_handle(_SCRIPT, start), within)
+        inside = await _within_time(frame.evaluate_handle(_SCRIPT, start), within)
         self._inside[frame] = prefix, inside
-        return await _soon(inside.evaluate(question, argument), within)
+        return await _within_time(inside.evaluate(question, argument), within)
 
     def _forget(self, frame: Frame) -> None:
         self._inside.pop(frame, None)
@@ -137,7 +139,7 @@ class PageReader:
         self._last.pop(frame, None)
 
 
-async def _soon(work: Awaitable[_Answer], within: float = _FRAME_TIMEOUT) -> _Answer:
+async def _within_time(work: Awaitable[_Answer], within: float | None = _FRAME_TIMEOUT) -> _Answer:
     async with asyncio.timeout(within):
         return await work
 

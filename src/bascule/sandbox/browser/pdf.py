@@ -9,19 +9,22 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-MOST_PAGES: Final = 20
+from bascule.core.extras import install_command
+
+MAX_PAGES: Final = 20
 _WIDTH: Final = 900
-_PATIENCE: Final = 30.0
+_TIMEOUT: Final = 30.0
 _MAIN: Final = Path(__file__).with_name("_pdf_main.py")
 
 
 def pdf_body(file: Path) -> str:
-    """Blocks. HTML that shows the file, or says why it cannot be shown and what can be done."""
-    told = _read(file)
-    if "pages" not in told:
-        return f"<p>{html.escape(file.name)} is a PDF that cannot be drawn here: {_why(told)}</p>"
-    count = told["count"]
-    parts = [_page(number, count, page) for number, page in enumerate(told["pages"], start=1)]
+    """Return HTML that shows the file, or the reason why not and a way out. Blocks."""
+    result = _read(file)
+    if "pages" not in result:
+        reason = _error_text(result)
+        return f"<p>{html.escape(file.name)} is a PDF that cannot be drawn here: {reason}</p>"
+    count = result["count"]
+    parts = [_page(number, count, page) for number, page in enumerate(result["pages"], start=1)]
     if count > len(parts):
         parts.append(
             f"<p>{count - len(parts)} more pages are not shown; a shell can turn them into text "
@@ -31,7 +34,7 @@ def pdf_body(file: Path) -> str:
 
 
 def _page(number: int, count: int, page: dict[str, Any]) -> str:
-    # A canvas, as viewers of PDFs draw on; one that runs no script has a background.
+    # A canvas, like those of PDF viewers. No script may draw on it, so the image is its background.
     return (
         f"<h2>Page {number} of {count}</h2>"
         f'<canvas aria-label="Page {number} of {count}" width="{page["width"]}" '
@@ -42,21 +45,22 @@ def _page(number: int, count: int, page: dict[str, Any]) -> str:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    command = [sys.executable, "-P", str(_MAIN), str(file), str(MOST_PAGES), str(_WIDTH)]
+    command = [sys.executable, "-P", str(_MAIN), str(file), str(MAX_PAGES), str(_WIDTH)]
     try:
-        ran = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=True)
-        told: dict[str, Any] = json.loads(ran.stdout)
+        ran = subprocess.run(command, capture_output=True, timeout=_TIMEOUT, check=True)
+        result: dict[str, Any] = json.loads(ran.stdout)
     except subprocess.TimeoutExpired:
-        return {"error": f"it took longer than {_PATIENCE:g} seconds"}
+        return {"error": f"it took longer than {_TIMEOUT:g} seconds"}
     except (subprocess.CalledProcessError, ValueError):
         return {"error": "what draws it gave up on it"}
-    return told
+    return result
 
 
-def _why(told: dict[str, Any]) -> str:
-    if "missing" in told:
+def _error_text(result: dict[str, Any]) -> str:
+    if "missing" in result:
         return (
-            "the package pypdfium2 is missing (pip install pypdfium2, where the sandbox runs). A "
-            "shell can turn it into text or pictures (pdftotext, pdftoppm)."
+            "the extra `browser` is not installed where the sandbox runs "
+            f"({html.escape(install_command('browser'))}). A shell can turn it into text or "
+            "pictures (pdftotext, pdftoppm)."
         )
-    return html.escape(f"{told['error'].rstrip('.')}.")
+    return html.escape(f"{result['error'].rstrip('.')}.")

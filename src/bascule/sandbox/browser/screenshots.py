@@ -15,7 +15,7 @@ from playwright.async_api import Browser, BrowserContext, Error, Page
 from .tree import AccessibilityNode
 
 _TIMEOUT: Final = 5.0
-_MOST_MARKS: Final = 300
+_MAX_MARKS: Final = 300
 _KEPT: Final = 100
 """Screenshot files kept; older ones are deleted."""
 
@@ -66,7 +66,7 @@ class ScreenshotMarker:
             [node.bid, *node.box]
             for node in nodes
             if node.bid and node.box is not None and node.is_visible and node.is_clickable
-        ][:_MOST_MARKS]
+        ][:_MAX_MARKS]
         if not picture or not marks:
             return picture
         if self._page is None:

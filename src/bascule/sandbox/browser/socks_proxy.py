@@ -1,4 +1,4 @@
-"""The SOCKS proxy through which the browser reaches every network, with some addresses blocked.
+"""The SOCKS proxy through which the browser connects to every network, with blocked addresses.
 
 Chromium loads everything through it, loopback included: redirects, WebSockets, workers and frames.
 The proxy resolves each name once per connection and connects to the address it checked, so DNS
@@ -18,6 +18,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from bascule.serving.sockets import stop_accepting
+
 logger = logging.getLogger(__name__)
 
 VIEWER_HOST: Final = "files.bascule.invalid"
@@ -29,12 +31,12 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _CONNECT_TIMEOUT: Final = 15.0
 _HEARING: Final = 3.0
 _PIECE: Final = 1 << 16
-_MOST_CONNECTIONS: Final = 512
+_MAX_CONNECTIONS: Final = 512
 _OK, _FAILED, _REFUSED, _UNREACHABLE, _UNSUPPORTED = 0, 1, 5, 4, 7
 
 
 class BrowserProxy:
-    """Listens on a loopback port of its own between `start` and `aclose`."""
+    """Listens on its own loopback port between `start` and `aclose`."""
 
     def __init__(self, refused: Sequence[tuple[str, int]], blocked_handler: BlockedHandler) -> None:
         self._refused = list(refused)
@@ -42,22 +44,23 @@ class BrowserProxy:
         self._server: asyncio.Server | None = None
         self._addresses: dict[int, set[Address]] = {}
         self._local_ports: set[int] = set()
-        # The loop holds what it serves weakly: a quiet connection would be collected as garbage.
+        # The event loop keeps only weak references to tasks: the task of an idle connection could
+        # be garbage-collected.
         self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
-        self._troubles: dict[tuple[str, int], str] = {}
+        self._last_errors: dict[tuple[str, int], str] = {}
         self._blocked: set[tuple[str, int]] = set()
         self.port = 0
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
-        self._local_ports.add(self.port)  # a page has no business with the proxy itself
+        self._local_ports.add(self.port)  # pages must not reach the proxy itself
         for host, port in self._refused:
             await self._refuse(host, port)
 
     async def aclose(self) -> None:
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         for writer in self._serving.values():
             writer.transport.abort()
         await asyncio.gather(*self._serving, return_exceptions=True)
@@ -72,9 +75,9 @@ class BrowserProxy:
         """Whether a connection to that host and port was blocked."""
         return (host, port) in self._blocked
 
-    def trouble(self, host: str, port: int) -> str:
+    def last_error(self, host: str, port: int) -> str:
         """Why the last connection to that host and port failed; empty if it succeeded."""
-        return self._troubles.get((host, port), "")
+        return self._last_errors.get((host, port), "")
 
     async def _refuse(self, host: str, port: int) -> None:
         try:
@@ -91,10 +94,10 @@ class BrowserProxy:
         assert task is not None
         self._serving[task] = writer
         try:
-            if len(self._serving) <= _MOST_CONNECTIONS:
+            if len(self._serving) <= _MAX_CONNECTIONS:
                 await self._pass(reader, writer)
         except (OSError, EOFError, asyncio.LimitOverrunError):
-            pass  # one end left; that is how connections end
+            pass  # one side closed the connection, which is normal
         finally:
             await _close(writer)
             del self._serving[task]
@@ -125,15 +128,15 @@ class BrowserProxy:
             self._remember(host, port, _reason(error))
             writer.write(_answer(_REFUSED))
             return
-        self._troubles.pop((host, port), None)
+        self._last_errors.pop((host, port), None)
         writer.write(_answer(_OK))
         await _join((reader, writer), there)
 
     async def _answer_blocked(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Let the handler answer, then read what the browser still sends: closing a socket with
-        unread data resets the connection, and the answer would be lost."""
+        """Let the handler answer, then read the rest of the browser's data. Closing a socket with
+        unread data would reset the connection, and the answer could be lost."""
         writer.write(_answer(_OK))
         await self._blocked_handler(reader, writer)
         with suppress(OSError):
@@ -143,9 +146,9 @@ class BrowserProxy:
                     pass
 
     def _remember(self, host: str, port: int, why: str) -> None:
-        if len(self._troubles) > 200:
-            self._troubles.clear()
-        self._troubles[host, port] = why
+        if len(self._last_errors) > 200:
+            self._last_errors.clear()
+        self._last_errors[host, port] = why
 
 
 def is_of_this_machine(address: Address) -> bool:
@@ -164,7 +167,7 @@ def is_of_this_machine(address: Address) -> bool:
 
 
 async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
-    """Host and port of a SOCKS 5 request; an empty host if it is none we serve."""
+    """Read host and port of a SOCKS 5 request; an empty host if it is not a CONNECT."""
     version, methods = struct.unpack("!BB", await reader.readexactly(2))
     if version != 5:
         raise EOFError("not SOCKS 5")
@@ -194,7 +197,7 @@ async def _look_up(host: str, port: int) -> list[Address]:
 
 
 def _plain(text: str) -> Address:
-    """The address; an IPv4-mapped IPv6 address as IPv4."""
+    """Parse the address; an IPv4-mapped IPv6 address becomes IPv4."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped
@@ -219,16 +222,16 @@ async def _join(
     there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
     """Copy bytes both ways until the browser closes its side."""
-    answering = asyncio.ensure_future(_carry(there[0], here[1]))
+    answering = asyncio.ensure_future(_copy(there[0], here[1]))
     try:
-        await _carry(here[0], there[1])
+        await _copy(here[0], there[1])
     finally:
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
         await _close(there[1])
 
 
-async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(_PIECE):
         writer.write(data)
         await writer.drain()

@@ -25,44 +25,44 @@ from .page_reader import PageReader
 logger = logging.getLogger(__name__)
 
 _COUNTED: Final = frozenset({"document", "fetch", "xhr", "script", "stylesheet"})
-"""Kinds of requests whose answers change what is seen."""
+"""Types of requests whose responses change the visible page."""
 
 
 class Tab:
-    """One page, and what happens in it."""
+    """One page and the state of its requests."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
         self.reader = PageReader(page)
         self.has_crashed = asyncio.Event()
         self.is_stuck = False
-        """It did not answer when it was looked at."""
+        """The page did not answer when it was last read."""
         self.asked = ""
-        """Where it was last sent to, by an agent or a page."""
+        """URL of the last navigation, by the agent or by the page."""
         self.answer: Response | None = None
-        """What the last request for a whole page was answered with; None while it is not."""
+        """Response to the last navigation; None if there is none yet."""
         self.failure = ""
-        """Why it was not, in the browser's words."""
+        """The browser's error if the last navigation failed."""
         self._under_way: set[Request] = set()
         self._changed = asyncio.Event()
         page.on("crash", lambda _: self.has_crashed.set())
         page.on("request", self._begun)
-        page.on("requestfinished", self._over)
+        page.on("requestfinished", self._request_ended)
         page.on("requestfailed", self._failed)
         page.on("response", self._answered)
 
     @property
     def url(self) -> str:
-        """Its address, for people: of a page that did not come, the one that was asked for."""
+        """URL for observations; if the page did not load, the requested URL."""
         return without_key(self.asked if self.shows_error else self.page.url)
 
     @property
     def shows_error(self) -> bool:
-        """Chromium's own page in the place of one that did not come."""
+        """Whether Chromium shows its own error page."""
         return self.page.url.startswith("chrome-error:")
 
     async def stop_loading(self) -> None:
-        """Give up a page that does not come; the one before stays usable."""
+        """Stop loading a page that does not respond; the previous page stays usable."""
         try:
             async with asyncio.timeout(2):
                 line = await self.page.context.new_cdp_session(self.page)
@@ -74,7 +74,7 @@ class Tab:
     def loading(self) -> frozenset[Request]:
         return frozenset(self._under_way)
 
-    async def calm(self, since: frozenset[Request], *, within: float) -> bool:
+    async def wait_for_requests(self, since: frozenset[Request], *, within: float) -> bool:
         """Wait until all requests begun after `since` are over; False if they are not in time."""
         try:
             async with asyncio.timeout(within):
@@ -102,24 +102,24 @@ class Tab:
 
     def _failed(self, request: Request) -> None:
         why = request.failure or "it failed"
-        if self._is_for_page(request) and "ERR_ABORTED" not in why:  # as what is downloaded is
+        if self._is_for_page(request) and "ERR_ABORTED" not in why:  # a download aborts with it
             self.failure = why
-        self._over(request)
+        self._request_ended(request)
 
     def _is_for_page(self, request: Request) -> bool:
-        """It asks for what is to take the place of the whole page, not of a frame in it."""
+        """Whether the request loads a new document for the whole page, not for a frame in it."""
         try:
             return request.is_navigation_request() and request.frame is self.page.main_frame
-        except Error:  # a worker's, or a frame's that is not there yet
+        except Error:  # from a service worker, or from a frame that does not exist yet
             return False
 
-    def _over(self, request: Request) -> None:
+    def _request_ended(self, request: Request) -> None:
         self._under_way.discard(request)
         self._changed.set()
 
 
 class Tabs:
-    """All tabs of one context, in the order they were opened. There is always one in front."""
+    """All tabs of one context, in the order of their opening. `front` returns the active tab."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Tabs:
         self._line: CDPSession | None = None
         self._context_id = ""
         self.downloaded: list[str] = []
-        """Files that have arrived since the last look."""
+        """Files downloaded since the beginning of the action."""
         self.accepts_dialogs = True
         self.dialog_text = ""
         context.on("page", self._opened)
@@ -155,8 +155,8 @@ class Tabs:
         return self._tabs.index(tab) if tab in self._tabs else -1
 
     async def caught_up(self, *, within: float) -> None:
-        """Wait for tabs that pages have opened and nobody has told us of: Playwright does so only
-        when their first answer has come."""
+        """Wait for tabs that pages have opened but Playwright has not reported. It reports a tab
+        only after the first response."""
         try:
             async with asyncio.timeout(within):
                 while True:
@@ -168,7 +168,7 @@ class Tabs:
             logger.debug("a new tab did not open: %s", error)
 
     async def _count(self) -> int:
-        """How many tabs the browser itself knows."""
+        """Return the number of tabs according to the browser itself."""
         if not self._tabs or self._context.browser is None:
             return 0
         if self._line is None:
@@ -184,7 +184,7 @@ class Tabs:
         )
 
     async def front(self) -> Tab:
-        """The tab in front; a new one in the place of one that crashed or was closed."""
+        """Return the active tab; another one if it crashed or was closed."""
         if self._front is not None and self._front.has_crashed.is_set():
             await self.close(self._front)
         if self._front is None:
@@ -194,7 +194,7 @@ class Tabs:
     async def open(self) -> Tab:
         page = await self._context.new_page()
         self._opened(page)
-        return self._of(page)
+        return self._tab_of(page)
 
     async def close(self, tab: Tab) -> None:
         self._closed(tab)
@@ -205,19 +205,19 @@ class Tabs:
             logger.debug("a tab did not close: %s", error)
 
     async def focus(self, index: int) -> Tab:
-        """Raises `IndexError`."""
+        """Make a tab active. Raises `IndexError`."""
         self._front = self._tabs[index]
         await self._front.page.bring_to_front()
         return self._front
 
     async def saved(self, *, within: float) -> bool:
-        """Wait for the downloads under way; False if some are not there in time."""
+        """Wait for running downloads; False if some are not complete in time."""
         if self._saving:
             await asyncio.wait(set(self._saving), timeout=within)
         return not self._saving
 
     async def arrives(self, *, after: int, within: float) -> bool:
-        """Whether more than `after` files have been downloaded, now or in time."""
+        """Wait until more than `after` files have been downloaded; False after the timeout."""
         try:
             async with asyncio.timeout(within):
                 while len(self.downloaded) <= after:
@@ -227,7 +227,7 @@ class Tabs:
             return False
         return True
 
-    def _of(self, page: Page) -> Tab:
+    def _tab_of(self, page: Page) -> Tab:
         return next(tab for tab in self._tabs if tab.page is page)
 
     def _opened(self, page: Page) -> None:
@@ -238,8 +238,8 @@ class Tabs:
         page.on("download", self._download)
         page.on("close", lambda _: self._closed(tab))
         if len(self._tabs) > self._most:
-            self._note(f"A page opened a tab, which was closed: {self._most} tabs is the most")
-            self._keep(asyncio.ensure_future(self.close(tab)))
+            self._note(f"A page opened a tab, which was closed: the maximum is {self._most} tabs")
+            self._track_save(asyncio.ensure_future(self.close(tab)))
             return
         self._front = tab
         self._changed.set()
@@ -251,7 +251,7 @@ class Tabs:
             self._front = self._tabs[-1] if self._tabs else None
         self._changed.set()
 
-    # What pages do ------------------------------------------------------------------------
+    # Events of pages ----------------------------------------------------------------------
 
     def _asked(self, dialog: Dialog) -> None:
         kind, accept = dialog.type, self.accepts_dialogs or dialog.type == "alert"
@@ -261,10 +261,10 @@ class Tabs:
             answer = repr(text)
         if kind != "beforeunload":
             self._note(f"The page showed a dialog ({kind}): {dialog.message!r}; answered {answer}")
-        self._keep(asyncio.ensure_future(_answer(dialog, accept=accept, text=text)))
+        self._track_save(asyncio.ensure_future(_answer(dialog, accept=accept, text=text)))
 
     def _download(self, download: Download) -> None:
-        self._keep(asyncio.ensure_future(self._save(download)))
+        self._track_save(asyncio.ensure_future(self._save(download)))
 
     async def _save(self, download: Download) -> None:
         try:
@@ -280,7 +280,7 @@ class Tabs:
             self._arrived.set()
             self._note(f"Downloaded {download.url} to {place}")
 
-    def _keep(self, task: asyncio.Future[None]) -> None:
+    def _track_save(self, task: asyncio.Future[None]) -> None:
         assert isinstance(task, asyncio.Task)
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
@@ -295,11 +295,12 @@ async def _answer(dialog: Dialog, *, accept: bool, text: str) -> None:
         else:
             await dialog.accept()
     except Error as error:
-        logger.debug("a dialog went away by itself: %s", error)
+        logger.debug("a dialog was closed by the page: %s", error)
 
 
 def _free_name(directory: Path, suggested: str) -> Path:
-    """A file that is not there yet. The name is the page's, so only its last part counts."""
+    """Return a path that does not exist yet. The page suggests the name, so any directory in it is
+    dropped."""
     directory.mkdir(parents=True, exist_ok=True)
     name = PurePosixPath(suggested.replace("\\", "/")).name.strip(". ")[:200] or "download"
     stem, dot, ending = name.rpartition(".")

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 Box = tuple[float, float, float, float]
-"""Left, top, width and height on the screen of the page."""
+"""Left, top, width and height in the viewport of the page."""
 
 _LISTED_NAME: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class AccessibilityNode:
-    """An element, or a piece of text, which has no bid."""
+    """An element, or a piece of text. Text has no bid."""
 
     depth: int
     bid: str
@@ -28,22 +28,22 @@ class AccessibilityNode:
 
 @dataclass(frozen=True, slots=True)
 class AccessibilityTree:
-    """A document and what is in it."""
+    """A document and its elements."""
 
     title: str
     nodes: Sequence[AccessibilityNode]
     focused: str = ""
     is_partial: bool = False
-    """The page is too large; only what is in view and a screen around it is here."""
+    """The page is too large; only elements in or near the viewport are included."""
 
     def lines(self) -> Iterable[str]:
-        """One line per element, indented as they are inside one another."""
+        """Yield one line per element, indented by depth."""
         yield f"RootWebArea {self.title!r}" + ("" if self.focused else ", focused")
         for node in self.nodes:
             yield "\t" * node.depth + _line(node)
 
     def listed(self, *, most: int) -> Iterable[str]:
-        """One line per element that can be acted on, up to `most`, and how many more there are."""
+        """Yield one line per clickable element, up to `most`, and the number of further ones."""
         active = [node for node in self.nodes if node.bid and node.is_clickable]
         active = [node for node in active if node.role != "option"]
         for node in active[:most]:
@@ -53,7 +53,7 @@ class AccessibilityTree:
             yield f"[… {more}; browse_interactive with noop(0) shows the page's whole tree …]"
 
     def as_object(self) -> dict[str, Any]:
-        """As BrowserGym's agents get it from Chromium: nodes with ids, roles, names, children."""
+        """Return the tree in the format of BrowserGym: nodes with ids, roles, names, children."""
         root: dict[str, Any] = _entry("0", "RootWebArea", self.title)
         entries, parents = [root], [root]
         for number, node in enumerate(self.nodes, start=1):
@@ -73,7 +73,7 @@ class AccessibilityTree:
         return {"nodes": entries}
 
     def properties(self) -> dict[str, Any]:
-        """Of each element by bid: where it is, whether it is seen and can be clicked."""
+        """Return position, visibility and clickability of each element, by bid."""
         return {
             node.bid: {
                 "visibility": 1.0 if node.is_visible else 0.0,
@@ -91,8 +91,8 @@ def _shortened(name: str) -> str:
 
 
 def _line(node: AccessibilityNode, *, name: str | None = None) -> str:
-    said = f"{node.role} {node.name if name is None else name!r}"
-    words = [f"[{node.bid}] {said}" if node.bid else said]
+    label = f"{node.role} {node.name if name is None else name!r}"
+    words = [f"[{node.bid}] {label}" if node.bid else label]
     for key, value in node.properties.items():
         if key in ("url", "level"):
             continue

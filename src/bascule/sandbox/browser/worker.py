@@ -2,19 +2,18 @@
 
 Started with `python -P -m bascule.sandbox.browser.worker`.
 
-It listens on its standard input and answers on its standard output, or with `--socket` on the
-socket that is its input. The sandbox starts it below a keeper, the VS Code extension over pipes.
-When the input ends, so does the browser.
+It reads requests from stdin and answers on stdout; with `--socket`, stdin is a socket used for
+both. The sandbox starts the worker under a keeper, the VS Code extension with pipes. At the end of
+stdin the worker closes the browser and exits.
 
-In:  `start {place, settings}` first, then `act {id, kind, args, timeout}` and `cancel {id}`
-Out: `ready` or `failed {error}`, then per `act` one `done {id, observation: {kind, content,
-     extras}}` or `failed {id, error: {code, message, detail}}`
+Requests: `start {place, settings}` first, then `act {id, kind, args, timeout}` and `cancel {id}`.
+Answers: `ready` or `failed {error}`, then for each `act` one `done {id, observation: {kind,
+content, extras}}` or `failed {id, error: {code, message, detail}}`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import socket
 import sys
@@ -24,26 +23,26 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.errors import BasculeError, InternalError
+from bascule.link.json_lines import JsonLines
 
 from .browser_session import BrowserSession, BrowserSetup
 from .settings import BrowserSettings
 
 logger = logging.getLogger(__name__)
 
-LONGEST: Final = 64 << 20
-"""Bytes of a message."""
+_MAX_MESSAGE: Final = 64 << 20
+"""Maximum bytes of a message."""
 
 
 class BrowserWorker:
     """Executes requests as they arrive until its input ends."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, lines: JsonLines) -> None:
+        self._lines = lines
         self._doing: dict[str, asyncio.Task[None]] = {}
 
     async def serve(self) -> None:
-        order = await self._next()
+        order = await self._lines.receive()
         if order is None:
             return
         session = BrowserSession(_setup(order["place"]), _settings(order["settings"]))
@@ -51,11 +50,11 @@ class BrowserWorker:
             try:
                 await session.start()
             except BasculeError as error:
-                await self._say(op="failed", error=_told(error))
+                await self._send(op="failed", error=_error_message(error))
                 return
-            await self._say(op="ready")
-            while (order := await self._next()) is not None:
-                self._take(session, order)
+            await self._send(op="ready")
+            while (order := await self._lines.receive()) is not None:
+                self._handle(session, order)
         finally:
             for task in self._doing.values():
                 task.cancel()
@@ -63,7 +62,7 @@ class BrowserWorker:
                 async with asyncio.timeout(3):
                     await session.aclose()
 
-    def _take(self, session: BrowserSession, order: Mapping[str, Any]) -> None:
+    def _handle(self, session: BrowserSession, order: Mapping[str, Any]) -> None:
         if order["op"] == "cancel":
             if (task := self._doing.get(order["id"])) is not None:
                 task.cancel()
@@ -77,21 +76,18 @@ class BrowserWorker:
         try:
             seen = await act(order["args"], order.get("timeout"))
         except BasculeError as error:
-            await self._say(op="failed", id=order["id"], error=_told(error))
+            await self._send(op="failed", id=order["id"], error=_error_message(error))
         except Exception as error:
             logger.exception("the %s action %s failed", order["kind"], order["id"])
             fault = InternalError(f"The browser failed: {error}")
-            await self._say(op="failed", id=order["id"], error=_told(fault))
+            await self._send(op="failed", id=order["id"], error=_error_message(fault))
         else:
-            await self._say(op="done", id=order["id"], observation=seen)
+            await self._send(op="done", id=order["id"], observation=seen)
 
-    async def _next(self) -> dict[str, Any] | None:
-        line = await self._reader.readline()
-        return json.loads(line) if line else None
-
-    async def _say(self, **message: object) -> None:
-        self._writer.write(json.dumps(message).encode() + b"\n")
-        await self._writer.drain()
+    async def _send(self, **message: object) -> None:
+        with suppress(ConnectionError):  # the client has disconnected; `serve` ends the browser
+            self._lines.send(message)
+            await self._lines.drain()
 
 
 def _setup(given: Mapping[str, Any]) -> BrowserSetup:
@@ -113,20 +109,20 @@ def _pairs(given: Any) -> tuple[tuple[str, int], ...]:
     return tuple((str(host), int(port)) for host, port in given)
 
 
-def _told(error: BasculeError) -> dict[str, Any]:
+def _error_message(error: BasculeError) -> dict[str, Any]:
     return {"code": error.code, "message": error.message, "detail": dict(error.detail)}
 
 
 async def _main() -> None:
     loop = asyncio.get_running_loop()
     if "--socket" in sys.argv:
-        reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=0), limit=LONGEST)
+        lines = await JsonLines.open(socket.socket(fileno=0), limit=_MAX_MESSAGE)
     else:
-        reader = asyncio.StreamReader(LONGEST)
+        reader = asyncio.StreamReader(_MAX_MESSAGE)
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
         flow, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout)
-        writer = asyncio.StreamWriter(flow, protocol, reader, loop)
-    await BrowserWorker(reader, writer).serve()
+        lines = JsonLines(reader, asyncio.StreamWriter(flow, protocol, reader, loop))
+    await BrowserWorker(lines).serve()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Files, editor, search and archives: plain blocking code that never sees an event loop."""
+"""Files, editor, search and archives: blocking code without asyncio; callers use threads."""

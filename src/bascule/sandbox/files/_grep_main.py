@@ -1,7 +1,7 @@
-"""Searches lines below an open directory and prints them as JSON: our own grep.
+"""Our own grep: searches lines below an open directory and prints matches as JSON lines.
 
-A process of its own, because a regular expression can run for ever and hold the interpreter while
-it does; whoever started this ends it when time is up. The request is the only argument.
+It runs as a separate process because a regular expression can run forever while holding the GIL.
+The parent kills the process at its deadline. The request is the only argument, as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from .globs import compile_glob
+from bascule.core.globs import compile_glob
+
 from .linesearch import LineMatch, LineSearch
 from .walk import walk_files
 
@@ -24,7 +25,7 @@ _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def main(request: dict[str, Any]) -> None:
-    # What will change its meaning in a later Python is still a valid expression.
+    # A pattern whose meaning will change in a later Python version is still valid today.
     warnings.simplefilter("ignore", FutureWarning)
     try:
         lines = LineSearch(
@@ -46,7 +47,7 @@ def _hits(request: dict[str, Any], lines: LineSearch) -> Iterator[LineMatch]:
         subject = found.path if "/" in request["include"] else found.entry.name
         if include is not None and not include.fullmatch(subject):
             continue
-        with suppress(OSError):  # gone or not ours to read, as ripgrep has it
+        with suppress(OSError):  # removed meanwhile or not readable: skipped, as ripgrep does
             descriptor = os.open(found.entry.name, _FILE, dir_fd=found.directory)
             try:
                 yield from lines.search(descriptor, found.path)

@@ -1,4 +1,4 @@
-"""A child process that is run for its output and killed at a deadline."""
+"""Runs a child process, reads its output, and kills it at a deadline."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DeadlineExceeded(Exception):
 
 
 class BoundedProcess:
-    """Runs in an open directory; leaving the context ends it, finished or not."""
+    """A child process in an open directory. Leaving the context kills it if it still runs."""
 
     def __init__(
         self, argv: Sequence[str], *, directory: int, deadline: float, inherit: Sequence[int] = ()
@@ -36,7 +36,8 @@ class BoundedProcess:
         try:
             self._process = subprocess.Popen(
                 self._argv,
-                # The child's own descriptor: it goes there before it closes what it inherited.
+                # The child changes directory before it closes inherited descriptors, so its copy
+                # of the descriptor is still open then.
                 cwd=f"/proc/self/fd/{self._directory}",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -61,9 +62,9 @@ class BoundedProcess:
         self._complaints.close()
 
     def pieces(self, end: bytes, *, limit: int) -> Iterator[bytes]:
-        """What it prints, cut at each `end`; a piece past `limit` bytes comes as an empty one.
+        """Yield the child's stdout, split at each `end`. Raises `DeadlineExceeded`.
 
-        Raises `DeadlineExceeded` at the deadline.
+        A piece longer than `limit` bytes is replaced by an empty one.
         """
         waiting = bytearray()
         overlong = False
@@ -78,8 +79,8 @@ class BoundedProcess:
                 waiting.clear()
                 overlong = True
 
-    def complaints(self) -> str:
-        """What it wrote to its error output, once its output has ended."""
+    def stderr_text(self) -> str:
+        """Return the start of the child's stderr. Waits for its exit: call it after `pieces`."""
         self._process.wait()
         self._complaints.seek(0)
         return self._complaints.read(4096).decode("utf-8", "replace").strip()

@@ -28,7 +28,7 @@ _PACKED: Final[Mapping[bytes, Any]] = {
     b"BZh": bz2.open,
     b"\xfd7zXZ\0": lzma.open,
 }
-"""How a compressed tar is opened, by how it begins."""
+"""Function that opens a compressed tar, by the first bytes of the file."""
 _BROKEN: Final = (
     *(BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError),
     *(EOFError, NotImplementedError, UnicodeDecodeError),
@@ -39,15 +39,15 @@ _BROKEN: Final = (
 class UnpackLimits:
     entries: int = 200_000
     size: int = 8 << 30
-    """Bytes of all files together, unpacked."""
+    """Total unpacked bytes of all files."""
     ratio: int = 200
-    """Unpacked bytes per byte of archive, for what is larger than `free_size`."""
+    """Unpacked bytes per byte of archive. Checked only above `free_size` (against zip bombs)."""
     free_size: int = 64 << 20
 
 
 @contextmanager
 def open_archive(stream: IO[bytes], limits: UnpackLimits) -> Iterator[Archive]:
-    """An archive whose every entry has been looked at. Raises `InvalidArchive`, here or later."""
+    """Open an archive and check all its entries. Raises `InvalidArchive`, here or on unpacking."""
     length = stream.seek(0, os.SEEK_END)
     stream.seek(0)
     begin = stream.read(512)
@@ -89,7 +89,7 @@ class _Limit:
 def _zip_file(stream: IO[bytes]) -> ZipFile:
     try:
         return ZipFile(stream)
-    except (ValueError, OSError) as error:  # offsets that point nowhere, names in no encoding
+    except (ValueError, OSError) as error:  # invalid offsets, undecodable names
         raise BadZipFile(str(error)) from error
 
 
@@ -109,7 +109,7 @@ def _zip_entry(file: ZipFile, info: ZipInfo, length: int) -> ArchiveEntry:
         raise InvalidArchive(f"{name!r} in the archive is encrypted")
     if info.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
         raise InvalidArchive(f"{name!r} in the archive is compressed in a way not known here")
-    # Archives made elsewhere say nothing of a kind, and hold files.
+    # Archives from other systems than Unix store no file type; their entries are regular files.
     kind = stat.S_IFMT(info.external_attr >> 16) or stat.S_IFREG
     kind = stat.S_IFDIR if info.is_dir() else kind
     if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
@@ -147,8 +147,10 @@ def _tar(stream: IO[bytes], begin: bytes, held: ExitStack) -> tarfile.TarFile:
 
 
 class _Bounded(io.RawIOBase):
-    """Reads no more at once than a header may have: a tar can claim a name of any length, and
-    whoever reads tars would take it into memory."""
+    """A stream that refuses reads larger than any sensible header.
+
+    A tar can declare a name of any length, and `tarfile` would read all of it into memory.
+    """
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -173,7 +175,9 @@ def _tar_entries(tar: tarfile.TarFile, length: int, limits: UnpackLimits) -> lis
         limit.add(member.size)
         entry = _tar_entry(tar, member)
         if entry.same_as and entry.same_as not in files:
-            raise InvalidArchive(f"{entry.name!r} is another name of what is not in the archive")
+            raise InvalidArchive(
+                f"{entry.name!r} is a hard link to an entry that is not in the archive"
+            )
         if entry.kind == stat.S_IFREG:
             files.add(entry.parts)
         entries.append(entry)

@@ -1,4 +1,4 @@
-"""Unified diffs without context lines; the time grows with the change, not with the file."""
+"""Unified diffs without context lines, in time that grows with the change, not with the file."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from difflib import SequenceMatcher
 
 _BLOCK = 1 << 16
 _MAX_MATCHED = 2000
-"""Lines on either side past which a change is shown as one: matching them takes quadratic time."""
+"""If either side has more changed lines, the diff is one hunk: matching takes quadratic time."""
 
 
 def unified_diff(old: str, new: str, path: str) -> str:
-    """Empty when nothing changed."""
+    """Return a unified diff; empty if nothing changed."""
     if old == new:
         return ""
     start = _line_start(old, _common_start(old, new))
@@ -31,7 +31,8 @@ def _hunks(old: list[str], new: list[str], above: int) -> Iterator[str]:
 
 
 def line_changes(old: str, new: str) -> list[tuple[int, int, int, int]]:
-    """Which lines of `old` (start, end) are replaced by which of `new` (start, end), in order."""
+    """Return, in order, (start, end, start, end): lines of `old` and the lines of `new` that
+    replace them."""
     if old == new:
         return []
     start = _line_start(old, _common_start(old, new))
@@ -44,7 +45,7 @@ def line_changes(old: str, new: str) -> list[tuple[int, int, int, int]]:
 
 
 def split_lines(text: str) -> list[str]:
-    """With their newlines; only those end a line."""
+    """Split at newlines only, and keep them."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
@@ -61,7 +62,7 @@ def _changes(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int, in
 
 
 def _span(above: int, start: int, end: int) -> str:
-    """`line,count`; of no lines at all, the line before them."""
+    """Format `line,count`; for an empty range, `line` is the line before it."""
     count = end - start
     line = above + start + (count > 0)
     return str(line) if count == 1 else f"{line},{count}"
@@ -78,22 +79,25 @@ def _line_start(text: str, position: int) -> int:
 
 
 def _common_start(old: str, new: str) -> int:
-    """How many characters both begin with."""
-    return _agreement(min(len(old), len(new)), lambda i, j: old[i:j] == new[i:j])
+    """Return the length of the common prefix."""
+    return _common_length(min(len(old), len(new)), lambda i, j: old[i:j] == new[i:j])
 
 
 def _common_end(old: str, new: str, start: int) -> int:
-    """How many characters both end with, as whole lines that begin after `start`."""
+    """Return the length of the common suffix, in whole lines that begin after `start`."""
     a, b = len(old), len(new)
-    same = _agreement(min(a, b) - start, lambda i, j: old[a - j : a - i] == new[b - j : b - i])
+    same = _common_length(min(a, b) - start, lambda i, j: old[a - j : a - i] == new[b - j : b - i])
     if not _is_line_start(old, a - same) or not _is_line_start(new, b - same):
         newline = old.find("\n", a - same)
         same = 0 if newline < 0 else a - newline - 1
     return same
 
 
-def _agreement(end: int, agrees: Callable[[int, int], bool]) -> int:
-    """The largest `n` up to `end` for which the first `n` characters agree, in few comparisons."""
+def _common_length(end: int, agrees: Callable[[int, int], bool]) -> int:
+    """Return the largest `n` up to `end` for which the first `n` characters agree.
+
+    Compares blocks, then searches the first differing block by bisection.
+    """
     at = 0
     while at < end and agrees(at, min(at + _BLOCK, end)):
         at = min(at + _BLOCK, end)

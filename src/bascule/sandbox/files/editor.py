@@ -1,9 +1,9 @@
-"""The editor agents use: view, create, str_replace, insert, undo_edit.
+"""The editor that agents use: view, create, str_replace, insert, undo_edit.
 
-A failure is not an exception here but an observation whose content starts with `ERROR:`, because
-that is how OpenHands' clients tell it; ours find the code in `error_id`. Files keep their
-encoding, line ends, mode and owner; an edit of a file whose lines all end in CR LF is made on text
-with plain newlines.
+A failure is not an exception but an observation whose content starts with `ERROR:`, because
+OpenHands' clients look for that text. Bascule's clients read the code in `error_id`. Files keep
+their encoding, line endings, mode and owner. If all lines of a file end in CR LF, the editor works
+on text with plain newlines and restores CR LF when it saves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bascule.core.errors import (
 from bascule.core.observations import FileContent, FileEdited
 
 from .diff import unified_diff
-from .edits import Edited, insert_lines, replace_once, take_back
+from .edits import Edited, insert_lines, replace_once, without_edit
 from .excerpts import Excerpts
 from .history import EditHistory, RecordedEdit
 from .lines import count_lines
@@ -41,7 +41,7 @@ from .textfile import TextFormat, decode, unix_lines
 from .view import show_directory, show_file, show_snippet
 
 EDIT_LIMIT = 10 << 20
-"""Bytes of the largest file that is edited or viewed whole."""
+"""Maximum size in bytes of a file that is edited or viewed whole."""
 
 HISTORY_DEPTH = 10
 HISTORY_LIMIT = 64 << 20
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class FileEditor:
-    """One per sandbox: it remembers the last edits of each file."""
+    """Executes edits and keeps the undo history of each file. A sandbox has one editor."""
 
     def __init__(self, storage: Storage, *, size_limit: int = EDIT_LIMIT) -> None:
         self._storage = storage
@@ -66,8 +66,11 @@ class FileEditor:
         self._history = EditHistory(depth=HISTORY_DEPTH, limit=HISTORY_LIMIT)
 
     def edit(self, action: FileEdit, cwd: str) -> FileEdited:
-        """Do `command`. `old_content` and `new_content` repeat the request, as clients expect;
-        what changed in the file is in `diff`."""
+        """Execute the action's `command`.
+
+        `old_content` and `new_content` repeat the request, as clients expect. `diff` holds the
+        actual change.
+        """
         if action.impl_source != "oh_aci":
             raise NotSupported(f"Edits by {action.impl_source!r} are made by the client")
         try:
@@ -87,7 +90,7 @@ class FileEditor:
         )
 
     def view(self, action: FileRead, cwd: str) -> FileContent:
-        """What `view` of `edit` shows, as the answer to a `read`."""
+        """Answer a `read` with the text that the `view` command of `edit` shows."""
         code = ""
         try:
             content = self._view(action.path, action.view_range, cwd)
@@ -109,7 +112,7 @@ class FileEditor:
             case "undo_edit":
                 return self._undo(action, cwd)
         known = ", ".join(_COMMANDS)
-        raise EditInvalid(f"Unrecognized command {action.command!r}. Known are: {known}")
+        raise EditInvalid(f"Unrecognized command {action.command!r}. Known commands: {known}")
 
     def _create(self, action: FileEdit, cwd: str) -> _Done:
         text = _required(action.file_text, "file_text", action)
@@ -154,7 +157,7 @@ class FileEditor:
             made = self._history.last(file.place.key)
             if made is None:
                 raise NoEditHistory(f"No edit history found for {file.shown}.")
-            data = _without(made, file)
+            data = _content_without(made, file)
             text = unix_lines(decode(data, file.shown).content)
             self._storage.replace(file.place, data, over=file.version)
             self._history.drop_last(file.place.key)
@@ -178,7 +181,7 @@ class FileEditor:
 
     @contextmanager
     def _opened(self, path: str, cwd: str) -> Iterator[_Opened]:
-        """A text file to edit, while no other thread edits it."""
+        """Open a text file for editing, and keep other threads from editing it meanwhile."""
         with self._existing(path, cwd) as place, self._storage.turn(place):
             advice = "Change it with a program in the shell"
             version = self._storage.load(place, limit=self._limit, advice=advice)
@@ -268,18 +271,18 @@ class _Opened:
         return self.place.shown
 
     def as_text(self, given: str) -> str:
-        """With the line ends `text` has: plain newlines where the whole file has CR LF."""
+        """Convert `given` to the line endings of `text`: plain newlines if the file has CR LF."""
         return unix_lines(given) if self.format.crlf else given
 
 
-def _without(made: RecordedEdit, file: _Opened) -> bytes:
-    """What the file holds, less that edit: what others changed in it since stays."""
+def _content_without(made: RecordedEdit, file: _Opened) -> bytes:
+    """Return the file's content with the edit undone; later changes by others are kept."""
     if file.version.data == made.after:
         return made.before
     before, after, now = (
         decode(data, file.shown).content for data in (made.before, made.after, file.version.data)
     )
-    undone = take_back(before, after, now)
+    undone = without_edit(before, after, now)
     if undone is None:
         raise EditConflict(
             f"{file.shown} was changed since the last edit, in the same lines or right beside"
@@ -318,11 +321,11 @@ def _as_line(value: int | str | None) -> int | None:
     try:
         return None if value is None else int(value)
     except ValueError:
-        raise EditInvalid(f"Invalid `insert_line` parameter: {value!r} is no number") from None
+        raise EditInvalid(f"Invalid `insert_line` parameter: {value!r} is not a number") from None
 
 
 def _as_range(view_range: Sequence[int]) -> tuple[int, int]:
-    """First and last line, both from 1 and included; a last of -1 is the end."""
+    """Return first and last line, 1-based and inclusive; a last line of -1 means the end."""
     if len(view_range) != 2 or not all(isinstance(each, int) for each in view_range):
         raise InvalidRange(f"{_invalid_range(view_range)} It should be a list of two integers.")
     first, last = view_range

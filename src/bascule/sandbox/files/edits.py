@@ -1,6 +1,6 @@
-"""The rules of an edit: text in, text out, no files.
+"""The rules of an edit: pure functions from text to text, without files.
 
-The wording of refusals is what clients of OpenHands' editor look for.
+Clients of OpenHands' editor look for the exact wording of the error messages.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAX_LINES_NAMED = 100
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A text after an edit, and where in it to look."""
+    """A text after an edit, and the lines that changed."""
 
     content: str
     line: int
@@ -32,10 +32,11 @@ class Edited:
 def replace_once(text: str, old: str, new: str, *, shown: str) -> Edited:
     """Replace the only occurrence of `old`.
 
-    Line ends and the white space around both strings are looked past when the text does not occur
-    as given: agents get those wrong most often. Raises `EditNoMatch` and `EditAmbiguous`.
+    If `old` does not occur literally, the search is repeated with other line endings, and then
+    without surrounding white space, because agents often get those wrong. Raises `EditNoMatch` and
+    `EditAmbiguous`.
     """
-    for wanted, instead in _readings(text, old, new):
+    for wanted, instead in _search_pairs(text, old, new):
         at = text.find(wanted)
         if at < 0:
             continue
@@ -53,9 +54,9 @@ def replace_once(text: str, old: str, new: str, *, shown: str) -> Edited:
 
 
 def insert_lines(text: str, line: int, new: str) -> Edited:
-    """Put the lines of `new` after `line`, 0 being the top.
+    """Insert the lines of `new` after `line`; 0 inserts at the top.
 
-    After a last line that has no newline they get one before and none behind.
+    After a last line without newline, a newline is added before `new` and none after it.
     """
     there = count_lines(text)
     if not 0 <= line <= there:
@@ -69,10 +70,10 @@ def insert_lines(text: str, line: int, new: str) -> Edited:
     return Edited(before + inserted + after, line + 1, new.count("\n") + 1)
 
 
-def take_back(before: str, after: str, now: str) -> str | None:
-    """`now` without the edit that made `after` of `before`; later changes by others stay.
+def without_edit(before: str, after: str, now: str) -> str | None:
+    """Return `now` without the edit that changed `before` to `after`; later changes are kept.
 
-    None when the same lines were changed since, or lines right beside them.
+    Returns None if a later change touches the same or adjacent lines.
     """
     if now == after:
         return before
@@ -89,8 +90,8 @@ def take_back(before: str, after: str, now: str) -> str | None:
     return "".join(undone + lines[at:])
 
 
-def _readings(text: str, old: str, new: str) -> Iterator[tuple[str, str]]:
-    """The texts to search for, the most literal first."""
+def _search_pairs(text: str, old: str, new: str) -> Iterator[tuple[str, str]]:
+    """Yield pairs of text to search for and its replacement, the literal pair first."""
     yield old, new
     if "\r\n" in old:
         yield unix_lines(old), unix_lines(new)
@@ -107,7 +108,7 @@ def _occurs_again(text: str, wanted: str, at: int) -> bool:
 
 
 def _lines_of(text: str, wanted: str) -> str:
-    """The lines on which `wanted` begins, as a list; a long one is cut."""
+    """Format the numbers of the lines on which `wanted` begins; a long list is cut."""
     named: list[int] = []
     line, last = 1, 0
     for at in _positions(text, wanted):
@@ -124,7 +125,7 @@ def _positions(text: str, wanted: str) -> Iterator[int]:
     at = text.find(wanted)
     while at >= 0:
         yield at
-        # An empty text occurs everywhere; once a line is enough.
+        # An empty text occurs at every position; report it once per line.
         following = at + len(wanted) if wanted else text.find("\n", at) + 1 or len(text) + 1
         at = text.find(wanted, following)
 

@@ -13,10 +13,11 @@ from .textfile import SAMPLE, decode, is_wide, looks_binary
 
 
 class Excerpts:
-    """Reads lines from files of any size; what it returns is `limit` bytes at most.
+    """Reads lines from files of any size; one result has at most `limit` bytes.
 
-    A file within the limit is loaded and its encoding told from all of it. Of a larger one only
-    the lines asked for are, found by counting newlines block by block.
+    A file within the limit is loaded whole, and its encoding is detected from all of it. In a
+    larger file the requested lines are found by counting newlines block by block. Only these lines
+    are loaded, and the encoding is detected from them.
     """
 
     def __init__(self, storage: Storage, *, limit: int, advice: str) -> None:
@@ -25,7 +26,8 @@ class Excerpts:
         self._advice = advice
 
     def lines(self, place: PinnedPath, start: int, end: int) -> str:
-        """Lines `start` up to `end`, 0-based, -1 for all that follow; as the file has them."""
+        """Return lines `start` up to, not including, `end` with their line endings; 0-based. An
+        `end` of -1 means the end of the file."""
         try:
             version = self._storage.load(place, limit=self._limit, advice=self._advice)
         except FileTooLarge:

@@ -1,7 +1,7 @@
-"""Reading, writing and removing files, and listing directories.
+"""Reads, writes and removes files, and lists directories.
 
-Every method takes the action and the directory that relative paths start from, blocks, and may be
-called from many threads at once.
+Every method takes the action and the base directory of relative paths. All methods block and are
+thread-safe.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .storage import Storage, read_up_to
 from .textfile import DecodedText, TextFormat, decode, end_with_newline, format_of_start
 
 READ_LIMIT = 32 << 20
-"""Bytes that one `read` returns at most, and the largest file of which lines are replaced."""
+"""Maximum bytes of one `read`, and maximum size of a file in which `write` replaces lines."""
 
 _ASK_FOR_LINES = "Ask for a range of lines (`start`, `end`), or download it"
 _START = 1 << 20
@@ -56,10 +56,10 @@ class SandboxFiles:
         self._excerpts = Excerpts(storage, limit=read_limit, advice=_ASK_FOR_LINES)
 
     def read(self, action: FileRead, cwd: str) -> FileContent:
-        """The text of lines `start` to `end` exactly as the file has it, line ends included.
+        """Return lines `start` to `end` unchanged, including their line endings.
 
-        Of a file past the limit only what was asked for is loaded, and its encoding is told from
-        that part. Raises `BinaryFile`, `FileTooLarge`, `InvalidRange`.
+        From a file larger than the limit only the requested lines are loaded, and the encoding is
+        detected from them. Raises `BinaryFile`, `FileTooLarge`, `InvalidRange`.
         """
         _ensure_range(action.start, action.end)
         with self._paths.place(action.path, cwd) as place:
@@ -72,10 +72,10 @@ class SandboxFiles:
             return FileContent(content=content, path=place.shown)
 
     def write(self, action: FileWrite, cwd: str) -> FileWritten:
-        """Make `content` the file's text, or the text of its lines `start` to `end`.
+        """Replace the file's text, or its lines `start` to `end`, by `content`.
 
-        The last line always gets its newline. A file that exists keeps its encoding and, when all
-        its lines end so, CR LF; a new one is UTF-8 and has the line ends it was given.
+        A missing newline at the end of `content` is added. An existing file keeps its encoding, and
+        keeps CR LF if all its lines end so. A new file is UTF-8 with the line endings of `content`.
         """
         _ensure_range(action.start, action.end)
         with (
@@ -104,7 +104,7 @@ class SandboxFiles:
             return DirMade(path=place.shown, created=created)
 
     def remove_dir(self, action: RemoveDir, cwd: str) -> DirRemoved:
-        """A link to a directory is not a directory: it is left alone, with what it leads to."""
+        """Remove a directory. Refuses a symbolic link to a directory."""
         with self._paths.place(action.path, cwd, follow=False) as place:
             found = place.stat()
             if found is None:
@@ -126,7 +126,7 @@ class SandboxFiles:
             return FileRemoved(path=place.shown)
 
     def list_dir(self, action: ListDir, cwd: str) -> DirListing:
-        """With a `depth` past 1, what a directory holds follows right after it."""
+        """List a directory. With `depth` above 1, entries follow directly after their directory."""
         if action.depth < 1 or action.limit < 1:
             raise InvalidRange("`depth` and `limit` of a listing are 1 or more")
         entries: list[DirEntry] = []
@@ -148,9 +148,9 @@ class SandboxFiles:
         )
 
     def list_names(self, path: str, cwd: str) -> list[str]:
-        """Directories first, with a slash; hidden ones too, links that lead nowhere not.
+        """List names, directories first and with a slash; includes hidden ones, not broken links.
 
-        What cannot be listed has no names, whatever the reason: clients expect an empty list.
+        Returns an empty list if the directory cannot be read, because clients expect that.
         """
         try:
             with self._paths.directory(path, cwd) as directory, os.scandir(directory) as entries:
@@ -161,10 +161,10 @@ class SandboxFiles:
         return [printable(name) + "/" * (not is_file) for is_file, name in found]
 
     def _format_of(self, place: PinnedPath, content: str) -> TextFormat:
-        """How to write `content` over what is at `place`: as that is written, if it is text.
+        """Return the format in which to write `content`: that of the existing file if it is text.
 
-        A large file is judged by its start, unless that is plain ASCII and `content` is not: then
-        the rest tells whether it is UTF-8.
+        Only the start of a large file is examined. If the start is plain ASCII and `content` is
+        not, the rest is read too (up to the limit) to find out whether it is UTF-8.
         """
         try:
             with self._storage.reading(place) as (descriptor, found):
@@ -200,7 +200,10 @@ def _with_lines_replaced(old: DecodedText, content: str, start: int, end: int, s
 
 
 def _encode_or_utf8(old: TextFormat, content: str, shown: str) -> bytes:
-    """Nothing of the old text stays, so an encoding that cannot hold the new one need not."""
+    """Encode in the old encoding, or in UTF-8 if it lacks a character.
+
+    Safe because none of the old text remains in the file.
+    """
     try:
         return old.encode(content, shown)
     except UndecodableFile:
@@ -219,7 +222,8 @@ def _remove_tree(place: PinnedPath) -> None:
 def _ensure_range(start: int, end: int) -> None:
     if start < 0 or end < -1 or (end != -1 and end < start):
         raise InvalidRange(
-            f"Lines {start} to {end} are no range: `start` counts from 0, `end` is the first line"
+            f"Lines {start} to {end} are not a valid range: `start` counts from 0, `end` is the "
+            "first line"
             " left out, or -1 for all that follow"
         )
 

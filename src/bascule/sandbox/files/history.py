@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RecordedEdit:
-    """One edit: what the file held before and after it."""
+    """One edit: the file's content before and after."""
 
     before: bytes
     after: bytes
@@ -21,7 +21,10 @@ class RecordedEdit:
 
 
 class EditHistory:
-    """Edits that can be undone. When all together pass `limit` bytes the oldest is forgotten."""
+    """Edits that can be undone: at most `depth` per file and `limit` bytes in total.
+
+    Beyond these limits, the oldest edit is dropped.
+    """
 
     def __init__(self, *, depth: int, limit: int) -> None:
         self._depth = depth

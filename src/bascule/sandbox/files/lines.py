@@ -1,7 +1,7 @@
-"""Finds where lines begin, quickly. A line ends after its newline and nowhere else.
+"""Finds the positions of lines, quickly. Only a newline ends a line.
 
-Form feeds, vertical tabs and U+2028 do not end a line, though `str.splitlines` says so: neither
-editors nor `grep` nor the kernel agree with it.
+`str.splitlines` also splits at form feeds, vertical tabs and U+2028. Editors, `grep` and the kernel
+do not.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _READ = 1 << 20
 
 
 def skip_lines(text: AnyStr, count: int, *, start: int = 0) -> int:
-    """The position after `count` newlines from `start` on; the end when there are fewer."""
+    """Return the position after `count` newlines from `start` on; the end if there are fewer."""
     newline = _newline(text)
     at, end = start, len(text)
     while count > 0:
@@ -32,7 +32,7 @@ def skip_lines(text: AnyStr, count: int, *, start: int = 0) -> int:
 
 
 def slice_lines(text: AnyStr, start: int, end: int) -> AnyStr:
-    """Lines `start` up to but not including `end`, 0-based; -1 is the end of the text."""
+    """Return lines `start` up to, not including, `end`; 0-based. -1 means the end of the text."""
     first = skip_lines(text, start)
     if end < 0:
         return text[first:]
@@ -40,13 +40,13 @@ def slice_lines(text: AnyStr, start: int, end: int) -> AnyStr:
 
 
 def count_lines(text: AnyStr) -> int:
-    """A last line without a newline counts."""
+    """Count lines, including a last line without a newline."""
     newline = _newline(text)
     return text.count(newline) + (len(text) > 0 and not text.endswith(newline))
 
 
 def skip_lines_in_file(descriptor: int, count: int, *, start: int = 0) -> int:
-    """As `skip_lines`, in a file of any size."""
+    """Like `skip_lines`, for an open file of any size."""
     at = start
     while count > 0:
         block = os.pread(descriptor, _READ, at)

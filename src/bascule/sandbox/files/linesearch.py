@@ -1,7 +1,7 @@
-"""Finding lines in one file by Python's regular expressions.
+"""Finds lines in one file by Python's regular expressions.
 
-Those can take for ever on a line made for it, and cannot be stopped from inside: `_grep_main.py`
-runs this in a process that can be ended from outside.
+A malicious line can make a regular expression run forever, and Python cannot interrupt it. So
+`_grep_main.py` runs this code in a separate process, which its parent can kill.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bascule.core.errors import BinaryFile
 from .textfile import SAMPLE, decode, decode_line, is_wide, looks_binary
 
 MAX_LINE = 16 << 20
-"""Bytes past which a line is passed over."""
+"""Maximum bytes of a line; longer lines are skipped."""
 
 MAX_TEXT = 1000
-"""Characters of a line that are shown."""
+"""Maximum characters of a line in a result."""
 
 _BEFORE = 200
 _AT_ONCE = 8 << 20
@@ -36,17 +36,18 @@ class LineMatch:
 
 
 class LineSearch:
-    """A pattern to look for, line by line. Raises `re.error` for what is no regular expression."""
+    """A pattern to search line by line. Raises `re.error` for an invalid regular expression."""
 
     def __init__(self, pattern: str, *, literal: bool, ignore_case: bool) -> None:
         source = re.escape(pattern) if literal else pattern
         self._wanted = re.compile(source, re.IGNORECASE * ignore_case)
-        # Most files do not hold a plain text at all, which their bytes tell faster than lines.
+        # Most files do not contain the pattern. For plain text, a search in the undecoded bytes
+        # shows that faster than a search line by line.
         plain = pattern.isascii() and not ignore_case and (literal or re.escape(pattern) == pattern)
         self._needle = pattern.encode() if plain else b""
 
     def search(self, descriptor: int, path: str) -> Iterator[LineMatch]:
-        """The lines of a file in which the pattern is found; none of a binary one."""
+        """Yield the lines of a file that match; none for a binary file."""
         sample = os.pread(descriptor, SAMPLE, 0)
         if looks_binary(sample):
             return
@@ -60,7 +61,7 @@ class LineSearch:
             data = file.read(_MAX_WIDE if wide else _AT_ONCE)
             if wide or len(data) < _AT_ONCE:
                 if wide or self._needle in data:
-                    with suppress(BinaryFile):  # the mark of an encoding that it is not in
+                    with suppress(BinaryFile):  # a byte order mark that does not fit the content
                         yield from _split(decode(data, path).content)
             else:
                 file.seek(0)
@@ -69,7 +70,7 @@ class LineSearch:
 
 
 def excerpt(line: str, at: int) -> str:
-    """The line; of a long one, the part around position `at`."""
+    """Return the line; for a long line, only the part around position `at`."""
     if len(line) <= MAX_TEXT:
         return line
     start = max(0, min(at - _BEFORE, len(line) - MAX_TEXT))
@@ -85,7 +86,7 @@ def _split(content: str) -> Iterator[str]:
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """A line that is too long comes as an empty one, to keep the numbers right."""
+    """Yield lines; one that is too long is replaced by an empty line, to keep numbers right."""
     while raw := file.readline(MAX_LINE):
         if len(raw) < MAX_LINE or raw.endswith(b"\n"):
             yield raw

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class KeyedLocks:
-    """Threads that hold the same key take turns; others do not notice each other."""
+    """A lock per key: threads block each other only if they use the same key."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()

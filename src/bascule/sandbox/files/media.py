@@ -1,4 +1,4 @@
-"""Files that are shown rather than read: images, PDF and video, as data URLs."""
+"""Media files, which `read` returns as data URLs: images, PDF and video."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TYPES = {
 
 
 def media_type(path: str) -> str | None:
-    """By the suffix alone, as clients expect; None for everything else."""
+    """Return the media type by file suffix alone, as clients expect; None for other files."""
     return _TYPES.get(PurePosixPath(path).suffix.lower())
 
 

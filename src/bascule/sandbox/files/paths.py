@@ -1,9 +1,9 @@
 """Resolves paths and checks that they are inside the allowed roots, without races.
 
-Whatever touches a file goes through a `PinnedPath`: a directory held open, and a name in it. The
-directory is opened first and checked afterwards, by asking the kernel where the open descriptor
-really is; from then on links may be swapped at will, the place stays the same one. The name in it
-is never followed as a link. So nothing can happen between the check and the use.
+All file access goes through a `PinnedPath`: an open directory and a name in it. The directory is
+opened first and checked afterwards, by reading the real path of its descriptor from the kernel.
+Links that somebody swaps later cannot redirect the open descriptor, and the name is never followed
+as a link. So there is no race between check and use.
 """
 
 from __future__ import annotations
@@ -50,29 +50,29 @@ class PinnedPath:
     directory: int
     name: str
     shown: str
-    """The path for people: absolute, otherwise as they wrote it."""
+    """The absolute path for messages; links and `..` are not resolved."""
     key: tuple[int, int, str]
-    """The same for every path that leads here."""
+    """Identifies the file: equal for all paths that lead to this directory and name."""
 
     def stat(self) -> os.stat_result | None:
-        """What is there now, a link as a link; None when nothing is."""
+        """Return the current status without following a link; None if nothing exists there."""
         try:
             return os.stat(self.name, dir_fd=self.directory, follow_symlinks=False)
         except FileNotFoundError:
             return None
 
     def open(self, flags: int, mode: int = 0o600) -> int:
-        """A descriptor of what is there. A pipe does not block, a link is refused."""
+        """Return a new descriptor. Opening a pipe does not block; a link is refused."""
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         return os.open(self.name, flags, mode, dir_fd=self.directory)
 
 
 class Paths:
-    """Resolves paths to `PinnedPath`s, inside `roots` if those are given.
+    """Resolves paths to `PinnedPath`s, inside `roots` if given.
 
-    Raises `PathOutsideRoots` for whatever leads out of the roots once links and `..` are resolved,
-    be it there or not, so that nothing can be learnt about the outside. Every `OSError` while a
-    place or directory is held comes out as the `BasculeError` that says the same.
+    Raises `PathOutsideRoots` for a path that leads out of the roots after links and `..` are
+    resolved. It does so whether or not the path exists, so that callers learn nothing about the
+    outside. While `place` or `directory` is open, every `OSError` is converted to a `BasculeError`.
     """
 
     def __init__(
@@ -88,19 +88,19 @@ class Paths:
         return self._roots is not None
 
     def absolute(self, path: str, cwd: str) -> str:
-        """`path` for people: joined to `cwd`, links and `..` left as they are."""
+        """Return `path` joined to `cwd`, for messages; links and `..` are not resolved."""
         if not path:
             raise InvalidPath("The path is empty")
         if "\0" in path:
-            raise InvalidPath(f"{path!r} holds a NUL character, which no path can")
+            raise InvalidPath(f"{path!r} contains a NUL character, which no path can")
         try:
             os.fsencode(path)
         except UnicodeEncodeError as error:
-            raise InvalidPath(f"{path!r} cannot be the name of a file: {error.reason}") from error
+            raise InvalidPath(f"{path!r} is not a valid file name: {error.reason}") from error
         return str(PurePosixPath(cwd, path))
 
     def resolve(self, path: str, cwd: str) -> Path:
-        """Where `path` leads at this moment, for programs that take no open directory."""
+        """Return the current real path, for programs that cannot take an open directory."""
         try:
             with self.directory(path, cwd) as directory:
                 return Path(real_path(directory))
@@ -112,9 +112,9 @@ class Paths:
     def place(
         self, path: str, cwd: str, *, follow: bool = True, make_parents: bool = False
     ) -> Iterator[PinnedPath]:
-        """Hold the place of a file. With `follow`, of the file that a link there leads to."""
+        """Hold the place of a file. With `follow`, a link is resolved to its target's place."""
         shown = self.absolute(path, cwd)
-        with self._explaining(path, cwd), self._naming(shown):
+        with self._with_base_directory(path, cwd), self._naming(shown):
             parent, name = os.path.split(shown)
             if name in ("", ".."):
                 wrong = IsADirectory if follow else InvalidPath
@@ -132,9 +132,9 @@ class Paths:
 
     @contextmanager
     def directory(self, path: str, cwd: str, *, make: bool = False) -> Iterator[int]:
-        """Hold a directory open for listing; `make` makes it and its parents when missing."""
+        """Hold a directory open for listing; `make` creates it and its parents if missing."""
         shown = self.absolute(path, cwd)
-        with self._explaining(path, cwd), self._naming(shown):
+        with self._with_base_directory(path, cwd), self._naming(shown):
             pinned = self._open(shown, shown, make=make)
             try:
                 readable = os.open(".", _READABLE, dir_fd=pinned)
@@ -146,7 +146,7 @@ class Paths:
                 os.close(readable)
 
     def _open(self, path: str, shown: str, *, make: bool = False, base: int | None = None) -> int:
-        """A pinned descriptor of a directory inside the roots; `make` makes what is missing."""
+        """Open a directory inside the roots; `make` creates missing directories."""
         try:
             directory = os.open(path, _PINNED, dir_fd=base)
         except FileNotFoundError:
@@ -165,13 +165,16 @@ class Paths:
         above = self._open(parent or ".", shown, make=True, base=base)
         try:
             make_directory(above, name, self.owner)
-            # A link put here meanwhile is refused rather than followed out of the roots.
+            # Refuse a link that somebody created here meanwhile: it could lead out of the roots.
             return os.open(name, _PINNED | os.O_NOFOLLOW, dir_fd=above)
         finally:
             os.close(above)
 
     def _follow(self, directory: int, name: str, shown: str) -> tuple[int, str]:
-        """Takes over `directory`; whoever calls closes the one returned, also on failure."""
+        """Follow links; return the directory and name of the target.
+
+        Reuses the descriptor `directory`, which the caller closes in any case.
+        """
         for _ in range(_MAX_LINKS):
             try:
                 target = os.readlink(name, dir_fd=directory)
@@ -198,20 +201,21 @@ class Paths:
         """Whether the path is inside the roots and an error may name it; if in doubt, False."""
         try:
             return self._is_inside(os.path.realpath(shown))
-        except OSError:  # a link that was swapped while it was looked at
+        except OSError:  # somebody replaced a link during the check
             return False
 
     def _is_root(self, shown: str) -> bool:
-        """Its parent is outside, but to say so of the root itself would puzzle everyone."""
+        """Whether the path is a root. Its parent is outside the roots, but an error that says so
+        about the root itself would confuse the user."""
         return self._roots is not None and f"{shown.rstrip('/')}/" in self._roots
 
     def _outside(self, shown: str) -> PathOutsideRoots:
         allowed = ", ".join(root.rstrip("/") or "/" for root in self._roots or ())
-        return PathOutsideRoots(f"{shown} leads outside of what may be used here: {allowed}")
+        return PathOutsideRoots(f"{shown} is outside the allowed directories: {allowed}")
 
     @contextmanager
-    def _explaining(self, path: str, cwd: str) -> Iterator[None]:
-        """While open, a relative path that leads outside is told with where it was taken from."""
+    def _with_base_directory(self, path: str, cwd: str) -> Iterator[None]:
+        """Add the base directory to `PathOutsideRoots` errors about a relative path."""
         try:
             yield
         except PathOutsideRoots as error:
@@ -232,7 +236,7 @@ class Paths:
 
 
 def make_directory(above: int, name: str, owner: FileOwner | None) -> bool:
-    """Make a directory in an open one; False when one is there already."""
+    """Create a directory in an open one; returns False if the name exists already."""
     try:
         os.mkdir(name, dir_fd=above)
     except FileExistsError:
@@ -243,7 +247,7 @@ def make_directory(above: int, name: str, owner: FileOwner | None) -> bool:
 
 
 def ensure_regular(found: os.stat_result, shown: str) -> None:
-    """Pipes, devices and sockets have no content to read or replace."""
+    """Raise for a directory, pipe, device or socket, whose content cannot be replaced."""
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectory(f"Path is a directory: {shown}. This works on files only")
     if not stat.S_ISREG(found.st_mode):
@@ -263,7 +267,9 @@ def failure(error: OSError, shown: str) -> BasculeError:
         case errno.ENOTDIR:
             return NotADirectory(f"{shown} is not a directory, or leads through a file")
         case errno.ENOTEMPTY:
-            return DirectoryNotEmpty(f"{shown} is not empty; remove what is in it by `recursive`")
+            return DirectoryNotEmpty(
+                f"{shown} is not empty; set `recursive` to remove its contents"
+            )
         case errno.EACCES | errno.EPERM:
             return PermissionRefused(f"{shown}: {reason.capitalize()}")
         case errno.ENAMETOOLONG | errno.ELOOP | errno.EINVAL | errno.ENXIO:
@@ -273,17 +279,17 @@ def failure(error: OSError, shown: str) -> BasculeError:
 
 
 def printable(name: str) -> str:
-    """A file name that can travel as text; bytes that are not UTF-8 become a question mark."""
+    """Return a file name as valid Unicode; bytes that are not UTF-8 become U+FFFD."""
     return name if name.isascii() else os.fsencode(name).decode("utf-8", "replace")
 
 
 def real_path(descriptor: int) -> str:
-    """Where an open directory is now."""
-    return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 -- half the time of pathlib
+    """Return the current real path of an open file or directory."""
+    return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 -- twice as fast as pathlib
 
 
 def _as_prefix(path: Path | str, *, real: bool = False) -> str:
-    """With a slash at its end, so that `/a` is no prefix of `/ab`."""
+    """Return the real path with a slash at its end, so that `/a` is no prefix of `/ab`."""
     return (str(path) if real else os.path.realpath(path)).rstrip("/") + "/"
 
 

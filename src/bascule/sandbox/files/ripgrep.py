@@ -1,4 +1,4 @@
-"""Runs ripgrep with options that make it find what our own search finds."""
+"""Runs ripgrep with options that give the same results as our own search."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class PatternRefused(Exception):
 
 
 def find_ripgrep() -> str | None:
-    """The program, when the machine has it."""
+    """Return the path of `rg`; None if it is not installed."""
     return shutil.which("rg")
 
 
 def list_files(
     program: str, directory: int, *, include_ignored: bool, deadline: float
 ) -> Iterator[str]:
-    """Paths relative to the open directory, in no order. Raises `DeadlineExceeded`."""
+    """Yield paths relative to the open directory, unsorted. Raises `DeadlineExceeded`."""
     argv = [program, "--files", "--null", *_rules(include_ignored), "./"]
     with BoundedProcess(argv, directory=directory, deadline=deadline) as child:
         for piece in child.pieces(b"\0", limit=_MAX_PATH):
@@ -42,8 +42,10 @@ def list_files(
 def search_lines(
     program: str, action: Grep, directory: int, *, file: int | None, deadline: float
 ) -> Iterator[LineMatch]:
-    """Matches below the open directory or in the open file. Raises `DeadlineExceeded` and
-    `PatternRefused`."""
+    """Yield matches below the open directory or in the open file.
+
+    Raises `DeadlineExceeded` and `PatternRefused`.
+    """
     argv = [program, "--json", "--crlf", "--sort=path", f"--max-count={action.limit + 1}"]
     argv += _rules(action.include_ignored)
     argv += ["--ignore-case"] * action.ignore_case + ["--fixed-strings"] * action.literal
@@ -55,13 +57,13 @@ def search_lines(
             hit = _hit(piece)
             if hit is not None:
                 yield hit
-        complaints = child.complaints()
-        if complaints:
-            raise PatternRefused(complaints)
+        stderr_text = child.stderr_text()
+        if stderr_text:
+            raise PatternRefused(stderr_text)
 
 
 def is_binary(directory: int, path: str) -> bool:
-    """Ripgrep reports what comes before the first NUL; to us such a file has no lines at all."""
+    """Whether our own search skips the file. Ripgrep reports matches before the first NUL."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
@@ -80,7 +82,10 @@ def _rules(include_ignored: bool) -> list[str]:
 
 
 def _names(include: str) -> list[str]:
-    """A file type of our own. `--glob` would bring back what `.gitignore` leaves out."""
+    """Return options that limit the search to a file type of our own.
+
+    `--glob` would do the same, but would also search files that `.gitignore` excludes.
+    """
     name = include.rpartition("/")[2]
     if name in ("", "**"):
         return []

@@ -1,8 +1,8 @@
-"""Finding files by name and lines by content.
+"""Finds files by name and lines by content.
 
-With ripgrep where the machine has it, otherwise by our own walk; both find the same. Confined
-paths are always walked by ourselves: ripgrep opens files by name, and between its look and its
-opening a directory could become a link that leads outside.
+Uses ripgrep if it is installed, otherwise our own walk; both give the same results. With roots, our
+own walk is always used. Ripgrep opens files by path, and somebody could replace a directory by a
+link that leads outside before ripgrep opens it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import ExitStack
 
 from bascule.core.actions import Glob, Grep
 from bascule.core.errors import InvalidPattern, InvalidRange, NotADirectory
+from bascule.core.globs import compile_glob
 from bascule.core.observations import GlobResult, GrepMatch, GrepResult
 
 from . import ripgrep as rg
 from .bounded_process import BoundedProcess, DeadlineExceeded
-from .globs import compile_glob
 from .linesearch import MAX_LINE, LineMatch
 from .paths import Paths, printable
 from .walk import walk_files
 
 SEARCH_TIMEOUT = 30.0
-"""Seconds a search may take that brings no time-out of its own."""
+"""Timeout in seconds of a search whose action has none."""
 
 _PART_FOR_SEARCHING = 0.9
 
@@ -41,19 +41,20 @@ class Search:
         self._timeout = timeout
 
     def glob(self, action: Glob, cwd: str) -> GlobResult:
-        """Files whose path below `path` fits; `*.py` is that directory alone, `**/*.py` all.
+        """Find files whose path below `path` matches, newest first.
 
-        When time runs out what was found so far is the answer, as truncated.
+        `*.py` matches in that directory only, `**/*.py` at any depth. After the timeout, returns
+        the files found so far, marked as truncated.
         """
         _ensure_limit(action.limit)
-        fits = compile_glob(action.pattern).fullmatch
+        matches = compile_glob(action.pattern).fullmatch
         shown = self._paths.absolute(action.path, cwd)
         ages: list[tuple[int, str]] = []
         late = False
         with self._paths.directory(action.path, cwd) as directory:
             try:
                 for path, above, name in self._files(directory, action):
-                    if fits(path):
+                    if matches(path):
                         ages.append((-_modified(above, name), path))
             except DeadlineExceeded:
                 late = True
@@ -61,7 +62,7 @@ class Search:
         paths = [_joined(shown, path) for _, path in newest]
         note = _late_note(late) or _limit_note(len(ages) > action.limit, action.limit, "files")
         return GlobResult(
-            content="\n".join(paths or [f"No files fit {action.pattern!r} in {shown}"]) + note,
+            content="\n".join(paths or [f"No files match {action.pattern!r} in {shown}"]) + note,
             path=shown,
             pattern=action.pattern,
             paths=paths,
@@ -69,10 +70,10 @@ class Search:
         )
 
     def grep(self, action: Grep, cwd: str) -> GrepResult:
-        """Lines in files below `path`, or in `path` itself, file by file in the order of names.
+        """Find matching lines in files below `path`, sorted by name, or in the file `path`.
 
-        When time runs out what was found so far is the answer, as truncated. Raises
-        `InvalidPattern`, also for a pattern that spans lines.
+        After the timeout, returns the lines found so far, marked as truncated. Raises
+        `InvalidPattern`, also for a pattern that contains a newline.
         """
         _ensure_limit(action.limit)
         _ensure_line_pattern(action.pattern)
@@ -103,7 +104,7 @@ class Search:
         )
 
     def _files(self, directory: int, action: Glob) -> Iterator[tuple[str, int, str]]:
-        """The path of each file, an open directory above it, and its path from there."""
+        """Yield for each file: its path, an open parent directory, and its path from there."""
         deadline = self._deadline(action)
         ignored = action.include_ignored
         if self._ripgrep is not None:
@@ -118,7 +119,7 @@ class Search:
             yield found.path, found.directory, found.entry.name
 
     def _open(self, path: str, cwd: str, held: ExitStack) -> tuple[int, int | None]:
-        """The directory to search and, when `path` is a file, that file."""
+        """Open the directory to search and, if `path` is a file, that file."""
         try:
             return held.enter_context(self._paths.directory(path, cwd)), None
         except NotADirectory:
@@ -135,7 +136,7 @@ class Search:
                 yield from self._hits_by_ripgrep(action, directory, file, deadline)
                 return
             except rg.PatternRefused:
-                pass  # Python knows expressions that ripgrep does not, such as look-ahead
+                pass  # Python supports expressions that ripgrep does not, such as look-ahead
         yield from _hits_by_python(action, directory, file, deadline)
 
     def _hits_by_ripgrep(
@@ -154,7 +155,8 @@ class Search:
                 yield hit if file is None else LineMatch("", hit.line, hit.text)
 
     def _deadline(self, action: Glob | Grep) -> float:
-        """A little before the action's own time is up, so that what was found still gets out."""
+        """Return a deadline shortly before the action's own timeout, which would discard the
+        results found so far."""
         return time.monotonic() + _PART_FOR_SEARCHING * (action.timeout or self._timeout)
 
 
@@ -170,7 +172,7 @@ def _hits_by_python(
         "include": action.include,
         "include_ignored": action.include_ignored,
     }
-    # -P: the directory searched must not be where Python looks for its modules.
+    # -P: Python must not import modules from its working directory, which is the one searched.
     argv = [sys.executable, "-P", "-m", "bascule.sandbox.files._grep_main", json.dumps(request)]
     inherit = [directory] if file is None else [directory, file]
     with BoundedProcess(argv, directory=directory, deadline=deadline, inherit=inherit) as child:
@@ -181,9 +183,9 @@ def _hits_by_python(
                     f"{action.pattern!r} is not a regular expression: {message['error']}"
                 )
             yield LineMatch(**message)
-        complaints = child.complaints()
-        if complaints:
-            raise RuntimeError(f"The search process failed: {complaints}")
+        stderr_text = child.stderr_text()
+        if stderr_text:
+            raise RuntimeError(f"The search process failed: {stderr_text}")
 
 
 def _modified(above: int, path: str) -> int:
@@ -199,14 +201,16 @@ def _joined(shown: str, path: str) -> str:
 
 def _ensure_limit(limit: int) -> None:
     if limit < 1:
-        raise InvalidRange("`limit` of a search is 1 or more")
+        raise InvalidRange("`limit` of a search must be 1 or more")
 
 
 def _ensure_line_pattern(pattern: str) -> None:
     if not pattern:
-        raise InvalidPattern("The pattern is empty, and would fit every line")
+        raise InvalidPattern("The pattern is empty and would match every line")
     if "\n" in pattern or "\0" in pattern:
-        raise InvalidPattern("Patterns fit within a line: a newline or NUL in them never does")
+        raise InvalidPattern(
+            "A pattern matches within one line, so it must not contain a newline or NUL"
+        )
 
 
 def _late_note(late: bool) -> str:

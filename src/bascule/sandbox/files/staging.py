@@ -23,20 +23,20 @@ class ReplacedFile:
     """The file about to be replaced."""
 
     descriptor: int | None
-    """Open for writing; None for a program that is running, which can only be replaced."""
+    """Open for writing. None for the file of a running program, which allows only a rename."""
     found: os.stat_result
 
     @property
     def is_linked(self) -> bool:
-        """It has other names, which a rename would cut off, and can be written."""
+        """Whether it has other hard links, which a rename would separate, and is writable."""
         return self.descriptor is not None and self.found.st_nlink > 1
 
 
 @contextmanager
 def opened_old(place: PinnedPath) -> Iterator[ReplacedFile | None]:
-    """What is at a place, None when nothing is.
+    """Open the existing file; None if there is none.
 
-    Opening it for writing asks the system whether we may, as no rename would.
+    Opening for writing checks the file's permissions. A rename would not check them.
     """
     descriptor, found = _open_for_writing(place)
     try:
@@ -73,7 +73,7 @@ class StagedFile:
     def beside(cls, place: PinnedPath, old: ReplacedFile | None) -> Iterator[StagedFile]:
         name = f".bascule-{secrets.token_hex(6)}.tmp"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        # Until it has the mode of the old file, nobody else may read what is written into it.
+        # Nobody else may read the new content before the file has the mode of the old file.
         mode = NEW_FILE_MODE if old is None else 0o600
         try:
             staged = cls(os.open(name, flags, mode, dir_fd=place.directory), place.directory, name)
@@ -98,7 +98,7 @@ class StagedFile:
             os.fchown(self._descriptor, owner.uid, owner.gid)
 
     def take_after(self, old: ReplacedFile) -> bool:
-        """Become what the old file is but for the content; False when that is not ours to do."""
+        """Copy owner, mode and attributes of the old file; False if we lack the permission."""
         if self._name is None:
             return False
         found, mine = old.found, os.fstat(self._descriptor)
@@ -112,8 +112,8 @@ class StagedFile:
         try:
             os.fchmod(self._descriptor, mode)
         except PermissionError:
-            # In a folder of the host a session makes no set-ID files (`session/seccomp.py`). To
-            # write into one takes these bits away as well.
+            # A session cannot create set-ID files in a folder of the host (`session/seccomp.py`).
+            # Dropping the bits is harmless: the kernel also drops them when somebody writes.
             os.fchmod(self._descriptor, mode & ~(stat.S_ISUID | stat.S_ISGID))
         if old.descriptor is not None:
             _copy_attributes(old.descriptor, self._descriptor)
@@ -130,7 +130,10 @@ class StagedFile:
         self._name = None
 
     def _link_to(self, place: PinnedPath) -> bool:
-        """A link, unlike a rename, fails when something is there; some file systems have none."""
+        """Publish by hard link; returns False if the file system has no hard links.
+
+        Unlike a rename, a link fails if the name exists already.
+        """
         assert self._name is not None
         try:
             os.link(
@@ -147,7 +150,7 @@ class StagedFile:
         return True
 
     def copy_into(self, target: int) -> None:
-        """Rewrite an open file in place. A lack of room is noticed before anything is changed."""
+        """Rewrite an open file in place. A full disk raises before any old content is changed."""
         size = os.fstat(self._descriptor).st_size
         before = os.fstat(target).st_size
         if size > before:
@@ -171,14 +174,14 @@ class StagedFile:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """A full disk may take a part of what is written before it says so."""
+    """Write all of `data`: on a full disk, `os.write` may write only a part before it fails."""
     written = os.write(descriptor, data)
     while written < len(data):
         written += os.write(descriptor, memoryview(data)[written:])
 
 
 def _copy_attributes(source: int, target: int) -> None:
-    """Access lists, labels and the user's own attributes, as far as we may."""
+    """Copy extended attributes (ACLs, security labels, user attributes) as far as permitted."""
     try:
         names = os.listxattr(source)
     except OSError:

@@ -1,10 +1,12 @@
 """Reads and atomically replaces whole files.
 
-A new version is written beside the old one and renamed over it, so whoever reads sees the one or
-the other. What the old file was stays: mode, owner, attributes. Three kinds of file cannot be
-replaced that way and are rewritten in place instead: one with several hard links (they would come
-apart), one whose owner we could not give the new one, one in a directory that takes no new file or
-is itself a mount point. Room on the disk is reserved before the first byte of those changes.
+A new version is written next to the old file and renamed over it, so readers see either the old or
+the new version. The new file gets the mode, owner and attributes of the old one. Some files cannot
+be replaced by a rename and are rewritten in place, after space on the disk has been reserved:
+
+- files with several hard links, which a rename would separate;
+- files whose owner we cannot give to the new file;
+- files in a directory in which we cannot create files, and files that are a mount point.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV)
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file's content at one moment, with the facts that tell whether it changed since."""
+    """A file's content at one moment, and its `stat`, which shows whether it changed since."""
 
     data: bytes
     found: os.stat_result
 
 
 class Storage:
-    """Reads and replaces files at places. May be used by many threads.
+    """Reads and replaces files at places. Thread-safe.
 
-    Writers in this process take turns by `turn`; against others there is the rename, and with
-    `over` the check that the file is still the version that was read.
+    `turn` serializes writers in this process. Against other processes there is the atomic rename
+    and, with `over`, the check that the file is still the version that was read.
     """
 
     def __init__(self, paths: Paths) -> None:
@@ -46,13 +48,13 @@ class Storage:
 
     @contextmanager
     def turn(self, place: PinnedPath) -> Iterator[None]:
-        """Keep every other writer of this place waiting, from reading the old version on."""
+        """Block other writers of this place. Enter it before reading the old version."""
         with self._locks.hold(place.key):
             yield
 
     @contextmanager
     def reading(self, place: PinnedPath) -> Iterator[tuple[int, os.stat_result]]:
-        """Descriptor and `stat` of the file; raises an error if it is not a regular file."""
+        """Open the file for reading, with its `stat`. Raises if it is not a regular file."""
         descriptor = place.open(os.O_RDONLY)
         try:
             found = os.fstat(descriptor)
@@ -62,8 +64,8 @@ class Storage:
             os.close(descriptor)
 
     def load(self, place: PinnedPath, *, limit: int, advice: str) -> FileVersion:
-        """The whole file. Raises `FileTooLarge` past `limit` bytes, with `advice` what to do."""
-        with self.reading(place) as (descriptor, found), self._alone(found):
+        """Read the whole file. Above `limit` bytes, raises `FileTooLarge` with `advice`."""
+        with self.reading(place) as (descriptor, found), self._exclusive_lock(found):
             ensure_fits(found.st_size, limit, place.shown, advice)
             data = read_up_to(descriptor, limit + 1, expected=found.st_size)
             ensure_fits(len(data), limit, place.shown, advice)
@@ -77,10 +79,10 @@ class Storage:
         over: FileVersion | None = None,
         must_be_new: bool = False,
     ) -> None:
-        """Make `content` what the file holds, or leave it as it was.
+        """Replace the file's content, or leave the file unchanged if this fails.
 
-        Raises `EditConflict` when it is no longer the version `over`, `PathExists` when it must be
-        new and is not. Nothing is left beside it when this fails.
+        Raises `EditConflict` if the file is no longer the version `over`, and `PathExists` if it
+        must be new but exists. A failure leaves no temporary file.
         """
         with opened_old(place) as old:
             if old is not None and must_be_new:
@@ -111,13 +113,13 @@ class Storage:
         self, place: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
     ) -> None:
         assert old.descriptor is not None
-        with self._alone(old.found):
+        with self._exclusive_lock(old.found):
             _ensure_unchanged(place, os.fstat(old.descriptor), over)
             staged.copy_into(old.descriptor)
 
     @contextmanager
-    def _alone(self, found: os.stat_result) -> Iterator[None]:
-        """Files with several names are rewritten in place: their readers must wait meanwhile."""
+    def _exclusive_lock(self, found: os.stat_result) -> Iterator[None]:
+        """Block readers of a file with several hard links, because it is rewritten in place."""
         if found.st_nlink > 1:
             with self._locks.hold((found.st_dev, found.st_ino)):
                 yield
@@ -133,7 +135,7 @@ def ensure_fits(size: int, limit: int, shown: str, advice: str) -> None:
 
 
 def read_up_to(descriptor: int, count: int, *, expected: int = 0) -> bytes:
-    """The next `count` bytes or as many as there are; one call when `expected` was right."""
+    """Read the next `count` bytes, or as many as there are. `expected` saves system calls."""
     pieces = []
     while count > 0:
         piece = os.read(descriptor, min(count, max(expected + 1, _BLOCK)))

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from bascule.core.errors import BinaryFile, UndecodableFile
 
 SAMPLE = 8192
-"""Bytes at the start of a file by which text is told from binary."""
+"""Bytes at the start of a file that decide whether it is text or binary."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it starts with
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16: it starts with UTF-16's mark
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _LEGACY = ("cp1252", "latin-1")
-"""Tried in this order for what is not UTF-8. The last one takes every byte."""
+"""Tried in this order for text that is not UTF-8. `latin-1` accepts every byte."""
 
 _CONTROL = bytes([*range(7), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20), 0x7F])
-_TOO_MANY = 50
-"""One control byte in so many, and what is not UTF-8 is not text either."""
+_BYTES_PER_CONTROL = 50
+"""Data that is not UTF-8 is binary if more than one byte in 50 is a control character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TextFormat:
     encoding: str = "utf-8"
     mark: bytes = b""
     crlf: bool = False
-    """Every line ends in CR LF. A mixture is kept as it is, and is not this."""
+    """Whether every line ends in CR LF. False for mixed line endings, which stay unchanged."""
 
     def encode(self, text: str, shown: str) -> bytes:
         """Raises `UndecodableFile` for a character that the file's encoding does not have."""
@@ -42,22 +42,22 @@ class TextFormat:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise UndecodableFile(
-                f"{shown} is kept in {self.encoding}, which has no {text[error.start]!r}."
-                " Convert the file first (`iconv`), or write it whole",
+                f"{shown} is encoded in {self.encoding}, which cannot represent "
+                f"{text[error.start]!r}. Convert the file first (`iconv`), or write the whole file",
                 encoding=self.encoding,
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedText:
-    """A file's text as it is, and how the file writes it."""
+    """A file's text with its original line endings, and the file's format."""
 
     content: str
     format: TextFormat
 
 
 def decode(data: bytes, shown: str) -> DecodedText:
-    """Raises `BinaryFile` for what is not text. Encoding the result again gives the same bytes."""
+    """Decode a text file. Raises `BinaryFile`. Encoding the result again gives the same bytes."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
@@ -77,7 +77,7 @@ def decode(data: bytes, shown: str) -> DecodedText:
 
 
 def format_of_start(start: bytes) -> TextFormat:
-    """How a file is written that starts like this and goes on; UTF-8 when it is not text."""
+    """Return the format of a longer file from its start; plain UTF-8 if it is binary."""
     for mark, encoding in _MARKS:
         if start.startswith(mark):
             content = start[len(mark) :].decode(encoding, "ignore")
@@ -92,7 +92,7 @@ def format_of_start(start: bytes) -> TextFormat:
 
 
 def decode_line(raw: bytes) -> str:
-    """One line of a file whose encoding nobody has looked at."""
+    """Decode one line of a file of unknown encoding."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError:
@@ -100,7 +100,7 @@ def decode_line(raw: bytes) -> str:
 
 
 def looks_binary(sample: bytes) -> bool:
-    """What `decode` would say of a file that starts like this."""
+    """Whether `decode` would raise `BinaryFile` for a file that starts with `sample`."""
     if sample.startswith(tuple(mark for mark, _ in _MARKS)):
         return False
     if b"\0" in sample:
@@ -113,7 +113,8 @@ def looks_binary(sample: bytes) -> bool:
 
 
 def is_wide(sample: bytes) -> bool:
-    """The file has a mark of UTF-16 or UTF-32, in which a newline is more than one byte."""
+    """Whether the file has a byte order mark of UTF-16 or UTF-32, where newlines have several
+    bytes."""
     return sample.startswith(tuple(mark for mark, encoding in _MARKS if encoding != "utf-8"))
 
 
@@ -127,19 +128,19 @@ def unix_lines(content: str) -> str:
 
 
 def end_with_newline(content: str) -> str:
-    """Text that is not empty, and its last line complete."""
+    """Add a newline to the last line if it has none; empty text stays empty."""
     if not content or content.endswith("\n"):
         return content
     return content + ("\r\n" if is_crlf(content) else "\n")
 
 
 def _lines_are_crlf(start: str) -> bool:
-    """Of a text that may end within a line, or between CR and LF."""
+    """Like `is_crlf`, for a text that may end within a line, or between CR and LF."""
     return is_crlf(start[: start.rfind("\n") + 1])
 
 
 def _decode_start(start: bytes) -> str:
-    """UTF-8 that may end inside a character."""
+    """Decode UTF-8 that may end inside a character."""
     return codecs.getincrementaldecoder("utf-8")().decode(start)
 
 
@@ -154,4 +155,4 @@ def _decode_legacy(data: bytes) -> tuple[str, str]:
 
 def _has_many_controls(sample: bytes) -> bool:
     controls = len(sample) - len(sample.translate(None, _CONTROL))
-    return controls * _TOO_MANY > len(sample)
+    return controls * _BYTES_PER_CONTROL > len(sample)

@@ -22,17 +22,17 @@ _BLOCK = 1 << 20
 class FileDownload:
     """The bytes of a download and its file name. Iterate over it once; the end closes it.
 
-    Whoever stops reading before closes it. What was opened stays the same file, whatever happens
-    to its name meanwhile.
+    A caller that stops before the end closes it. The download reads the file that was opened, even
+    if its path is renamed or replaced meanwhile.
     """
 
     def __init__(
         self, name: str, *, size: int | None, pieces: Iterator[bytes], shown: str, held: ExitStack
     ) -> None:
         self.name = name
-        """For the receiver to save it by."""
+        """Suggested file name for the client."""
         self.size = size
-        """In bytes; None when that is only known at the end."""
+        """In bytes; None for a zip, whose size is known only at the end."""
         self._pieces = pieces
         self._shown = shown
         self._held = held
@@ -73,11 +73,11 @@ class FileTransfers:
         self._limits = limits or UnpackLimits()
 
     def download(self, path: str, cwd: str) -> FileDownload:
-        """A file as it is, a directory as a zip."""
+        """Download a file unchanged, or a directory as a zip."""
         return self._directory(path, cwd) or self._file(path, cwd, as_zip=False)
 
     def download_zip(self, path: str, cwd: str) -> FileDownload:
-        """A zip in any case: of all that is in a directory, or of the one file."""
+        """Download a zip of a directory's content, or of a single file."""
         return self._directory(path, cwd) or self._file(path, cwd, as_zip=True)
 
     def unpack(
@@ -87,10 +87,10 @@ class FileTransfers:
         cwd: str,
         on_entry: Callable[[int, int], None] = lambda _done, _of: None,
     ) -> str:
-        """Unpack a zip or tar into the directory `destination`, made when missing; tells its path.
+        """Unpack a zip or tar into directory `destination`, created if missing; return its path.
 
-        All of it or nothing. Raises `InvalidArchive` for what is no archive, is too large, or
-        would write elsewhere. `on_entry` is told how many entries are unpacked, and of how many.
+        Unpacks everything or nothing. Raises `InvalidArchive` if the data is no archive, is too
+        large, or would write outside. Calls `on_entry` with the entries unpacked and their total.
         """
         with (
             open_archive(stream, self._limits) as archive,
@@ -100,12 +100,12 @@ class FileTransfers:
         return self._paths.absolute(destination, cwd)
 
     def store(self, stream: IO[bytes], destination: str, filename: str, cwd: str) -> str:
-        """Put an upload into the directory `destination`, made when missing; tells its path.
+        """Store an upload in the directory `destination`, created if missing; return its path.
 
-        The file appears when it is complete. One that is there already is replaced.
+        The file appears when it is complete, and replaces an existing one.
         """
         if "/" in filename or filename in ("", ".", ".."):
-            raise InvalidPath(f"{filename!r} is no name for a file")
+            raise InvalidPath(f"{filename!r} is not a valid file name")
         path = f"{self._paths.absolute(destination, cwd)}/{filename}"
         with self._paths.place(path, cwd, make_parents=True) as place, self._storage.turn(place):
             self._storage.replace(place, iter(lambda: stream.read(_BLOCK), b""))

@@ -1,10 +1,9 @@
-"""Putting what an archive from a stranger holds on disk: all of it or nothing, and nowhere but
-where it was meant to go.
+"""Unpacks an untrusted archive: all of it or nothing, and only inside the destination.
 
-What the archive says is checked before anything is written; then it is unpacked into a directory
-of its own inside the destination and, once whole, moved into place file by file. Nothing is
-written through a link, be it in the archive or there before. Files keep their permission bits, but
-for set-user-id and its like; a link is made when it stays inside the destination.
+All entries are checked before anything is written. They are unpacked into a temporary directory
+inside the destination and, when complete, moved into place file by file. Nothing is written through
+a symbolic link, whether it is in the archive or existed before. Files keep their permission bits
+except set-user-ID, set-group-ID and sticky. Links must stay inside the destination.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ class ArchiveEntry:
     """One entry of a zip or tar."""
 
     name: str
-    """As the archive has it."""
+    """The unchanged name in the archive, for messages."""
     parts: tuple[str, ...]
-    """Of its path; none for the destination itself."""
+    """The components of its path; empty for the destination itself."""
     kind: int
-    """As in a file's mode: a regular file, a directory or a link."""
+    """`S_IFREG`, `S_IFDIR` or `S_IFLNK`."""
     mode: int
     size: int
     open: Callable[[], IO[bytes]]
-    """The content of a file."""
+    """Opens the content of a file."""
     target: str = ""
-    """Where a link leads."""
+    """Target of a symbolic link."""
     same_as: tuple[str, ...] = ()
-    """Another entry, before this one, of which this is a second name."""
+    """For a hard link: the path of the earlier entry that it links to."""
 
     @property
     def above(self) -> tuple[str, ...]:
@@ -60,9 +59,9 @@ class ArchiveEntry:
 
 
 def safe_parts(name: str) -> tuple[str, ...]:
-    """Of an entry's path. Raises `InvalidArchive` for one that leads elsewhere."""
+    """Split an entry's path. Raises `InvalidArchive` if it leads out of the destination."""
     if not name or "\0" in name:
-        raise InvalidArchive(f"{name!r} in the archive is no name")
+        raise InvalidArchive(f"{name!r} in the archive is not a valid name")
     if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name):
         raise InvalidArchive(f"{name!r} in the archive would leave the destination")
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
@@ -87,7 +86,7 @@ class Archive:
         owner: FileOwner | None,
         on_entry: Callable[[int, int], None] = lambda _done, _of: None,
     ) -> None:
-        """Into an open directory, over what is there."""
+        """Unpack into an open directory, and replace files that exist there."""
         _ensure_no_clash(self._entries, destination)
         with _stage(destination) as stage:
             staged, final = _Tree(stage, owner), _Tree(destination, owner)
@@ -126,7 +125,7 @@ def _extract_file(entry: ArchiveEntry, directory: int) -> None:
 
 
 class _Tree:
-    """Where entries go: the stage, and then the destination."""
+    """A directory tree that receives entries: the temporary directory or the destination."""
 
     def __init__(self, directory: int, owner: FileOwner | None) -> None:
         self.directory = directory
@@ -164,7 +163,7 @@ class _Tree:
 
 
 def _ensure_tree(entries: Sequence[ArchiveEntry]) -> None:
-    """Each name once, and nothing below what is not a directory."""
+    """Raise `InvalidArchive` if a file name occurs twice, or an entry is below a file or link."""
     leaves: set[tuple[str, ...]] = set()
     for entry in entries:
         if entry.kind != stat.S_IFDIR:
@@ -178,9 +177,9 @@ def _ensure_tree(entries: Sequence[ArchiveEntry]) -> None:
 
 
 def _ensure_link_inside(entry: ArchiveEntry) -> None:
-    """A link may climb only at its start, and no higher than the destination.
+    """Allow `..` only at the start of a link's target, and no higher than the destination.
 
-    Then whatever links it leads through, which all obey the same, it stays inside.
+    All links of the archive obey this rule, so a link that leads through others stays inside too.
     """
     target = entry.target
     parts = [part for part in target.split("/") if part not in ("", ".")]
@@ -188,12 +187,12 @@ def _ensure_link_inside(entry: ArchiveEntry) -> None:
     outside = target.startswith("/") or climbs > len(entry.above) or ".." in parts[climbs:]
     if not target or outside or "\0" in target:
         raise InvalidArchive(
-            f"The link {entry.name!r} in the archive leads to {target!r}, out of it"
+            f"The link {entry.name!r} in the archive leads to {target!r}, outside the archive"
         )
 
 
 def _ensure_no_clash(entries: Sequence[ArchiveEntry], destination: int) -> None:
-    """What is there already must be of the same kind, or the move would stop half way."""
+    """Raise if a file would replace a directory or the reverse: the move would stop half way."""
     for entry in entries:
         with _below(destination, entry.above) as directory:
             if directory is None:
@@ -204,13 +203,13 @@ def _ensure_no_clash(entries: Sequence[ArchiveEntry], destination: int) -> None:
                 continue
             if stat.S_ISDIR(found.st_mode) != (entry.kind == stat.S_IFDIR):
                 raise InvalidArchive(
-                    f"{entry.name!r} in the archive is of another kind than what is there"
+                    f"{entry.name!r} in the archive has another type than the existing file"
                 )
 
 
 @contextmanager
 def _below(directory: int, parts: Sequence[str]) -> Iterator[int | None]:
-    """The directory that `parts` lead to, None when it is not there; never through a link."""
+    """Open the directory below `parts`, never through a link; None if it does not exist."""
     held = os.open(".", _BELOW, dir_fd=directory)
     try:
         yield held if _descend(held, parts) else None
@@ -219,7 +218,7 @@ def _below(directory: int, parts: Sequence[str]) -> Iterator[int | None]:
 
 
 def _descend(held: int, parts: Sequence[str]) -> bool:
-    """Make `held` the directory that `parts` lead to from it."""
+    """Move the descriptor `held` down to the directory `parts`; False if it does not exist."""
     for part in parts:
         try:
             below = os.open(part, _BELOW, dir_fd=held)

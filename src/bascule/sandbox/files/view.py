@@ -1,4 +1,4 @@
-"""The texts in which the editor shows files and directories. Clients rely on their wording."""
+"""Formats files and directories for the editor's `view`. Clients rely on the exact wording."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from .lines import count_lines, slice_lines
 from .paths import printable
 
 VIEW_LIMIT = 16_000
-"""Characters of a file or directory that one view shows."""
+"""Maximum characters of one view."""
 
 _CLIPPED = "Due to the max output limit, only part of this {} has been shown to you."
 
 
 def show_file(text: str, shown: str, *, first: int = 1, whole: str | None = None) -> str:
-    """As much of `text` as fits, numbered from `first`; `whole` is all the file has, if known."""
+    """Show as much of `text` as fits, with line numbers from `first`.
+
+    `whole`: the whole text of the file, if known.
+    """
     clipped = _clip(text)
     lines = _numbered(clipped, first)
     if len(clipped) < len(text):
@@ -27,7 +30,7 @@ def show_file(text: str, shown: str, *, first: int = 1, whole: str | None = None
 
 
 def show_snippet(text: str, line: int, count: int, shown: str, *, around: int = 4) -> str:
-    """The `count` lines from `line` on, and those around them."""
+    """Show `count` lines from `line` on, and `around` lines before and after them."""
     first = max(1, line - around)
     last = line + count - 1 + around
     part = slice_lines(text, first - 1, last).removesuffix("\n")
@@ -35,7 +38,7 @@ def show_snippet(text: str, line: int, count: int, shown: str, *, around: int = 
 
 
 def show_directory(directory: int, shown: str) -> str:
-    """Two levels deep, hidden ones counted and left out; links to directories are not entered."""
+    """List two levels without hidden entries, which are only counted. Does not follow links."""
     lines: list[str] = []
     size = 0
     for line in _two_levels(directory, shown):
@@ -58,34 +61,34 @@ def show_directory(directory: int, shown: str) -> str:
 
 def _two_levels(directory: int, shown: str) -> Iterator[str]:
     yield f"{shown.rstrip('/')}/"
-    for entry in _visible(directory):
+    for entry in _visible_entries(directory):
         path = f"{shown.rstrip('/')}/{printable(entry.name)}"
         yield path + "/" * entry.is_dir()
         if entry.is_dir(follow_symlinks=False):
-            yield from _inside(directory, entry.name, path)
+            yield from _list_subdirectory(directory, entry.name, path)
 
 
-def _inside(above: int, name: str, shown: str) -> Iterator[str]:
+def _list_subdirectory(above: int, name: str, shown: str) -> Iterator[str]:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         directory = os.open(name, flags, dir_fd=above)
     except (PermissionError, FileNotFoundError, NotADirectoryError):
         return
     try:
-        for entry in _visible(directory):
+        for entry in _visible_entries(directory):
             yield f"{shown}/{printable(entry.name)}" + "/" * entry.is_dir()
     finally:
         os.close(directory)
 
 
-def _visible(directory: int) -> list[os.DirEntry[str]]:
+def _visible_entries(directory: int) -> list[os.DirEntry[str]]:
     with os.scandir(directory) as entries:
         found = [entry for entry in entries if not entry.name.startswith(".")]
     return sorted(found, key=lambda entry: entry.name)
 
 
 def _clip(text: str) -> str:
-    """As many whole lines as fit; of a first line that does not fit, its start."""
+    """Return as many whole lines as fit; if the first line does not fit, return its start."""
     if len(text) <= VIEW_LIMIT:
         return text
     newline = text.rfind("\n", 0, VIEW_LIMIT)

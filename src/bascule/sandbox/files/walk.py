@@ -1,7 +1,7 @@
 """Walks all files below an open directory, in order, except those that `.gitignore` excludes.
 
-Links are neither followed nor reported, and `.git` and its like are passed over. Every directory is
-opened relative to the one above it, so nothing that is swapped meanwhile can lead elsewhere.
+Links are neither followed nor reported; `.git`, `.hg` and `.svn` are skipped. Every directory is
+opened relative to its parent, so a directory that somebody replaces meanwhile cannot lead outside.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .ignore import IgnoreLevel, is_ignored, parse_rules
+from bascule.core.ignore_rules import IgnoreLevel, is_ignored, parse_rules
+
 from .paths import real_path
 
 VERSION_CONTROL = (".git", ".hg", ".svn")
@@ -22,9 +23,9 @@ _BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 @dataclass(frozen=True, slots=True)
 class FoundFile:
     path: str
-    """Relative to where the walk began."""
+    """Relative to the root of the walk."""
     directory: int
-    """Open until the walk goes on."""
+    """Descriptor of the parent directory; valid until the next step of the walk."""
     entry: os.DirEntry[str]
 
 
@@ -37,10 +38,10 @@ class _Frame:
 
 
 def walk_files(root: int, *, include_ignored: bool = False) -> Generator[FoundFile, None, None]:
-    """Files below the open directory `root`, names compared byte by byte within a directory.
+    """Yield files below the open directory `root`, sorted by the bytes of their names.
 
-    As ripgrep has it, rules from above `root` count too, up to the repository it is in; and what
-    is inside a repository is not subject to rules outside of it.
+    Like ripgrep, applies ignore rules from directories above `root` too, up to the top of its
+    repository. Rules outside a repository do not apply inside it.
     """
     above = () if include_ignored else _levels_above(real_path(root))
     frames = [_enter(root, "", above, include_ignored=include_ignored)]
@@ -80,7 +81,7 @@ def _enter(
 
 
 def _descend(frame: _Frame, name: str, *, include_ignored: bool) -> _Frame | None:
-    """None for a directory that is ignored, gone or not ours to read."""
+    """Enter a directory; None if it is ignored, was removed or is not readable."""
     path = frame.prefix + name
     if is_ignored(frame.levels, path, is_directory=True):
         return None
@@ -96,7 +97,7 @@ def _descend(frame: _Frame, name: str, *, include_ignored: bool) -> _Frame | Non
 
 
 def _leave(frames: list[_Frame]) -> None:
-    """The first directory belongs to whoever asked for the walk."""
+    """Close the last directory; the first one belongs to the caller of the walk."""
     frame = frames.pop()
     if frames:
         os.close(frame.directory)

@@ -1,10 +1,11 @@
 """Streams a directory as a zip: no copy on disk, one block in memory.
 
-Files are stored, not compressed: the way is short, and the time better spent elsewhere. Empty
-directories are kept. A link to a file inside is stored as that file's content; every other link
-(to a directory, to the outside, to nothing) as a link. Pipes, sockets and devices are left out,
-and so is what vanishes meanwhile; what may not be read breaks the zip off, which every client
-notices, where a file that is silently missing would go unnoticed.
+- Files are stored, not compressed: the network path is short, so compression would cost more time.
+- Empty directories are included.
+- A link to a file inside the directory becomes a copy of that file. Every other link (to a
+  directory, to the outside, broken) stays a link.
+- Pipes, sockets, devices, and files that vanish meanwhile are left out.
+- A file that we may not read aborts the zip. Every client notices that, but not a missing file.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 from .paths import printable, real_path
 
 _BLOCK = 1 << 20
-_LARGE = 1 << 31
-_BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_ZIP64_SIZE = 1 << 31
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def zip_directory(root: int) -> Iterator[bytes]:
-    """The zip of an open directory, piece by piece; names are relative to it."""
+    """Yield the zip of an open directory in pieces; names are relative to it."""
     sink = _Sink()
     # Without `tell` the zip is written as a stream: sizes follow each file's content.
     with ZipFile(sink, "w", ZIP_STORED) as archive:  # type: ignore[call-overload]
@@ -36,7 +37,7 @@ def zip_directory(root: int) -> Iterator[bytes]:
 
 
 def zip_file(descriptor: int, name: str) -> Iterator[bytes]:
-    """The zip of one open file."""
+    """Yield the zip of one open file in pieces."""
     sink = _Sink()
     with ZipFile(sink, "w", ZIP_STORED) as archive:  # type: ignore[call-overload]
         yield from _add_content(archive, sink, descriptor, name)
@@ -44,7 +45,7 @@ def zip_file(descriptor: int, name: str) -> Iterator[bytes]:
 
 
 def read_blocks(descriptor: int, size: int) -> Iterator[bytes]:
-    """As many bytes as the file had when it was looked at, though it may grow meanwhile."""
+    """Yield at most `size` bytes, so that a file that grows meanwhile keeps its declared size."""
     while size > 0:
         block = os.read(descriptor, min(_BLOCK, size))
         if not block:
@@ -54,7 +55,7 @@ def read_blocks(descriptor: int, size: int) -> Iterator[bytes]:
 
 
 class _Sink:
-    """Takes what the archive writes until it is sent on."""
+    """Buffers the output of `ZipFile` until it is sent."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -64,7 +65,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """There is nothing behind it."""
+        """Do nothing; `ZipFile` requires the method."""
 
     def take(self) -> bytes:
         taken = b"".join(self._pieces)
@@ -81,7 +82,7 @@ class _Item:
 
 
 def _items(root: int) -> Iterator[_Item]:
-    """Everything below, each directory before what is in it."""
+    """Yield everything below `root`, each directory before its content."""
     open_directories = [(root, "", _names(root))]
     try:
         while open_directories:
@@ -94,7 +95,7 @@ def _items(root: int) -> Iterator[_Item]:
                 found = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 below = None
                 if stat.S_ISDIR(found.st_mode):
-                    below = os.open(name, _BELOW, dir_fd=directory)
+                    below = os.open(name, _DIRECTORY_FLAGS, dir_fd=directory)
             except (FileNotFoundError, NotADirectoryError):
                 continue
             yield _Item(prefix + name, directory, name, found)
@@ -123,7 +124,7 @@ def _add(archive: ZipFile, sink: _Sink, item: _Item, root: int) -> Iterator[byte
         yield from _add_link(archive, sink, item, root)
     elif kind == stat.S_IFREG:
         with suppress(FileNotFoundError):
-            descriptor = os.open(item.name, _FILE | os.O_NOFOLLOW, dir_fd=item.directory)
+            descriptor = os.open(item.name, _FILE_FLAGS | os.O_NOFOLLOW, dir_fd=item.directory)
             try:
                 yield from _add_content(archive, sink, descriptor, item.path)
             finally:
@@ -144,17 +145,17 @@ def _add_link(archive: ZipFile, sink: _Sink, item: _Item, root: int) -> Iterator
 
 
 def _open_inside(item: _Item, root: int) -> int | None:
-    """What a link leads to, when that is a file below `root`."""
+    """Open the target of a link; None if it is not a regular file below `root`."""
     try:
         pinned = os.open(item.name, os.O_PATH | os.O_CLOEXEC, dir_fd=item.directory)
     except OSError:
         return None
     try:
-        # Looked at before it is opened: opening some devices does something.
+        # Check the type before opening: opening a device can have side effects.
         inside = real_path(pinned).startswith(f"{real_path(root).rstrip('/')}/")
         if not inside or not stat.S_ISREG(os.fstat(pinned).st_mode):
             return None
-        return os.open(f"/proc/self/fd/{pinned}", _FILE)
+        return os.open(f"/proc/self/fd/{pinned}", _FILE_FLAGS)
     finally:
         os.close(pinned)
 
@@ -163,14 +164,14 @@ def _add_content(archive: ZipFile, sink: _Sink, descriptor: int, path: str) -> I
     found = os.fstat(descriptor)
     info = _info(path, found)
     info.file_size = found.st_size
-    with archive.open(info, "w", force_zip64=found.st_size >= _LARGE) as entry:
+    with archive.open(info, "w", force_zip64=found.st_size >= _ZIP64_SIZE) as entry:
         for block in read_blocks(descriptor, found.st_size):
             entry.write(block)
             yield sink.take()
 
 
 def _info(path: str, found: os.stat_result) -> ZipInfo:
-    # A zip knows no time before 1980, and none after 2107.
+    # A zip cannot store times before 1980 or after 2107.
     moment = time.localtime(min(max(found.st_mtime, 315_619_200), 4_354_819_199))
     info = ZipInfo(printable(path), moment[:6])
     info.external_attr = (found.st_mode & 0xFFFF) << 16

@@ -1,26 +1,28 @@
 """The worker process: one IPython kernel, controlled by JSON lines.
 
-It runs as `python _worker_main.py DIRECTORY [--socket] [--rich] [--again]` with the interpreter
-that cells are for, imports nothing of ours and needs nothing but ipykernel: the sandbox starts it,
-and so does the VS Code extension, which carries a copy. It listens on its standard input and
-answers on its standard output (`--socket`: on the socket that is its input). `--again`: an earlier
-worker had a kernel, whose variables are gone. When the input ends, so do the kernel, all it started
-in its own process group, and the worker. DIRECTORY is for the kernel's sockets and is removed in
-the end.
+It runs as `python _worker_main.py DIRECTORY [--socket] [--rich] [--again]` with the interpreter for
+the cells. It imports nothing from the package and needs only ipykernel. Both the sandbox and the
+VS Code extension, which ships a copy, start it. It reads requests from stdin and answers on stdout;
+with `--socket`, stdin is a socket used for both. `--again`: an earlier worker had a kernel, whose
+variables are lost. At the end of stdin, the kernel, its process group and the worker end.
+DIRECTORY holds the kernel's sockets; the worker removes it at the end.
 
-In:  `run {id, code, cwd, start_dir, timeout, init, is_input}`, `interrupt {id, kill}`,
-     `cancel {id}`
-Out: `ready {python}` or `failed {message, missing}` first, then
-     `text {id, text}`: what the cell showed, as text, as it comes
-     `begun {cell, count}`, `output {cell, output}`, `over {cell, error}`: the same for a notebook,
-     with `--rich`; a cell is named by the order it came with and may outlive its answers
-     `done {id, state, error, timed_out, new_kernel, notes, images, cwd, count}`
-     `interrupted {id, was_running}`
+Requests:
+- `run {id, code, cwd, start_dir, timeout, prelude, init, is_input}`
+- `interrupt {id, kill}`, `cancel {id}`
 
-One cell runs at a time, others wait their turn. The kernel starts with the first cell and again
-after it died. A cell out of time, or cancelled, is interrupted; one that does not heed that goes on
-and keeps the kernel busy. One that asks for input is answered with what it asks; the next order
-answers it (`is_input`) or interrupts it.
+Answers:
+- first `ready {python}` or `failed {message, missing}`
+- `text {id, text}`: output of the cell as text, while it runs
+- `begun {cell, count}`, `output {cell, output}`, `over {cell, error}`: the same for a notebook,
+  with `--rich`; `cell` is the id of the request that started the cell
+- `done {id, state, error, timed_out, new_kernel, notes, images, cwd, count}`
+- `interrupted {id, was_running}`
+
+One cell runs at a time; others wait. The first cell starts the kernel, and the next one after a
+crash starts it again. A cell that times out or is cancelled is interrupted. If it ignores the
+interrupt, it continues and the kernel stays busy. When a cell asks for input, its request is
+answered with the prompt. The next request answers the prompt (`is_input`) or interrupts the cell.
 """
 
 from __future__ import annotations
@@ -40,27 +42,27 @@ from pathlib import Path
 from typing import Any
 
 START = 60.0
-"""Seconds a kernel has to answer for the first time; a busy machine needs a few."""
+"""Timeout in seconds for the first answer of a kernel; a busy machine is slow."""
 ASK_AGAIN = 0.3
-"""Seconds after which a kernel that starts is greeted once more."""
+"""Interval in seconds at which a starting kernel is asked whether it is ready."""
 HEED = (1.0, 1.0)
-"""Seconds a cell has to end after each interrupt before it counts as one that does not heed."""
+"""Seconds that a cell has to end after each interrupt; then it counts as ignoring interrupts."""
 SETTLE = 0.02
-"""Seconds of silence after a question in which what was printed before it may still arrive."""
+"""Seconds of silence after an input prompt, in which earlier output may still arrive."""
 DRAIN = 0.1
-"""Seconds of silence after a kernel's death in which its last words may still arrive."""
-MOST_IMAGES = 24 << 20
-"""Characters of pictures in one answer; more are left out, and said to be."""
-MOST_LATE = 64 << 10
-"""Characters kept of what is printed between cells."""
-LONGEST_IPC = 80
-"""Characters of a directory in which a socket can still have its name."""
+"""Seconds of silence after a kernel's exit, in which its last output may still arrive."""
+MAX_IMAGES = 24 << 20
+"""Maximum characters of images in one answer; a note gives the number of omitted images."""
+MAX_LATE_OUTPUT = 64 << 10
+"""Maximum characters kept of output between cells."""
+MAX_IPC_DIR = 80
+"""Maximum length of a directory for unix sockets, whose paths are limited."""
 FAILED = {"prelude": "What every kernel begins with failed", "init": "kernel_init_code failed"}
-"""What is said when code that comes before a cell did not end well."""
+"""Notes for code before a cell that failed, by its field in the request."""
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "application/json")
-"""Types used in place of a plain text that is not informative, best first."""
+"""Media types used instead of an uninformative plain text, best first."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _NOTHING_SAID = re.compile(r"<IPython\.core\.display\.\w+ object>")
@@ -82,15 +84,15 @@ class KernelProcess:
         self._cells: dict[str, Cell] = {}
         self._greeted = asyncio.Event()
         self._greeting: set[str] = set()
-        self._asked: dict[str, Cell] = {}
-        self._heard: set[str] = set()
+        self._end_queries: dict[str, Cell] = {}
+        self._greeted_channels: set[str] = set()
         self._readers: list[asyncio.Task[None]] = []
-        self._said = asyncio.Event()
+        self._message_received = asyncio.Event()
         self.running: Cell | None = None
-        self.late: Callable[[str], None] = nobody
+        self.late: Callable[[str], None] = ignore
         self.inits: set[str] = set()
         self.is_introduced = False
-        """Somebody was told that it is a new one."""
+        """A caller has been told that this is a new kernel."""
         self.starting: asyncio.Future[str | None]
         self.dead = asyncio.Event()
         self.status = 0
@@ -100,7 +102,7 @@ class KernelProcess:
         return self._process.pid
 
     async def start(self, cwd: str) -> str | None:
-        """None once it answers, else what went wrong."""
+        """Start the kernel. Returns None once it answers, or the reason of the failure."""
         from jupyter_client.asynchronous.client import AsyncKernelClient
         from jupyter_client.connect import write_connection_file
 
@@ -126,7 +128,7 @@ class KernelProcess:
             )
         self._client = client = AsyncKernelClient()
         client.load_connection_file(name)
-        # Output that comes faster than it is read waits; by default it would be dropped.
+        # Unlimited receive queue: by default, ZeroMQ drops output that arrives faster than we read.
         client.context.rcvhwm = 0
         client.context.reconnect_ivl = 10
         client.start_channels(hb=False)
@@ -135,11 +137,11 @@ class KernelProcess:
             for work in (
                 self._watch(),
                 self._listen(client.shell_channel, self._on_reply),
-                self._listen(client.iopub_channel, self._on_news),
+                self._listen(client.iopub_channel, self._on_iopub),
                 self._listen(client.stdin_channel, self._on_question),
             )
         ]
-        return await self._greet()
+        return await self._wait_for_channels()
 
     def execute(self, cell: Cell, *, quietly: bool = False) -> None:
         content = {
@@ -157,7 +159,7 @@ class KernelProcess:
         self._send(self._client.stdin_channel, "input_reply", {"value": text})
 
     def signal(self, number: int) -> None:
-        """To the kernel and what it runs, as a terminal would."""
+        """Signal the kernel and its child processes, like a terminal does."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
 
@@ -168,12 +170,12 @@ class KernelProcess:
             return ""
 
     async def settle(self) -> None:
-        """What was said before a question can come after it, on a way of its own."""
-        self._said.clear()
-        while await first_of(self._said.wait(), timeout=SETTLE):
-            self._said.clear()
+        """Wait for output from before an input prompt; it has another channel and may be late."""
+        self._message_received.clear()
+        while await first_of(self._message_received.wait(), timeout=SETTLE):
+            self._message_received.clear()
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         try:
             return self._words.read_text(errors="replace")[-2000:].strip()
         except OSError:
@@ -185,29 +187,30 @@ class KernelProcess:
 
     def _place(self) -> tuple[Path, str]:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        is_short = len(str(self._directory)) <= LONGEST_IPC
+        is_short = len(str(self._directory)) <= MAX_IPC_DIR
         file = self._directory / f"k{secrets.token_hex(4)}"
         return file, "ipc" if is_short and sys.platform != "win32" else "tcp"
 
-    async def _greet(self) -> str | None:
-        """Its answer has to come on both ways, or the first output might be missed."""
+    async def _wait_for_channels(self) -> str | None:
+        """Wait until the kernel answers on both channels, shell and iopub; otherwise the first
+        output could be lost."""
         deadline = asyncio.get_running_loop().time() + START
         while not self._greeted.is_set():
             if self.dead.is_set():
-                return f"the kernel ended at once, {ending(self.status)}: {self.last_words()}"
+                return f"the kernel ended at once, {ending(self.status)}: {self.log_tail()}"
             if asyncio.get_running_loop().time() > deadline:
                 await self.end()
-                return f"the kernel did not answer within {START:g} seconds: {self.last_words()}"
+                return f"the kernel did not answer within {START:g} seconds: {self.log_tail()}"
             self._greeting.add(self._send(self._client.shell_channel, "kernel_info_request", {}))
             await first_of(self._greeted.wait(), self.dead.wait(), timeout=ASK_AGAIN)
         return None
 
     async def _watch(self) -> None:
-        """Its death, when all it had said before was heard."""
+        """Handle the exit of the kernel, after all its output has been read."""
         self.status = await self._process.wait()
-        while await first_of(self._said.wait(), timeout=DRAIN):
-            self._said.clear()
-        self.signal(signal.SIGKILL)  # what it started and left
+        while await first_of(self._message_received.wait(), timeout=DRAIN):
+            self._message_received.clear()
+        self.signal(signal.SIGKILL)  # its remaining child processes
         self.dead.set()
         if self.running is not None:
             self.running.end()
@@ -219,38 +222,38 @@ class KernelProcess:
     async def _listen(self, channel: Any, handle: Callable[[str, Any, str], None]) -> None:
         while True:
             message = await channel.get_msg()
-            self._said.set()
+            self._message_received.set()
             parent = message["parent_header"].get("msg_id", "")
             handle(message["header"]["msg_type"], message["content"], parent)
 
     def _send(self, channel: Any, kind: str, content: dict[str, Any]) -> str:
-        """Not by the client's own methods: they send past the socket that `_listen` waits on, which
-        then may never hear of the answer."""
+        """Send a message. The client's own methods bypass the asyncio socket that `_listen` waits
+        on, which then might never wake up for the answer."""
         message = self._client.session.msg(kind, content)
         channel.socket.send_multipart(self._client.session.serialize(message))
         return str(message["header"]["msg_id"])
 
     def _on_reply(self, kind: str, content: Any, parent: str) -> None:
         if parent in self._greeting:
-            self._hear("shell")
+            self._note_greeted("shell")
         elif (cell := self._cells.get(parent)) is not None and kind == "execute_reply":
             cell.on_reply(content)
             self._look_for_end(parent, cell)
 
-    def _on_news(self, kind: str, content: Any, parent: str) -> None:
+    def _on_iopub(self, kind: str, content: Any, parent: str) -> None:
         cell = self._cells.get(parent)
         if parent in self._greeting:
-            self._hear("iopub")
+            self._note_greeted("iopub")
         elif cell is None:
             if kind == "stream":
                 self.late(content["text"])
             elif kind == "status" and content["execution_state"] == "idle":
-                self._end_unreplied(self._asked.pop(parent, None))
+                self._end_unreplied(self._end_queries.pop(parent, None))
         elif kind == "status":
             cell.is_idle = content["execution_state"] == "idle"
             self._look_for_end(parent, cell)
         elif kind == "execute_input":
-            # From here on an interrupt is felt by the cell; before, the kernel ignores it.
+            # From here on an interrupt reaches the cell; the kernel ignores earlier ones.
             cell.begin(content["execution_count"])
         else:
             cell.on_output(kind, content)
@@ -261,15 +264,18 @@ class KernelProcess:
             cell.on_question(content["prompt"])
             self._on_input(cell)
 
-    def _hear(self, way: str) -> None:
-        self._heard.add(way)
-        if self._heard == {"shell", "iopub"}:
+    def _note_greeted(self, way: str) -> None:
+        self._greeted_channels.add(way)
+        if self._greeted_channels == {"shell", "iopub"}:
             self._greeted.set()
 
     def ask_if_over(self, cell: Cell) -> None:
-        """A signal that comes just as a cell ends can cost its reply. What is asked for after it is
-        only answered when the cell is over, so that answer counts as its end."""
-        self._asked[self._send(self._client.shell_channel, "kernel_info_request", {})] = cell
+        """Send a request whose answer shows that the cell is over.
+
+        A signal that arrives just as a cell ends can suppress its reply. The kernel answers this
+        request only after the cell, so the answer counts as the end of the cell.
+        """
+        self._end_queries[self._send(self._client.shell_channel, "kernel_info_request", {})] = cell
 
     def _end_unreplied(self, cell: Cell | None) -> None:
         for parent, each in list(self._cells.items()):
@@ -278,7 +284,7 @@ class KernelProcess:
                 self._look_for_end(parent, cell)
 
     def _look_for_end(self, parent: str, cell: Cell) -> None:
-        """The reply may overtake output that is still on its way: only both are the end."""
+        """End the cell after both its reply and the idle status; the reply may precede output."""
         if cell.is_replied and cell.is_idle:
             del self._cells[parent]
             if self.running is cell:
@@ -300,7 +306,7 @@ class Cell:
         self.is_replied = False
         self.is_idle = False
         self.is_abandoned = False
-        """It was interrupted and does not heed it."""
+        """It was interrupted but did not end."""
         self.wants_exit = False
         self.count: int | None = None
         self.error: dict[str, str] | None = None
@@ -314,11 +320,11 @@ class Cell:
     def begin(self, count: int) -> None:
         self.count = count
         self.begun.set()
-        self._tell("begun", count=count)
+        self._send("begun", count=count)
 
     def end(self) -> None:
         self.over.set()
-        self._tell("over", error=self.error)
+        self._send("over", error=self.error)
 
     def on_output(self, kind: str, content: Any) -> None:
         if kind == "stream":
@@ -331,7 +337,7 @@ class Cell:
             self.line(_COLOURS.sub("", "\n".join(content["traceback"])))
         elif kind != "clear_output":
             return
-        self._tell("output", output={"output_type": kind, **content})
+        self._send("output", output={"output_type": kind, **content})
 
     def on_reply(self, content: Any) -> None:
         self.is_replied = True
@@ -339,14 +345,14 @@ class Cell:
             name = content.get("ename", "Aborted")
             self.error = {"name": name, "value": content.get("evalue", "")}
         for payload in content.get("payload") or ():
-            if payload.get("source") == "page":  # what `name?` shows
+            if payload.get("source") == "page":  # the help text of `name?`
                 self.line(_COLOURS.sub("", text_of(payload.get("data", {}))))
             elif payload.get("source") == "ask_exit":
                 self.wants_exit = True
 
     def on_question(self, prompt: str) -> None:
         self.text(prompt)
-        self._at_line_start = True  # what comes next is another answer's
+        self._at_line_start = True  # later output belongs to another answer
         self.asked.set()
 
     def text(self, text: str) -> None:
@@ -358,11 +364,11 @@ class Cell:
                 self.late(text)
 
     def line(self, text: str) -> None:
-        """A line of its own, also after a `print` that did not end its own."""
+        """Write a separate line, even after a `print` without newline."""
         if text:
             self.text(("" if self._at_line_start else "\n") + text.rstrip("\n") + "\n")
 
-    def _tell(self, kind: str, **message: Any) -> None:
+    def _send(self, kind: str, **message: Any) -> None:
         if self._is_rich:
             self._say(kind, cell=self.name, **message)
 
@@ -371,7 +377,7 @@ class Cell:
             data = bundle.get(kind)
             if not isinstance(data, str):
                 continue
-            if sum(map(len, self.images)) + len(data) > MOST_IMAGES:
+            if sum(map(len, self.images)) + len(data) > MAX_IMAGES:
                 self.images_left_out += 1
             else:
                 self.images.append(f"data:{kind};base64,{''.join(data.split())}")
@@ -389,7 +395,7 @@ def text_of(bundle: Any) -> str:
     return plain
 
 
-# Orders -----------------------------------------------------------------------------------
+# Requests ---------------------------------------------------------------------------------
 
 
 class KernelWorker:
@@ -451,7 +457,7 @@ class KernelWorker:
         while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
             if busy is self._waiting:
                 self._waiting = None
-                busy.late = nobody  # its traceback would say no more than our note
+                busy.late = ignore  # drop its traceback: our note says the same
                 await self._stop(busy)
                 interrupted = busy
             elif not busy.is_abandoned:
@@ -460,10 +466,10 @@ class KernelWorker:
                 reply.state = "refused"
                 reply.notes.append(
                     "[This cell was NOT run. The kernel is still busy with an earlier one that "
-                    f"does not react to interrupts. {way_out(kernel.pid)}]"
+                    f"does not react to interrupts. {how_to_end_kernel(kernel.pid)}]"
                 )
                 return False
-        # Not right after `_stop`: on a busy machine the cell may end later than that waits.
+        # Check here, not right after `_stop`: on a busy machine the cell may end later.
         if interrupted is not None and interrupted.over.is_set():
             reply.notes.append(
                 "[The cell before waited for input. It was interrupted to run this one.]"
@@ -477,7 +483,7 @@ class KernelWorker:
         cell = Cell(
             *(order["id"], order["code"]),
             say=self._say,
-            late=self._keep_late,
+            late=self._add_late_output,
             is_rich=self._is_rich,
         )
         if self._late:
@@ -490,12 +496,12 @@ class KernelWorker:
         kernel = self._kernel
         if kernel is None or kernel.dead.is_set():
             kernel = self._kernel = KernelProcess(self._directory, self._ask)
-            kernel.late = self._keep_late
+            kernel.late = self._add_late_output
             self._late = ""
             where = next((p for p in (order["cwd"], order["start_dir"]) if p and is_dir(p)), "/")
             self._told_cwd = order["cwd"]
             kernel.starting = asyncio.ensure_future(kernel.start(where))
-        # Whoever gives up waiting for it leaves it to the next.
+        # If this caller is cancelled, the start continues for the next one.
         if trouble := await asyncio.shield(kernel.starting):
             self._kernel = None
             reply.state = "lost"
@@ -521,7 +527,7 @@ class KernelWorker:
     async def _prepare(
         self, kernel: KernelProcess, code: str, reply: CellReply, complaint: str
     ) -> None:
-        cell = Cell("", code, say=nobody, late=nobody, is_rich=False)
+        cell = Cell("", code, say=ignore, late=ignore, is_rich=False)
         kernel.execute(cell, quietly=True)
         await first_of(cell.over.wait(), kernel.dead.wait())
         if cell.error is not None:
@@ -541,7 +547,7 @@ class KernelWorker:
         return cell
 
     async def _follow(self, cell: Cell, order: dict[str, Any], reply: CellReply) -> None:
-        """Until the cell ends, asks, or is out of time; fills in the reply."""
+        """Wait until the cell ends, asks for input or times out; fill in the reply."""
         kernel = self._kernel
         assert kernel is not None
         if not await first_of(cell.over.wait(), cell.asked.wait(), timeout=order["timeout"]):
@@ -552,7 +558,7 @@ class KernelWorker:
             await kernel.settle()
         reply.take(cell)
         if not cell.over.is_set():
-            cell.order = ""  # what it still shows is for the next
+            cell.order = ""  # its later output goes to the next request
         if cell.over.is_set():
             if kernel.dead.is_set() and not cell.is_replied:
                 reply.state = "died"
@@ -573,7 +579,7 @@ class KernelWorker:
             reply.state = "running"
 
     async def _stop(self, cell: Cell) -> bool:
-        """Interrupt it; False if it does not heed that."""
+        """Interrupt the cell; False if it does not end."""
         kernel = self._kernel
         assert kernel is not None
         await first_of(cell.begun.wait(), cell.over.wait(), timeout=HEED[0])
@@ -604,13 +610,13 @@ class KernelWorker:
     def _ask(self, cell: Cell) -> None:
         self._waiting = cell
 
-    def _keep_late(self, text: str) -> None:
-        """Of a thread that outlived its cell: for the cell that runs now, or the next."""
+    def _add_late_output(self, text: str) -> None:
+        """Handle output of a thread that outlived its cell: add it to the current or next cell."""
         running = self._kernel.running if self._kernel else None
         if running is not None and running.order:
             running.text(text)
         else:
-            self._late = (self._late + text)[-MOST_LATE:]
+            self._late = (self._late + text)[-MAX_LATE_OUTPUT:]
 
 
 class CellReply:
@@ -636,7 +642,7 @@ class CellReply:
             self.state = "failed"
 
 
-def nobody(*_: Any, **__: Any) -> None:
+def ignore(*_: Any, **__: Any) -> None:
     """Ignores all arguments."""
 
 
@@ -645,12 +651,12 @@ def timed_out(seconds: float, heeded: bool, pid: int) -> str:
         "The cell was interrupted; variables are kept. Give it a longer timeout, or run long work "
         "in a shell."
         if heeded
-        else f"The cell does not react to interrupts and still runs. {way_out(pid)}"
+        else f"The cell does not react to interrupts and still runs. {how_to_end_kernel(pid)}"
     )
     return f"[Execution timed out ({seconds:g} seconds). {then}]"
 
 
-def way_out(pid: int) -> str:
+def how_to_end_kernel(pid: int) -> str:
     return (
         "Wait with another cell, or end the kernel with an interrupt action (shell 'ipython', "
         f"kill) or `kill -9 {pid}` in a shell; variables are lost then."
@@ -669,7 +675,7 @@ def ending(status: int) -> str:
 
 def kernel_environment(cwd: str) -> dict[str, str]:
     env = {**os.environ, "JPY_PARENT_PID": str(os.getpid()), "PWD": cwd}
-    # With it ipykernel would not catch what programs print that a cell starts.
+    # With this variable, ipykernel would not capture the output of programs that a cell starts.
     env.pop("PYTEST_CURRENT_TEST", None)
     return env
 
@@ -679,7 +685,7 @@ def is_dir(path: str) -> bool:
 
 
 async def first_of(*waits: Awaitable[Any], timeout: float | None = None) -> bool:
-    """Until one of them is done; False when the time is up before."""
+    """Wait until one of them is done; False after the timeout."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -689,11 +695,11 @@ async def first_of(*waits: Awaitable[Any], timeout: float | None = None) -> bool
             task.cancel()
 
 
-# The line to whoever started us -----------------------------------------------------------
+# The connection to the parent process -----------------------------------------------------
 
 
 async def open_line(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Takes the standard descriptors, so that nothing else is ever said there."""
+    """Move stdin and stdout to other descriptors, where a stray `print` cannot write."""
     limit = 1 << 30
     if is_socket:
         line = socket.socket(fileno=os.dup(0))
@@ -745,9 +751,9 @@ async def serve(directory: Path, flags: set[str]) -> None:
 
 
 def main() -> None:
-    del sys.path[0]  # where this file is; its neighbours are not for us to import
+    del sys.path[0]  # the directory of this file, whose modules must not be importable
     directory, flags = Path(sys.argv[1]), set(sys.argv[2:])
-    # The kernel's own files, not the user's: cells are the same whatever those say.
+    # A separate IPython directory, so that cells do not depend on the user's configuration.
     os.environ["IPYTHONDIR"] = str(directory / "ipython")
     try:
         asyncio.run(serve(directory, flags))

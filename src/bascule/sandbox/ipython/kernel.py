@@ -1,14 +1,14 @@
-"""The sandbox's IPython kernel: cells in, observations out."""
+"""The sandbox's IPython kernel: runs cells and returns observations."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,23 +17,30 @@ from bascule.core.contracts import Closable, OnProgress, OutputProgress
 from bascule.core.errors import (
     CommandInvalid,
     InvalidSetting,
+    MissingTool,
     NoSuchShell,
     SandboxDied,
     SandboxStartFailed,
 )
+from bascule.core.extras import missing_extra
 from bascule.core.identity import now
 from bascule.core.observations import CellMetadata, Interrupted, IPythonOutput
+from bascule.link.json_lines import Message
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.shell.log import DiskLog
 from bascule.sandbox.shell.notes import left_out
 from bascule.sandbox.shell.output import CommandOutput
 from bascule.sandbox.shell.settings import ShellSettings, shell_environment
 from bascule.sandbox.shell.shells import IPYTHON
+from bascule.sandbox.worker_process import WorkerProcess
 
 from . import notes
 from .settings import IPythonSettings
-from .worker import KernelWorkerClient, Message
 
+_WORKER: Final = Path(__file__).with_name("_worker_main.py")
+_START: Final = 60.0
+_MAX_MESSAGE: Final = 1 << 30
+"""Maximum bytes of a message; a cell may print tens of megabytes at once."""
 _GONE: Final[Message] = {"op": "done", "state": "died", "notes": [notes.WORKER_GONE]}
 
 
@@ -43,18 +50,17 @@ class _Order:
 
     output: CommandOutput
     on_progress: OnProgress | None
-    done: asyncio.Future[Message]
     log_start: int | None = None
-    """Where its output starts; others may still have their turn when it is given."""
+    """Position of its first output in the log; None before. Other cells may run first."""
     began: float = field(default_factory=time.monotonic)
 
 
 class IPythonKernel(Closable):
-    """One IPython kernel, started with the first cell. Cells take turns.
+    """One IPython kernel, started by the first cell. Cells run one at a time.
 
-    A cell that raises is an observation. One that outlives its time-out, or whose caller is
-    cancelled, is interrupted; variables are kept. When the kernel dies, the cell says so and the
-    next one gets a new kernel. Closing ends it and every process it started.
+    An exception in a cell is part of its observation. A cell that times out, or whose caller is
+    cancelled, is interrupted; variables are kept. If the kernel dies, the observation says so, and
+    the next cell gets a new kernel. Closing ends the kernel and every process it started.
     """
 
     def __init__(
@@ -72,19 +78,16 @@ class IPythonKernel(Closable):
         self._ensure_dir = ensure_dir
         self._shell_cwd = shell_cwd
         self._log: DiskLog | None = None
-        self._worker: KernelWorkerClient | None = None
+        self._worker: WorkerProcess | None = None
         self._python = ""
         self._cwd = ""
         self._had_life = False
-        self._birth: asyncio.Task[KernelWorkerClient] | None = None
-        self._orders: dict[str, _Order] = {}
-        self._interrupts: dict[str, asyncio.Future[bool]] = {}
-        self._numbers = itertools.count(1)
+        self._starting: asyncio.Task[WorkerProcess] | None = None
         self._closed = False
 
     @property
     def log(self) -> DiskLog:
-        """What all cells showed, as text."""
+        """The output of all cells as text."""
         if self._log is None:
             raise NoSuchShell(
                 "no cell was run yet, so IPython has no log; a `run_ipython` action starts it"
@@ -97,38 +100,30 @@ class IPythonKernel(Closable):
         limit = self._shells.output_limit if action.output_limit is None else action.output_limit
         if limit < 0:
             raise CommandInvalid(
-                f"output_limit is {limit}; it counts characters, and 0 asks for all"
+                f"output_limit is {limit}; it is a number of characters, or 0 for no limit"
             )
         worker = await self._ready_worker()
-        number = str(next(self._numbers))
-        loop = asyncio.get_running_loop()
-        order = _Order(CommandOutput(limit), on_progress, loop.create_future())
-        self._orders[number] = order
-        try:
-            worker.send(
-                op="run",
-                id=number,
-                code=action.code,
-                cwd=self._shell_cwd() if self._settings.follow_shell else None,
-                start_dir=str(self._shells.working_dir),
-                timeout=action.timeout,
-                prelude=self._settings.prelude,
-                init=action.kernel_init_code,
-                is_input=action.is_input,
-            )
-            done = await self._wait(worker, number, order)
-        finally:
-            self._orders.pop(number, None)
-        return self._compose(action, order, done)
+        order = _Order(CommandOutput(limit), on_progress)
+        cell = {
+            "op": "run",
+            "code": action.code,
+            "cwd": self._shell_cwd() if self._settings.follow_shell else None,
+            "start_dir": str(self._shells.working_dir),
+            "timeout": action.timeout,
+            "prelude": self._settings.prelude,
+            "init": action.kernel_init_code,
+            "is_input": action.is_input,
+        }
+        return self._observation(action, order, await self._execute(worker, order, cell))
 
     async def interrupt(self, action: Interrupt) -> Interrupted:
         was_running = False
         if (worker := self._worker) is not None and worker.is_alive:
-            number = str(next(self._numbers))
-            told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-            self._interrupts[number] = told
-            worker.send(op="interrupt", id=number, kill=action.kill)
-            was_running = await told
+            request = {"op": "interrupt", "kill": action.kill}
+            try:
+                was_running = bool((await worker.requests.request(request))["was_running"])
+            except SandboxDied:
+                was_running = True  # the cell has ended with the worker
         how = "killed" if action.kill else "interrupted"
         content = f"the cell was {how}" if was_running else "no cell runs"
         return Interrupted(content=content, shell=IPYTHON, was_running=was_running, cause=action.id)
@@ -137,59 +132,64 @@ class IPythonKernel(Closable):
         if self._closed:
             return
         self._closed = True
-        if self._birth is not None:
-            await asyncio.wait([self._birth])
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
         if self._worker is not None:
             await self._worker.aclose()
-        for order in self._orders.values():
-            if not order.done.done():
-                order.done.set_exception(SandboxDied("The sandbox was closed"))
-        self._end_interrupts()
         if self._log is not None:
             self._log.close(remove=self._shells.log_dir is None)
 
     # The worker ---------------------------------------------------------------------------
 
-    async def _ready_worker(self) -> KernelWorkerClient:
-        """Started if there is none. Being cancelled meanwhile leaves the start to the next."""
+    async def _ready_worker(self) -> WorkerProcess:
+        """Return the worker, started if needed. If a caller is cancelled, the start continues."""
         if self._worker is not None and self._worker.is_alive:
             return self._worker
-        if self._birth is None:
-            self._birth = asyncio.create_task(self._start())
-            self._birth.add_done_callback(self._born)
-        return await asyncio.shield(self._birth)
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+            self._starting.add_done_callback(self._on_started)
+        return await asyncio.shield(self._starting)
 
-    def _born(self, birth: asyncio.Task[KernelWorkerClient]) -> None:
-        self._birth = None
-        if not birth.cancelled() and birth.exception() is None:
-            self._worker = birth.result()
+    def _on_started(self, starting: asyncio.Task[WorkerProcess]) -> None:
+        self._starting = None
+        if not starting.cancelled() and starting.exception() is None:
+            self._worker = starting.result()
 
-    async def _start(self) -> KernelWorkerClient:
-        if self._worker is not None:  # one that was killed
+    async def _start(self) -> WorkerProcess:
+        if self._worker is not None:  # the previous worker, which was killed
             await self._worker.aclose()
-        place = await asyncio.to_thread(self._prepare)
+        directory = await asyncio.to_thread(self._prepare)
         python = await asyncio.to_thread(self._find_python)
-        worker = KernelWorkerClient(
-            self._keeper, on_message=self._on_message, on_end=self._on_worker_end
-        )
+        again = ("--again",) if self._had_life else ()
+        worker = WorkerProcess(f"IPython with {python}", self._keeper, lost=self._worker_ended)
         try:
-            await worker.start(
-                python,
-                directory=place,
+            started = await worker.start(
+                (python, str(_WORKER), str(directory), "--socket", *again),
                 env=shell_environment(self._shells),
                 cwd=self._shells.working_dir,
                 account=self._shells.account,
-                is_first=not self._had_life,
+                limit=_MAX_MESSAGE,
+                timeout=_START,
+                is_answer=lambda message: message["op"] != "text",
             )
+            if started["op"] == "failed":  # the interpreter has no ipykernel
+                if python == sys.executable:
+                    raise missing_extra(ModuleNotFoundError(name=started["missing"][0]))
+                raise MissingTool(started["message"], missing=started["missing"])
         except BaseException:
             await worker.aclose()
             raise
         self._had_life = True
-        self._python = worker.python
+        self._python = started["python"]
         return worker
 
+    def _worker_ended(self) -> SandboxDied:
+        if self._closed:
+            return SandboxDied("The sandbox was closed")
+        return SandboxDied("The process that runs the IPython kernel has ended")
+
     def _prepare(self) -> Path:
-        """The log, and a directory that only the kernel's account can look into."""
+        """Create the log, and a directory that only the kernel's account can read."""
         account, directory = self._shells.account, self._ensure_dir()
         if self._log is None:
             self._log = DiskLog(directory / f"{IPYTHON}.log", limit=self._shells.log_limit)
@@ -212,32 +212,24 @@ class IPythonKernel(Closable):
             )
         return found
 
-    async def _wait(self, worker: KernelWorkerClient, number: str, order: _Order) -> Message:
-        try:
-            return await asyncio.shield(order.done)
-        except asyncio.CancelledError:
-            if worker.is_alive and not order.done.done():
+    async def _execute(self, worker: WorkerProcess, order: _Order, cell: Message) -> Message:
+        """Run a cell. Cancelling interrupts the cell and waits until the worker has answered."""
+        show = partial(self._show, order)
+        with worker.requests.begin(cell, on_progress=show) as request:
+            try:
+                return await request.answer()
+            except asyncio.CancelledError:
                 order.on_progress = None
-                worker.send(op="cancel", id=number)
-                await asyncio.wait([order.done])
-            raise
+                request.cancel({"op": "cancel"})
+                await request.settled()
+                raise
+            except SandboxDied:
+                if self._closed:
+                    raise
+                return _GONE
 
-    def _on_message(self, message: Message) -> None:
-        if message["op"] == "interrupted":
-            told = self._interrupts.pop(message["id"])
-            if not told.done():
-                told.set_result(message["was_running"])
-            return
-        order = self._orders.get(message["id"])
-        if order is None:
-            return  # what a cell still shows that was answered already
-        if message["op"] == "text":
-            self._show(order, message["text"].encode("utf-8", "replace"))
-        elif not order.done.done():
-            order.done.set_result(message)
-
-    def _show(self, order: _Order, data: bytes) -> None:
-        offset = self.log.end
+    def _show(self, order: _Order, message: Message) -> None:
+        data, offset = message["text"].encode("utf-8", "replace"), self.log.end
         if order.log_start is None:
             order.log_start = offset
         self.log.append(data)
@@ -245,21 +237,9 @@ class IPythonKernel(Closable):
         if order.on_progress is not None:
             order.on_progress(OutputProgress(IPYTHON, offset, data))
 
-    def _on_worker_end(self) -> None:
-        for order in self._orders.values():
-            if not order.done.done():
-                order.done.set_result(_GONE)
-        self._end_interrupts()
+    # Observations -------------------------------------------------------------------------
 
-    def _end_interrupts(self) -> None:
-        for told in self._interrupts.values():
-            if not told.done():
-                told.set_result(True)
-        self._interrupts.clear()
-
-    # Answers ------------------------------------------------------------------------------
-
-    def _compose(self, action: IPythonRun, order: _Order, done: Message) -> IPythonOutput:
+    def _observation(self, action: IPythonRun, order: _Order, done: Message) -> IPythonOutput:
         if done["state"] == "lost":
             raise SandboxStartFailed(f"IPython did not start: {' '.join(done['notes'])}")
         self._cwd = done.get("cwd") or self._cwd or self._shell_cwd()
@@ -291,7 +271,7 @@ class IPythonKernel(Closable):
         if not any(parts) and done["state"] == "done":
             parts = [notes.NO_OUTPUT]
         if action.include_extra:
-            parts.append(notes.whereabouts(self._cwd, self._python))
+            parts.append(notes.location_note(self._cwd, self._python))
         return "\n".join(filter(None, parts))
 
     def _outcome(self, done: Message) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Notes added before and after a cell's output, for people and models.
 
-The bracketed lines are OpenHands': its agents are trained on them and its tests look for them.
-What the kernel's worker says is in `_worker_main.py`, which the VS Code extension shares.
+The bracketed lines come from OpenHands: its agents are trained on them and its tests check them.
+The worker's own notes are in `_worker_main.py`, which the VS Code extension shares.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ WORKER_GONE = (
 )
 
 
-def whereabouts(cwd: str, python: str) -> str:
+def location_note(cwd: str, python: str) -> str:
     return f"[Jupyter current working directory: {cwd}]\n[Jupyter Python interpreter: {python}]"

@@ -1,4 +1,4 @@
-"""How the IPython kernel is run."""
+"""Settings of the IPython kernel."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IPythonSettings:
     python: str = ""
-    """The interpreter of cells, which needs ipykernel; empty: the one this runs on."""
+    """Interpreter for cells, which needs ipykernel; empty: the interpreter of this process."""
     prelude: str = ""
-    """Code that every kernel begins with, before the first cell; what it defines is there."""
+    """Code that every kernel runs before its first cell; cells can use its definitions."""
     follow_shell: bool = True
-    """Start in the default shell's directory, and go where it goes when it has moved. Off: start in
-    the sandbox's directory and stay."""
+    """Start in the default shell's directory and change directory with it. False: start in the
+    sandbox's working directory and stay there."""

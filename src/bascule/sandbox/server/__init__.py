@@ -1,1 +1,1 @@
-"""The action server: a sandbox behind a socket."""
+"""The action server: serves one sandbox over HTTP."""

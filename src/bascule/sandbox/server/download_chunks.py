@@ -12,7 +12,10 @@ from bascule.sandbox.files.transfers import FileDownload
 async def pieces_of(
     download: FileDownload, in_thread: Callable[..., Awaitable[Any]]
 ) -> AsyncGenerator[bytes, None]:
-    """Each piece, read in a thread. Closing this closes the download, once no thread is in it."""
+    """Yield each piece, read in a thread.
+
+    Closing the generator closes the download, after the thread that reads from it has returned.
+    """
     iterator = iter(download)
     try:
         while True:

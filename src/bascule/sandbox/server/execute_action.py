@@ -1,6 +1,6 @@
 """`POST /execute_action`: one action in, one observation out.
 
-This is the path every action takes, so it is plain ASGI: parse, act, answer, in one task.
+Every action takes this path, so it is plain ASGI for speed: parse, execute and answer in one task.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from bascule.core.errors import BasculeError, InvalidAction, UnknownKind
 from bascule.core.identity import EventId
 from bascule.core.observations import Error, Observation
 from bascule.sandbox.executor import Sandbox
+from bascule.serving.asgi import ClientDisconnected, Receive, Scope, Send, read_body, send_json
+from bascule.serving.connection import CONNECTION, Connection
+from bascule.serving.refusals import Refused
 from bascule.wire import (
     decode_action,
     error_observation,
@@ -26,27 +29,16 @@ from bascule.wire import (
 )
 
 from .inflight import InFlight
-from .listener import CONNECTION, Connection
 from .metrics import SandboxMetrics
-from .replies import (
-    ClientDisconnected,
-    Receive,
-    RequestRefused,
-    Scope,
-    Send,
-    error_body,
-    read_body,
-    send_json,
-    send_parcel,
-)
+from .replies import error_body, send_parcel
+from .sse import encoded, send_on, start_events
 from .sse import event as sse_event
-from .sse import send_frames, start_events
 from .stream import Backlog
 from .system import SystemInfo
 
 CANCEL_HEADER = b"x-bascule-cancel"
-"""`interrupt`: this client wants its action ended when it goes away. Without it a command goes on,
-since OpenHands' clients hang up on long commands and come back to read."""
+"""Value `interrupt`: cancel the action if this client disconnects. Without the header a command
+continues, because OpenHands' clients disconnect from long commands and read the result later."""
 
 _PARCEL = parcel.MEDIA_TYPE.encode()
 
@@ -76,67 +68,67 @@ class ExecuteAction:
             unknown = error_observation(error, None)
             await send_json(send, to_json(reply_envelope(request, unknown)))
             return
-        # Other ids are integers that clients number from 0 each, so they name nothing here.
+        # An integer id is not unique: each client counts from 0. Such an action has no id here.
         action_id = action.id if isinstance(request.get("id"), str) else None
         headers: Mapping[bytes, bytes] = scope["bascule.headers"]
-        asked = _Asked(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
+        call = _ActionCall(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
         connection: Connection = scope[CONNECTION]
         if connection.transport.is_closing():
             raise ClientDisconnected
         if action_id is not None and headers.get(CANCEL_HEADER) == b"interrupt":
             connection.when_lost = lambda: self._in_flight.cancel_soon(action_id)
         try:
-            if asked.accept == b"text/event-stream":
-                await self._answer_with_events(asked, send)
+            if call.accept == b"text/event-stream":
+                await self._answer_with_events(call, send)
             else:
-                await self._answer(asked, send)
+                await self._answer(call, send)
         finally:
             connection.when_lost = None
             self._system.touch()
 
-    async def _answer(self, asked: _Asked, send: Send) -> None:
-        observation = await self._act(asked)
-        event = reply_envelope(asked.request, observation)
-        if asked.accept == _PARCEL and len(observation.content) >= parcel.WORTHWHILE:
+    async def _answer(self, call: _ActionCall, send: Send) -> None:
+        observation = await self._act(call)
+        event = reply_envelope(call.request, observation)
+        if call.accept == _PARCEL and len(observation.content) >= parcel.MIN_PARCEL_LENGTH:
             packed = parcel.pack(event)
-            self._count(asked, observation, sum(map(len, packed)))
+            self._count(call, observation, sum(map(len, packed)))
             await send_parcel(send, packed)
         else:
             body = to_json(event)
-            self._count(asked, observation, len(body))
+            self._count(call, observation, len(body))
             await send_json(send, body)
 
-    async def _answer_with_events(self, asked: _Asked, send: Send) -> None:
-        """Output while it comes, then the observation, or the error if there is none."""
+    async def _answer_with_events(self, call: _ActionCall, send: Send) -> None:
+        """Send output as it is produced, then the observation or the error."""
         backlog = Backlog(self._lag)
         await start_events(send)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(send_frames(send, backlog.frames))
+            tasks.create_task(send_on(send, encoded(backlog.items)))
             try:
-                observation = await self._act(asked, backlog.take)
+                observation = await self._act(call, backlog.take)
             except BasculeError as error:
                 last = sse_event("error", error_body(error))
-            except RequestRefused as refused:
+            except Refused as refused:
                 last = sse_event("error", error_body(refused.error))
             else:
-                body = to_json(reply_envelope(asked.request, observation))
-                self._count(asked, observation, len(body))
+                body = to_json(reply_envelope(call.request, observation))
+                self._count(call, observation, len(body))
                 last = sse_event("observation", body)
             finally:
                 backlog.finish()
         await send({"type": "http.response.body", "body": last})
 
-    async def _act(self, asked: _Asked, on_progress: OnProgress | None = None) -> Observation:
-        work = self._sandbox.act(asked.action, on_progress=on_progress)
-        return await self._in_flight.run(asked.action_id, work)
+    async def _act(self, call: _ActionCall, on_progress: OnProgress | None = None) -> Observation:
+        work = self._sandbox.act(call.action, on_progress=on_progress)
+        return await self._in_flight.run(call.action_id, work)
 
-    def _count(self, asked: _Asked, observation: Observation, size: int) -> None:
+    def _count(self, call: _ActionCall, observation: Observation, size: int) -> None:
         outcome = observation.error_id if isinstance(observation, Error) else observation.kind
-        seconds = time.perf_counter() - asked.at
-        self._metrics.answered(asked.action.kind, outcome, seconds=seconds, size=size)
+        seconds = time.perf_counter() - call.at
+        self._metrics.answered(call.action.kind, outcome, seconds=seconds, size=size)
 
 
-class _Asked(NamedTuple):
+class _ActionCall(NamedTuple):
     request: Mapping[str, Any]
     action: Action
     action_id: EventId | None
@@ -148,7 +140,7 @@ def _request_in(body: bytes) -> Mapping[str, Any]:
     try:
         payload = from_json(body)
     except InvalidAction as error:
-        raise RequestRefused(400, error) from error
+        raise Refused(400, error) from error
     if not isinstance(payload, dict) or not isinstance(payload.get("action"), dict):
         raise InvalidAction('The body must be {"action": {…}}, with the event as the inner object')
     request: Mapping[str, Any] = payload["action"]

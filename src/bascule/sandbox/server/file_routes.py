@@ -14,10 +14,11 @@ from starlette.routing import BaseRoute, Route
 
 from bascule.core.errors import InvalidPath, InvalidRequest
 from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.files.transfers import FileDownload
+from bascule.serving.asgi import read_pieces
 
 from .download_chunks import pieces_of
 from .guard import UPLOAD_PATH
-from .replies import ClientDisconnected
 from .requests import flag, json_body, json_response, text
 
 _IN_MEMORY = 1 << 20
@@ -35,10 +36,10 @@ class FileRoutes:
         ]
 
     async def upload(self, request: Request) -> Response:
-        """A form with one `file`, as OpenHands sends it, or the bytes alone and a `filename`.
+        """Store an upload: a form with one `file` (OpenHands), or raw bytes and a `filename`.
 
-        With `recursive` it is a zip to unpack. What is no longer needed of it on disk is gone with
-        the request.
+        With `recursive`, the upload is a zip that is unpacked. Temporary files are deleted at the
+        end of the request.
         """
         destination = absolute(request.query_params.get("destination", "/"), "destination")
         recursive = flag(request, "recursive")
@@ -46,22 +47,26 @@ class FileRoutes:
             async with request.form(max_files=1) as form:
                 file = form.get("file")
                 if not isinstance(file, UploadFile) or not file.filename:
-                    raise InvalidRequest("The form has to hold one file, in the field `file`")
+                    raise InvalidRequest("The form must contain one file, in the field `file`")
                 name = file.filename
-                await self._keep(file.file, destination, name, unpack=recursive)
+                await self._store_upload(file.file, destination, name, unpack=recursive)
         else:
             name = text(request, "filename")
             with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
                 await self._receive(request, spool)
-                await self._keep(spool, destination, name, unpack=recursive)
+                await self._store_upload(spool, destination, name, unpack=recursive)
         return json_response({"filename": name, "destination": destination, "recursive": recursive})
 
     async def download(self, request: Request) -> Response:
-        """A zip, also of a single file; with `raw`, a file as it is."""
+        """Send a zip, even for a single file; with `raw`, send the file's own bytes."""
         path = absolute(text(request, "path"), "path")
-        archives = self._sandbox.archives
-        make = archives.download if flag(request, "raw") else archives.download_zip
-        download = await self._sandbox.in_thread(make, path, "/")
+        raw = flag(request, "raw")
+
+        def begin() -> FileDownload:
+            transfers = self._sandbox.files.transfers
+            return transfers.download(path, "/") if raw else transfers.download_zip(path, "/")
+
+        download = await self._sandbox.in_thread(begin)
         headers = {"content-disposition": _attachment(download.name)}
         if download.size is not None:
             headers["content-length"] = str(download.size)
@@ -70,39 +75,40 @@ class FileRoutes:
         return StreamingResponse(pieces, media_type=kind, headers=headers)
 
     async def list_files(self, request: Request) -> Response:
-        """Names in a directory, and none for whatever cannot be listed, as clients expect."""
+        """List the names in a directory; an empty list if it cannot be read, as clients expect."""
         asked = await json_body(request)
         if not isinstance(asked, dict) or not isinstance(asked.get("path") or "", str):
-            raise InvalidRequest('The body has to be {"path": text}, or {}')
+            raise InvalidRequest('The body must be {"path": text}, or {}')
         start = str(self._sandbox.settings.shells.working_dir)
         path = asked.get("path") or start
         return json_response(
-            await self._sandbox.in_thread(self._sandbox.files.list_names, path, start)
+            await self._sandbox.in_thread(lambda: self._sandbox.files.files.list_names(path, start))
         )
 
     async def _receive(self, request: Request, spool: tempfile.SpooledTemporaryFile[bytes]) -> None:
-        more = True
-        while more:
-            message = await request.receive()
-            if message["type"] != "http.request":
-                raise ClientDisconnected
-            more = message.get("more_body", False)
-            await self._sandbox.in_thread(spool.write, message["body"])
+        async for piece in read_pieces(request.receive):
+            await self._sandbox.in_thread(spool.write, piece)
 
-    async def _keep(self, file: IO[bytes], destination: str, name: str, *, unpack: bool) -> None:
-        archives = self._sandbox.archives
-        await self._sandbox.in_thread(file.seek, 0)
-        if not unpack:
-            await self._sandbox.in_thread(archives.store, file, destination, name, "/")
-        elif name.lower().endswith(".zip"):
-            await self._sandbox.in_thread(archives.unpack, file, destination, "/")
-        else:
+    async def _store_upload(
+        self, file: IO[bytes], destination: str, name: str, *, unpack: bool
+    ) -> None:
+        if unpack and not name.lower().endswith(".zip"):
             raise InvalidRequest(f"`recursive` is for a zip to unpack, and {name!r} is not one")
+
+        def keep() -> None:
+            file.seek(0)
+            transfers = self._sandbox.files.transfers
+            if unpack:
+                transfers.unpack(file, destination, "/")
+            else:
+                transfers.store(file, destination, name, "/")
+
+        await self._sandbox.in_thread(keep)
 
 
 def absolute(path: str, parameter: str) -> str:
     if not PurePosixPath(path).is_absolute():
-        raise InvalidPath(f"`{parameter}` has to be an absolute path, not {path!r}")
+        raise InvalidPath(f"`{parameter}` must be an absolute path, not {path!r}")
     return path
 
 

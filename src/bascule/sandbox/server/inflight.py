@@ -9,13 +9,12 @@ from typing import Any, Final, TypeVar
 
 from bascule.core.errors import ActionCancelled, BasculeError, InvalidAction
 from bascule.core.identity import EventId
-
-from .replies import RequestRefused
+from bascule.serving.refusals import Refused
 
 _Answer = TypeVar("_Answer")
 
 _REMEMBERED: Final = 1000
-"""How many cancelled ids are kept for actions that may still be on their way."""
+"""How many cancelled ids are kept, for actions that have not arrived yet."""
 
 
 class _Entry:
@@ -28,10 +27,10 @@ class _Entry:
 
 
 class InFlight:
-    """Actions by id, from their arrival to their answer.
+    """Actions in progress by id, from their arrival to their answer.
 
-    Once `cancel` has returned, the action does not run and will not: one that arrives after its
-    own cancellation, on another connection, is not begun.
+    Once `cancel` has returned, the action does not run and never will. If the action arrives later,
+    on another connection, `run` refuses it.
     """
 
     def __init__(self) -> None:
@@ -43,10 +42,10 @@ class InFlight:
         return len(self._entries)
 
     async def run(self, action_id: EventId | None, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """Await `work`, which `cancel` can end from elsewhere; then this raises the reason.
+        """Await `work`. If `cancel`, `cancel_soon` or `end_all` ends it, raises their reason.
 
-        Without an id there is no cancelling it by one. An id that is already in progress is
-        refused: the same action is never done twice at once.
+        An action without an id cannot be cancelled by `cancel`. An id that is already in progress
+        is refused, so that the same action never runs twice at once.
         """
         task = asyncio.current_task()
         assert task is not None
@@ -60,6 +59,8 @@ class InFlight:
         except asyncio.CancelledError:
             if entry.reason is None:
                 raise
+            # `_end` cancelled this task. Without `uncancel`, `asyncio.timeout` and `TaskGroup`
+            # around it would still see a cancellation.
             task.uncancel()
             raise entry.reason from None
         finally:
@@ -68,7 +69,7 @@ class InFlight:
                 entry.ended.set_result(None)
 
     async def cancel(self, action_id: EventId) -> bool:
-        """End the action and return once it has ended. False: it was not being done."""
+        """End the action and return once it has ended. False: it was not in progress."""
         entry = self._entries.get(action_id)
         if entry is None:
             self._too_late[action_id] = None
@@ -82,12 +83,12 @@ class InFlight:
         return True
 
     def cancel_soon(self, action_id: EventId) -> None:
-        """End the action, if it is being done, without waiting."""
+        """Cancel the action if it is in progress, without waiting for its end."""
         if (entry := self._entries.get(action_id)) is not None:
             self._end(entry, ActionCancelled(f"The client that sent {action_id} disconnected"))
 
     def end_all(self, reason: BasculeError) -> None:
-        """End every action for `reason`, now and those that come later."""
+        """Cancel every action with `reason`, and refuse later ones with it."""
         self._over = reason
         for entry in self._entries.values():
             self._end(entry, reason)
@@ -102,4 +103,4 @@ class InFlight:
             return self._over
         if action_id in self._too_late:
             return ActionCancelled(f"The action {action_id} was cancelled before it arrived")
-        return RequestRefused(409, InvalidAction(f"The action {action_id} is already in progress"))
+        return Refused(409, InvalidAction(f"The action {action_id} is already in progress"))

@@ -1,7 +1,7 @@
 """The server's metrics in Prometheus' text format.
 
-Counting is on the path of every action, so it is plain integers; prometheus_client puts them into
-words when somebody asks, and is imported then.
+Every action is counted, so the counters are plain integers for speed. prometheus_client only
+formats them, and is imported with the first request for the metrics.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SandboxMetrics:
         self._bytes += size
 
     def text(self) -> tuple[bytes, str]:
-        """All of it, and its content type. Reads files of the system, so ask in a thread."""
+        """Return the formatted metrics and their content type. Reads `/proc`: call in a thread."""
         from prometheus_client import CollectorRegistry, ProcessCollector
         from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
@@ -68,7 +68,7 @@ class SandboxMetrics:
         return generate_latest(registry), CONTENT_TYPE_LATEST
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client calls."""
+        """Yield all metrics; prometheus_client calls this on a registered collector."""
         from prometheus_client.core import (
             CounterMetricFamily,
             GaugeMetricFamily,

@@ -1,22 +1,26 @@
-"""Extra endpoints that a sandbox's server can be given."""
+"""The interface of a plugin that adds endpoints to an action server."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from starlette.routing import BaseRoute
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
-from bascule.sandbox.executor import Sandbox
+    from bascule.sandbox.executor import Sandbox
 
 
 class ServerPlugin(Protocol):
-    """Endpoints besides those of every sandbox server, and the services behind them."""
+    """Adds endpoints to an action server, and runs the services behind them."""
 
     def open(
         self, sandbox: Sandbox, last_action: Callable[[], float | None]
     ) -> Sequence[BaseRoute]:
-        """Return its endpoints. Called once, in a thread; `last_action` returns Unix time."""
+        """Return the plugin's endpoints. The server calls this once, in a thread.
+
+        `last_action` returns the Unix time of the last action.
+        """
         ...
 
     def acted(self) -> None:
@@ -26,7 +30,7 @@ class ServerPlugin(Protocol):
     async def start(self) -> None: ...
 
     def finish_streams(self) -> None:
-        """End responses that stream without end, because the server is stopping."""
+        """End all open streaming responses, because the server is stopping."""
         ...
 
     async def aclose(self) -> None:

@@ -1,38 +1,40 @@
-"""Every endpoint of the action server, and the responses for errors they raise.
+"""Passes every request to its endpoint and turns errors into responses.
 
-docs/protocol.md has the words for users; a test holds it to this table.
+Endpoints other than `/execute_action` and `/alive` are imported on first use, so the server starts
+faster.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
+import threading
 import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route, Router
-
-import bascule
-from bascule.core.errors import BasculeError, InternalError, InvalidRequest
-from bascule.core.identity import EventId
-from bascule.sandbox.browser.file_viewer import HEADERS, file_page
+from bascule.core.errors import BasculeError, InternalError
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import ServerSettings
-from bascule.wire import json_schema
+from bascule.serving.asgi import ClientDisconnected, Message, Receive, Scope, Send, send_json
+from bascule.serving.refusals import Refused
 
 from .execute_action import ExecuteAction
-from .file_routes import FileRoutes, absolute
 from .inflight import InFlight
 from .metrics import SandboxMetrics
-from .plugin import ServerPlugin
-from .replies import ClientDisconnected, Message, Receive, RequestRefused, Scope, Send, send_error
-from .requests import json_body, json_response, text
-from .shell_routes import ShellRoutes
-from .stream_route import StreamRoute
+from .replies import ERRORS
 from .system import SystemInfo
 
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from .endpoints import Endpoints
+    from .plugin import ServerPlugin
+
 logger = logging.getLogger(__name__)
+
+_ALIVE = b'{"status":"ok"}'
+_ENDPOINTS = f"{__package__}.endpoints"
 
 
 class SandboxRoutes:
@@ -47,11 +49,11 @@ class SandboxRoutes:
     ) -> None:
         self._sandbox = sandbox
         self._in_flight = in_flight
+        self._settings = settings
         self._system = SystemInfo(sandbox.settings.shells.working_dir)
         self._metrics = SandboxMetrics(
             open_shells=lambda: len(sandbox.shells.names()), under_way=lambda: len(in_flight)
         )
-        self._streams = StreamRoute(sandbox.shells, lag=settings.stream_lag)
         self._execute = ExecuteAction(
             sandbox,
             in_flight=in_flight,
@@ -59,108 +61,72 @@ class SandboxRoutes:
             system=self._system,
             lag=settings.stream_lag,
         )
-        self.table: list[BaseRoute] = [
-            Route("/alive", self.alive, methods=["GET"]),
-            Route("/server_info", self.server_info, methods=["GET"]),
-            Route("/capabilities", self.capabilities, methods=["GET"]),
-            Route("/execute_action", self._execute, methods=["POST"]),
-            Route("/actions/{id}/cancel", self.cancel, methods=["POST"]),
-            *FileRoutes(sandbox).table(),
-            *ShellRoutes(sandbox).table(),
-            *self._streams.table(),
-            Route("/metrics", self.metrics, methods=["GET"]),
-            Route("/schema", self.schema, methods=["GET"]),
-            Route("/update_mcp_server", self.update_mcp_server, methods=["POST"]),
-            Route("/vscode/connection_token", self.vscode_token, methods=["GET"]),
-            Route("/view", self.view, methods=["GET"]),
-        ]
+        self._endpoints: Endpoints | None = None
+        self._loading = threading.Lock()
+        self._of_plugin: Sequence[BaseRoute] = ()
         if plugin is not None:
             self._system.on_action = plugin.acted
-            self.table += plugin.open(sandbox, self._last_action)
-        self._router = Router(self.table, redirect_slashes=False, default=_unknown_path)
+            self._of_plugin = plugin.open(sandbox, self._last_action)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = _Answer(scope, send)
         try:
-            # The path of every action does not go through the regular expressions of the rest.
-            if scope["path"] == "/execute_action" and scope.get("method") == "POST":
-                await self._execute(scope, receive, answer.send)
-            else:
-                scope["app"] = self  # makes the router raise, rather than answer, a wrong method
-                await self._router(scope, receive, answer.send)
+            await self._dispatch(scope, receive, answer.send)
         except ClientDisconnected:
             pass
-        except RequestRefused as refused:
+        except Refused as refused:
             await answer.fail(refused.error, refused.status)
         except BasculeError as error:
             await answer.fail(error)
-        except HTTPException as error:
-            status = 400 if error.status_code == 404 else error.status_code
-            what = f"{scope['method']} {scope['path']}: {error.detail}"
-            await answer.fail(InvalidRequest(what), status)
         except Exception:
             logger.exception("%s %s failed", scope.get("method", "WebSocket"), scope["path"])
             await answer.fail(InternalError("The action server failed; its log has the cause"))
 
+    def endpoints(self) -> Endpoints:
+        """Return all endpoints, importing them on first use. Blocks: it reads modules from disk."""
+        with self._loading:
+            if self._endpoints is None:
+                from .endpoints import Endpoints
+
+                self._endpoints = Endpoints(
+                    self._sandbox,
+                    in_flight=self._in_flight,
+                    settings=self._settings,
+                    execute=self._execute,
+                    metrics=self._metrics,
+                    system=self._system,
+                    more=self._of_plugin,
+                )
+            return self._endpoints
+
     def finish_streams(self) -> None:
-        self._streams.finish()
+        if self._endpoints is not None:
+            self._endpoints.finish_streams()
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope.get("method"), scope["path"]:
+            case "POST", "/execute_action":
+                await self._execute(scope, receive, send)
+            case "GET", "/alive":
+                await send_json(send, _ALIVE)
+            case _:
+                await (self._endpoints or await self._load_endpoints())(scope, receive, send)
+
+    async def _load_endpoints(self) -> Endpoints:
+        """Return all endpoints. A thread imports them, so that the event loop never blocks.
+
+        In a session they are imported already: a thread there would only cost memory.
+        """
+        if _ENDPOINTS in sys.modules:
+            return self.endpoints()
+        return await self._sandbox.in_thread(self.endpoints)
 
     def _last_action(self) -> float | None:
         return time.time() if len(self._in_flight) else self._system.acted_at
 
-    async def alive(self, _: Request) -> Response:
-        return json_response({"status": "ok"})
-
-    async def server_info(self, _: Request) -> Response:
-        if len(self._in_flight):
-            self._system.touch()
-        return json_response(await self._sandbox.in_thread(self._system.read))
-
-    async def capabilities(self, _: Request) -> Response:
-        return json_response(
-            {
-                "version": bascule.__version__,
-                "capabilities": sorted(self._sandbox.capabilities),
-                "working_dir": str(self._sandbox.settings.shells.working_dir),
-                "view": self._sandbox.view_url,
-            }
-        )
-
-    async def cancel(self, request: Request) -> Response:
-        cancelled = await self._in_flight.cancel(EventId(request.path_params["id"]))
-        return json_response({"cancelled": cancelled})
-
-    async def metrics(self, _: Request) -> Response:
-        body, kind = await self._sandbox.in_thread(self._metrics.text)
-        return Response(body, media_type=kind)
-
-    async def schema(self, _: Request) -> Response:
-        return json_response(await self._sandbox.in_thread(json_schema))
-
-    async def update_mcp_server(self, request: Request) -> Response:
-        servers = await json_body(request)
-        if not isinstance(servers, list):
-            raise InvalidRequest("The body has to be a list of servers")
-        for server in servers:
-            if not isinstance(server, dict) or not {"name", "command"} <= server.keys():
-                raise InvalidRequest("Each server needs a `name` and a `command`")
-        log = "This sandbox does not run MCP servers; none was started." if servers else ""
-        return json_response({"detail": "MCP servers read", "router_error_log": log})
-
-    async def vscode_token(self, _: Request) -> Response:
-        return json_response({"token": None})
-
-    async def view(self, request: Request) -> Response:
-        """A file as a page. The sandbox's own browser is shown it without coming here."""
-        path = absolute(text(request, "path"), "path")
-        page = await self._sandbox.in_thread(
-            lambda: file_page(self._sandbox.paths.resolve(path, "/"))
-        )
-        return Response(page, media_type="text/html", headers=HEADERS)
-
 
 class _Answer:
-    """Sends a response and knows whether it has begun: an error can only be sent before that."""
+    """Sends a response and records whether it has begun; an error can only be sent before that."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -173,9 +139,4 @@ class _Answer:
 
     async def fail(self, error: BasculeError, status: int | None = None) -> None:
         if not self._begun:
-            await send_error(self._scope, self._send, error, status)
-
-
-async def _unknown_path(scope: Scope, _: Receive, __: Send) -> None:
-    # Not 404: to OpenHands' clients that means that the sandbox is gone.
-    raise InvalidRequest(f"There is nothing at {scope['path']!r} on this server")
+            await ERRORS.send(self._scope, self._send, error, status)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
+from bascule.serving.listener import stop_signals
 
-from .plugin import ServerPlugin
 from .server import SandboxServer
+
+if TYPE_CHECKING:
+    from .plugin import ServerPlugin
 
 
 async def serve(
@@ -24,26 +27,18 @@ async def serve(
     stopped: asyncio.Event | None = None,
     plugin: ServerPlugin | None = None,
 ) -> None:
-    """Serve until a SIGTERM or SIGINT, or until `stopped` is set; then stop in good order."""
-    stopped = stopped or asyncio.Event()
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, stopped.set)
-    try:
+    """Serve until SIGTERM, SIGINT or until `stopped` is set; then shut down gracefully."""
+    with stop_signals(stopped) as stopping:
         async with SandboxServer(server, sandbox, sock=sock, plugin=plugin) as running:
             if on_started is not None:
                 on_started(running)
-            await stopped.wait()
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+            await stopping.wait()
 
 
 async def serve_until_orphaned(
     server: ServerSettings, sandbox: SandboxSettings, sock: socket.socket
 ) -> None:
-    """Serve until standard input ends, which it does when whoever holds the other end dies."""
+    """Serve until end of file on stdin, which follows when the parent process exits."""
     orphaned = asyncio.Event()
     descriptor = sys.stdin.fileno()
     os.set_blocking(descriptor, False)

@@ -1,33 +1,36 @@
-"""The action server: a sandbox behind a socket."""
+"""The action server: serves one sandbox over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
-from typing import Self
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
-from bascule.core.contracts import Closable
+from bascule.core.contracts import Startable
 from bascule.core.errors import InvalidSetting, SandboxDied
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
+from bascule.serving.listener import Listener
+from bascule.serving.sockets import bound_socket, local_url
 
 from .guard import SandboxGuard
 from .inflight import InFlight
-from .listener import Listener, bound_socket
-from .plugin import ServerPlugin
+from .replies import error_body
 from .routes import SandboxRoutes
+
+if TYPE_CHECKING:
+    from .plugin import ServerPlugin
 
 logger = logging.getLogger(__name__)
 
 
-class SandboxServer(Closable):
+class SandboxServer(Startable):
     """Creates a sandbox and serves it over HTTP from `start` until `aclose`.
 
-    Stopping answers everybody who still waits, with 503 and `sandbox.died`, and then ends every
-    process the sandbox started. If the server itself is killed, the keeper of its shells ends
-    them, or keeps them for the next server if that was asked for (`ShellSettings.state_dir`).
+    Stopping answers all pending requests with 503 and `sandbox.died`, and then ends every process
+    the sandbox started. If the server itself is killed, the keeper of its shells ends them. With
+    `ShellSettings.state_dir` the keeper preserves them for the next server instead.
     """
 
     def __init__(
@@ -52,16 +55,13 @@ class SandboxServer(Closable):
 
     @property
     def url(self) -> str:
-        """Where clients on this machine reach it; known once started."""
+        """The URL for clients on this machine; known once the server has started."""
         if self._socket_path:
             return f"unix:{self._socket_path}"
-        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(  # noqa: S104
-            self._settings.host, self._settings.host
-        )
-        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+        return local_url(self._settings.host, self._port)
 
     async def start(self) -> None:
-        """Listen. Raises `InvalidSetting` when the port cannot be had."""
+        """Create the sandbox and listen. Raises `InvalidSetting` if the port is not available."""
         sock, parts = await asyncio.to_thread(self._make_parts)
         self._socket, self._parts = sock, parts
         self._socket_path = _path_of(sock)
@@ -71,13 +71,6 @@ class SandboxServer(Closable):
             await self._plugin.start()
         await parts[2].start(sock)
         logger.info("the sandbox answers at %s", self.url)
-
-    def keep_from_pages(self, url: str) -> None:
-        """Block another server of ours, such as the hub, for pages in the agent's browser."""
-        assert self._parts is not None
-        parts = urlsplit(url)
-        usual = 443 if parts.scheme == "https" else 80
-        self._parts[0].keep_from_pages(parts.hostname or "", parts.port or usual)
 
     async def aclose(self) -> None:
         if self._closed:
@@ -99,7 +92,7 @@ class SandboxServer(Closable):
             self._view.close()
 
     def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, SandboxRoutes, Listener]]:
-        """In a thread: names are looked up, a directory is made."""
+        """Runs in a thread, because it resolves host names and creates a directory."""
         host, port = self._settings.host, self._settings.port
         sock = self._socket or bound_socket(host, port, who="The action server")
         sock.setblocking(False)
@@ -110,30 +103,22 @@ class SandboxServer(Closable):
         served_at = ((host, port),) if port else ()
         sandbox = Sandbox(self._sandbox_settings, served_at=served_at)
         routes = SandboxRoutes(sandbox, self._in_flight, self._settings, self._plugin)
-        return sock, (
-            sandbox,
-            routes,
-            Listener(SandboxGuard(routes, self._settings), self._settings),
-        )
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.aclose()
-            raise
-        return self
+        guarded = SandboxGuard(routes, self._settings)
+        listener = Listener(guarded, self._settings, encode_error=error_body)
+        return sock, (sandbox, routes, listener)
 
 
 def _path_of(sock: socket.socket) -> str:
-    """Of a unix socket; empty for others."""
+    """Return the path of a unix socket; empty for other sockets."""
     return sock.getsockname() if sock.family == socket.AF_UNIX else ""
 
 
 def _reserved() -> socket.socket | None:
-    """A loopback address that stands for a server on a unix socket where one is named by host and
-    port: an agent's browser is shown files at its `/view`. Nobody listens there, and nobody else
-    can. None in a network without loopback."""
+    """Reserve a loopback address for a server that listens on a unix socket.
+
+    The agent's browser needs a host and port for the URL of `/view`. Nobody listens there, and no
+    other program can while the socket is open. Returns None in a network without loopback.
+    """
     try:
         return bound_socket("127.0.0.1", 0, who="The action server")
     except InvalidSetting:
@@ -147,4 +132,4 @@ def _ensure_key(key: str) -> None:
             "programs. Set SESSION_API_KEY to a long random text"
         )
     if not (key.isascii() and key.isprintable()) or key != key.strip():
-        raise InvalidSetting("The key has to be printable ASCII without spaces around it")
+        raise InvalidSetting("The key must be printable ASCII without spaces around it")

@@ -48,8 +48,11 @@ class ShellRoutes:
         return json_response({"shell": answer.shell, "was_running": answer.was_running})
 
     async def read_log(self, request: Request) -> Response:
-        """Raw bytes. The first piece is read before the answer starts, so that a range which is
-        gone is still an error with a status."""
+        """Send raw bytes of a shell's log.
+
+        The first piece is read before the response starts, so that a range no longer in the log is
+        still answered with an error status.
+        """
         log = self._log(request)
         start, asked_end = number(request, "start"), number(request, "end")
         start = log.start if start is None else start

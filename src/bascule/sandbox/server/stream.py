@@ -1,7 +1,7 @@
 """Streams the output of shells to watchers while commands run.
 
-A frame of output is `{"shell", "offset", "data"}`, `data` in Base64. A watcher that is too slow is
-told what it missed, `{"shell", "offset", "end"}`; that range can be read from the shell's log.
+A frame of output is `{"shell", "offset", "data"}`, with `data` in Base64. A watcher that is too
+slow gets the range that was dropped, `{"shell", "offset", "end"}`; the shell's log still has it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from bascule.core.broadcaster import Inbox
 from bascule.core.contracts import OutputLog, OutputProgress
 from bascule.core.errors import LogRangeGone, ShellClosed
 from bascule.sandbox.shell.shells import DEFAULT, Shells
@@ -33,49 +34,36 @@ class Skipped:
 Frame = OutputProgress | Skipped
 
 
-class Backlog:
+class Backlog(Inbox[Frame]):
     """A bounded buffer between the shells, which never wait, and a watcher that may be slow.
 
-    Holds `lag` bytes at most: the oldest go first, and a `Skipped` tells which. `finish` ends
-    `frames` once all that came before was given.
+    Holds at most `lag` bytes. Beyond that it drops the oldest output, and a `Skipped` gives the
+    range. `finish` ends `items` after everything buffered has been yielded.
     """
 
     def __init__(self, lag: int) -> None:
+        super().__init__()
         self._lag = lag
         self._pieces: deque[OutputProgress] = deque()
         self._held = 0
         self._gaps: dict[str, Skipped] = {}
-        self._finished = False
-        self._wake = asyncio.Event()
 
     def take(self, progress: OutputProgress) -> None:
         self._pieces.append(progress)
         self._held += len(progress.data)
         while self._held > self._lag:
             self._skip_oldest()
-        self._wake.set()
+        self.notify()
 
-    def finish(self) -> None:
-        self._finished = True
-        self._wake.set()
+    def _is_empty(self) -> bool:
+        return not self._pieces and not self._gaps
 
-    async def frames(self, *, heartbeat: float | None = None) -> AsyncIterator[Frame | None]:
-        """Each frame as it comes; None after every `heartbeat` seconds without one."""
-        while True:
-            while self._pieces or self._gaps:
-                # What was dropped is always older than what is left.
-                yield self._gaps.popitem()[1] if self._gaps else self._next()
-            if self._finished:
-                return
-            self._wake.clear()
-            try:
-                async with asyncio.timeout(heartbeat):
-                    await self._wake.wait()
-            except TimeoutError:
-                yield None
+    def _take(self) -> Frame:
+        # Dropped output is always older than buffered output, so gaps go first.
+        return self._gaps.popitem()[1] if self._gaps else self._next()
 
     def _next(self) -> OutputProgress:
-        """The oldest piece, with those that follow on it."""
+        """Take the oldest piece, joined with the pieces that directly follow it in the log."""
         first = self._pieces.popleft()
         parts, size = [first.data], len(first.data)
         while self._pieces and size < _FRAME:
@@ -110,7 +98,8 @@ class Watch:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Output is taken while this is held. What the log had before is read when asked for."""
+        """Collect output while the context is open. Earlier output is read from the log later, by
+        `items`."""
         unsubscribe = self._shells.subscribe(self._take)
         try:
             yield
@@ -120,11 +109,11 @@ class Watch:
     def finish(self) -> None:
         self._backlog.finish()
 
-    async def frames(self, *, heartbeat: float | None = None) -> AsyncIterator[Frame | None]:
+    async def items(self, *, heartbeat: float | None = None) -> AsyncIterator[Frame | None]:
         if self._past is not None:
             async for past in _from_log(self._shell or DEFAULT, *self._past):
                 yield past
-        async for frame in self._backlog.frames(heartbeat=heartbeat):
+        async for frame in self._backlog.items(heartbeat=heartbeat):
             yield frame
 
     def _take(self, progress: OutputProgress) -> None:

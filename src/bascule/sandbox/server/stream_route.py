@@ -10,17 +10,17 @@ from starlette.requests import HTTPConnection
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from bascule.sandbox.shell.shells import Shells
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.connection import CONNECTION
 from bascule.wire import to_json
 
-from .listener import CONNECTION, Connection
-from .replies import Receive, Scope, Send
 from .requests import number
-from .sse import send_frames, start_events
+from .sse import encoded, send_events
 from .stream import Watch, encode_frame, name_of
 
 
 class StreamRoute:
-    """One watcher per connection; they end with it, or all with `finish`."""
+    """Serves one `Watch` per connection. It ends with its connection; `finish` ends all."""
 
     def __init__(self, shells: Shells, *, lag: int) -> None:
         self._shells = shells
@@ -28,7 +28,7 @@ class StreamRoute:
         self._watches: set[Watch] = set()
 
     def table(self) -> list[BaseRoute]:
-        # Given as an object, the routes hand on ASGI as it is.
+        # For a callable object, unlike for a function, Starlette passes the raw ASGI arguments.
         return [Route("/stream", self, methods=["GET"]), WebSocketRoute("/stream", self)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -39,7 +39,8 @@ class StreamRoute:
             if scope["type"] == "websocket":
                 await _over_websocket(watch, receive, send)
             else:
-                await _as_events(watch, scope[CONNECTION], send)
+                events = encoded(watch.items)
+                await send_events(scope[CONNECTION], send, events, finish=watch.finish)
 
     def finish(self) -> None:
         for watch in self._watches:
@@ -54,22 +55,12 @@ class StreamRoute:
             self._watches.discard(watch)
 
 
-async def _as_events(watch: Watch, connection: Connection, send: Send) -> None:
-    connection.when_lost = watch.finish
-    try:
-        await start_events(send)
-        await send_frames(send, watch.frames)
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        connection.when_lost = None
-
-
 async def _over_websocket(watch: Watch, receive: Receive, send: Send) -> None:
     await receive()
     await send({"type": "websocket.accept"})
     async with asyncio.TaskGroup() as tasks:
         leaving = tasks.create_task(_wait_for_the_end(watch, receive))
-        async for frame in watch.frames():
+        async for frame in watch.items():
             if frame is not None:
                 message = {"event": name_of(frame), **encode_frame(frame)}
                 await send({"type": "websocket.send", "text": to_json(message).decode()})

@@ -9,18 +9,18 @@ from typing import Any
 
 
 class SystemInfo:
-    """Counts since the server was made. Asking reads files of the system: ask in a thread."""
+    """Figures since the server was created. `read` reads `/proc`: call it in a thread."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._started = self._last_action = self._last_asked = time.monotonic()
         self._last_cpu = time.process_time()
         self.acted_at: float | None = None
-        """When an action was last done, in seconds since 1970. None: never."""
+        """Unix time at which an action last began or ended. None: never."""
         self.on_action: Callable[[], None] = lambda: None
 
     def touch(self) -> None:
-        """An action is being done now."""
+        """Record that an action begins, runs or ends now."""
         self._last_action = time.monotonic()
         self.acted_at = time.time()
         self.on_action()
@@ -34,14 +34,14 @@ class SystemInfo:
         }
 
     def _cpu_percent(self, now: float) -> float:
-        """Since it was asked for last, so that nobody has to wait for a second look."""
+        """Average since the previous call, so that no call has to wait for a second sample."""
         cpu = time.process_time()
         share = (cpu - self._last_cpu) / max(now - self._last_asked, 1e-9)
         self._last_asked, self._last_cpu = now, cpu
         return 100 * share
 
     def _resources(self) -> dict[str, Any]:
-        import psutil  # here, because a server that nobody asks starts faster without
+        import psutil  # here, because the server starts faster without it
 
         process = psutil.Process()
         memory, disk = process.memory_info(), psutil.disk_usage(str(self._directory))
@@ -49,7 +49,7 @@ class SystemInfo:
             moved = process.io_counters()
             read, written = moved.read_bytes, moved.write_bytes
         except (psutil.AccessDenied, OSError):
-            # A server that no program may look into is not shown its own /proc/self/io either.
+            # If this process is not dumpable, root owns /proc/self/io and we cannot open it.
             read = written = 0
         return {
             "memory": {"rss": memory.rss, "vms": memory.vms, "percent": process.memory_percent()},

@@ -1,1 +1,1 @@
-"""The sandbox of a session: started by a spawner, served on unix sockets, outlives the hub."""
+"""The sandbox of a session: a spawner starts it, it serves on unix sockets and outlives the hub."""

@@ -1,9 +1,8 @@
 """`python -m bascule.sandbox.session`: the first process of a session's sandbox.
 
-A spawner starts it inside whatever holds the session (a namespace, a container) and writes a
-`SandboxLaunch` to its standard input, where no other process can read the key. It then serves on
-`sandbox.sock`, says so in a line on its standard output, and goes on until SIGTERM, whatever
-becomes of the spawner.
+A spawner starts it inside the session's namespace or container and writes a `SandboxLaunch` to its
+stdin, where no other process can read the key. The sandbox then serves on `sandbox.sock` and prints
+a line to stdout when it is ready. It runs until SIGTERM, even if the spawner exits.
 """
 
 from __future__ import annotations
@@ -21,22 +20,22 @@ from bascule.sandbox.server.serve import serve
 from bascule.sandbox.server.server import SandboxServer
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.settings import ShellSettings
+from bascule.serving.sockets import unix_listener
 
 from . import seccomp
-from .egress import proxy_environment, way_out
-from .launch import SandboxLaunch
+from .egress import forward_to_proxy, proxy_environment
+from .launch import CHECKPOINT_BYTES, SandboxLaunch
 from .openhands_image import environment_of, prelude_of, python_of, soft_timeout
-from .ports import unix_listener
 from .services import SessionServices
 
 SOCKET = "sandbox.sock"
-"""The action server's, in `run_dir`."""
+"""Name of the action server's socket in `run_dir`."""
 
 OnStarted = Callable[[SandboxServer], None]
 
 
 def main(on_started: OnStarted | None = None) -> None:
-    """`on_started` is called once it answers; a spawner that forks it is told so."""
+    """Run the sandbox. Calls `on_started` once it answers; a spawner that forks it passes one."""
     launch = SandboxLaunch.from_json(sys.stdin.buffer.readline())
     if launch.confine:
         seccomp.confine(set_id_files=launch.set_id_files)
@@ -51,7 +50,7 @@ async def _serve(launch: SandboxLaunch, on_started: OnStarted | None) -> None:
         env={
             **services.prepare(),
             **proxies,
-            **environment_of(launch.likeness, launch.environment),
+            **environment_of(launch.file_layout, launch.environment),
         },
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,
@@ -61,21 +60,23 @@ async def _serve(launch: SandboxLaunch, on_started: OnStarted | None) -> None:
     sandbox = SandboxSettings(
         shells=shells,
         browser=BrowserSettings(enabled=launch.browser, refused=services.refused),
+        checkpoints=launch.checkpoint_store,
+        checkpoint_bytes=CHECKPOINT_BYTES,
         ipython=IPythonSettings(
-            python=python_of(launch.likeness), prelude=prelude_of(launch.likeness)
+            python=python_of(launch.file_layout), prelude=prelude_of(launch.file_layout)
         ),
     )
     async with contextlib.AsyncExitStack() as beside:
         if launch.egress_socket:
-            await beside.enter_async_context(way_out(launch.egress_socket))
+            await beside.enter_async_context(forward_to_proxy(launch.egress_socket))
         sock = unix_listener(Path(launch.run_dir, SOCKET))
         await serve(server, sandbox, sock=sock, plugin=services, on_started=on_started)
 
 
-def _say_so(_server: SandboxServer) -> None:
+def _announce(_server: SandboxServer) -> None:
     sys.stdout.write(f"answers on {SOCKET}\n")
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(_say_so)
+    main(_announce)

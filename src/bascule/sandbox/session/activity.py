@@ -7,7 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from .processes import SessionProcess, SessionProcesses
+from bascule.sandbox.process_table import ProcessInfo
+
+from .processes import SessionProcesses
 
 _TERMINALS: Final = Path("/dev/pts")
 
@@ -17,7 +19,7 @@ class ActivityMonitor:
 
     Open tabs, keep-alives and idle servers do not count as activity.
 
-    Asking blocks: it reads files of the system.
+    `read` blocks, because it reads files in /proc and /dev.
     """
 
     def __init__(
@@ -31,7 +33,7 @@ class ActivityMonitor:
         self._before = 0.0
 
     def read(self) -> dict[str, Any]:
-        found = self._processes.look()
+        found = self._processes.current()
         theirs = [each for pid, each in found.items() if not self._processes.is_hidden(pid, found)]
         self._count(theirs)
         return {
@@ -41,14 +43,17 @@ class ActivityMonitor:
             "processes": len(theirs),
         }
 
-    def _count(self, processes: list[SessionProcess]) -> None:
-        """Time moves from a process to its parent when it ends, so the sum stays; a whole family
-        that ends takes its sum along, and that is no activity."""
-        now = sum(each.seconds for each in processes)
+    def _count(self, processes: list[ProcessInfo]) -> None:
+        """Add CPU time used since the last call.
+
+        When a process ends, its time moves to its parent, so the sum stays the same. When a parent
+        ends with its children, the sum decreases, which is not activity.
+        """
+        now = sum(each.cpu_seconds for each in processes)
         self._seconds += max(0.0, now - self._before)
         self._before = now
 
-    def _keystrokes(self, processes: Sequence[SessionProcess]) -> Iterator[float]:
+    def _keystrokes(self, processes: Sequence[ProcessInfo]) -> Iterator[float]:
         for terminal in {each.terminal for each in processes} - {-1}:
             if (typed := _typed_at(_TERMINALS / str(terminal))) is not None:
                 yield typed
@@ -57,9 +62,10 @@ class ActivityMonitor:
 
 
 def _typed_at(terminal: Path) -> float | None:
-    """When somebody's typing was last read from it, to 8 seconds, which the kernel notes.
+    """Return when typed input was last read from the terminal, with a precision of 8 seconds.
 
-    A terminal that was made has that time too, and has it as the time of its last change as well.
+    The kernel stores that time as the atime. A new terminal has an atime too, but it is not later
+    than its ctime.
     """
     try:
         found = terminal.stat()

@@ -12,12 +12,12 @@ from bascule.sandbox.files.paths import Paths
 from bascule.sandbox.files.storage import Storage
 
 PRELUDE: Final = f"globals().update(__import__({__name__!r}, fromlist=['skills']).skills())"
-"""Code for a kernel to begin with."""
+"""Code that a kernel runs before its first cell."""
 
 
 def skills() -> Mapping[str, Callable[..., str]]:
-    """By name. The editor is the kernel's own: it acts as the kernel's user and remembers for
-    `undo_edit` what was changed through it."""
+    """Return the skills by name. The kernel has its own editor, which runs as the kernel's user and
+    has its own history for `undo_edit`."""
     editor = FileEditor(Storage(Paths()))
 
     def file_editor(
@@ -28,10 +28,10 @@ def skills() -> Mapping[str, Callable[..., str]]:
         old_str: str | None = None,
         new_str: str | None = None,
         insert_line: int | None = None,
-        enable_linting: bool = False,  # as it is called elsewhere
+        enable_linting: bool = False,  # ignored; OpenHands' signature has it
     ) -> str:
-        """View or change a file: view, create, str_replace, insert, undo_edit. Returns what is to
-        be said about it; of a failure it begins with ERROR."""
+        """View or change a file: view, create, str_replace, insert, undo_edit. Returns a message
+        for the agent; the message of a failure begins with ERROR."""
         del enable_linting
         action = FileEdit(
             path,

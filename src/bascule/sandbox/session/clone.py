@@ -1,8 +1,8 @@
 """`git clone` into the workspace, with credentials that are used once and never stored.
 
-They are held in memory that has no name. Programs that git asks for them (a script, ssh) read them
-there by way of /proc, for as long as the clone runs; they are in no file, no argument, no
-environment, and not in the clone's configuration.
+The credentials are in anonymous memory files (memfd). The programs that git runs to get them (an
+askpass script, ssh) read them through /proc while the clone runs. They are not in any file on disk,
+argument, environment variable, or in the clone's configuration.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from urllib.parse import unquote, urlsplit
 from bascule.core.errors import CloneFailed, InvalidRequest, MissingTool
 
 OnProgress = Callable[[str, int], None]
-"""What git does just now, and how much of it is done, in percent."""
+"""Called with git's current step and its progress in percent."""
 
 _SCP: Final = re.compile(r"(?:([\w.+-]+)@)?([\w.-]+|\[[0-9a-fA-F:]+\]):(?!//)(\S+)")
 _PROGRESS: Final = re.compile(rb"(?:remote: )?([A-Z][A-Za-z ]+):\s+(\d+)%")
 _LAST_WORDS: Final = 12
 _PREAMBLE: Final = b"Cloning into "
-"""What git says first of every clone: no cause, and all there is room for where one line is."""
+"""First line of git's output for every clone. It explains nothing, so error messages omit it."""
 _ANSWER: Final = """\
 #!/bin/sh
 case "$1" in
@@ -40,9 +40,9 @@ case "$1" in
 esac
 exec sed -n "${line}p" "$BASCULE_GIT_CREDENTIAL"
 """
-"""What git runs to ask for a name or a password; it holds neither."""
+"""Script that git runs to get a user name or password (GIT_ASKPASS); it contains neither."""
 _SETTINGS: Final = (
-    *("-c", "credential.helper="),  # nobody else is asked, and nobody told to remember
+    *("-c", "credential.helper="),  # no helper is asked for credentials, and none stores them
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "advice.detachedHead=false"),
     *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
@@ -57,27 +57,28 @@ class Credential:
     password: str = field(default="", repr=False)
     private_key: str = field(default="", repr=False)
     known_hosts: str = ""
-    """Keys of hosts, for ssh. Without, the first one that a host shows is believed."""
+    """Host keys for ssh. Without them, ssh accepts the first key that a host presents."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """Where to clone from; `url` has no secret in it."""
+    """Where to clone from; `url` contains no secret."""
 
     url: str
     credential: Credential
 
 
 def read_repository(url: str, credential: Credential) -> Repository:
-    """Raises `InvalidRequest` for anything but https and ssh.
+    """Parse the address of a repository. Raises `InvalidRequest` for anything but https and ssh.
 
-    A name and password in the address, which git would write down, are taken out of it.
+    Moves a user name and password from the URL to the credential, because git would store them in
+    its configuration.
     """
     if any(c.isspace() or not c.isprintable() for c in url) or url.startswith("-"):
-        raise InvalidRequest(f"{url!r} is no address of a repository")
+        raise InvalidRequest(f"{url!r} is not the URL of a repository")
     if "://" not in url:
         if not _SCP.fullmatch(url):
-            raise _not_taken(url)
+            raise _unsupported_source(url)
         return Repository(url, credential)
     try:
         parts = urlsplit(url)
@@ -85,13 +86,13 @@ def read_repository(url: str, credential: Credential) -> Repository:
     except ValueError as error:
         raise InvalidRequest(f"The address of the repository is wrong: {error}") from None
     if parts.scheme not in ("https", "ssh") or not host or host.startswith("-"):
-        raise _not_taken(f"{parts.scheme}://{host or ''}")
+        raise _unsupported_source(f"{parts.scheme}://{host or ''}")
     if parts.scheme == "ssh":
         if parts.password is not None:
-            raise InvalidRequest("ssh takes a private key, no password in the address")
+            raise InvalidRequest("ssh needs a private key, not a password in the URL")
         return Repository(url, credential)
     if parts.username is not None and not credential.password:
-        # A token alone stands in the place of the name.
+        # A token without a password is in the place of the user name.
         name, word = unquote(parts.username), unquote(parts.password or "")
         credential = Credential(username=name, password=word)
     place = f"[{host}]" if ":" in host else host
@@ -107,16 +108,16 @@ async def clone(
     environment: Mapping[str, str],
     on_progress: OnProgress,
 ) -> str:
-    """Clone into an empty directory and check out `ref`; the commit, or "" when there is none.
+    """Clone into an empty directory and check out `ref`; return the commit, or "" if there is none.
 
-    Raises `CloneFailed` with git's last words, less the secrets. Cancelling ends git.
+    Raises `CloneFailed` with git's last output, without the secrets. Cancelling kills git.
     """
     git = shutil.which("git", path=environment.get("PATH"))
     if git is None:
-        raise MissingTool("Cloning a repository needs git; there is none here")
+        raise MissingTool("Cloning a repository needs git, which is not installed here")
     with ExitStack() as held:
         env = await asyncio.to_thread(
-            lambda: held.enter_context(_telling(repository.credential, environment))
+            lambda: held.enter_context(_git_environment(repository.credential, environment))
         )
         run = _Git(git, directory, env, repository.credential, on_progress)
         checkout = ("--no-checkout",) if ref else ()
@@ -130,7 +131,7 @@ async def _check_out(run: _Git, ref: str) -> None:
     try:
         await run("checkout", "--progress", ref, "--")
     except CloneFailed:
-        # Not a branch or tag: a commit no branch has, or a name such as refs/pull/1/head.
+        # Not a branch or tag: a commit that is on no branch, or a ref such as refs/pull/1/head.
         await run("fetch", "--progress", "origin", ref)
         await run("checkout", "--progress", "FETCH_HEAD", "--")
 
@@ -151,23 +152,23 @@ class _Git:
         self._environment = environment
         self._secrets = [credential.password, *credential.private_key.splitlines()]
         self._on_progress = on_progress
-        self._told: tuple[str, int] = ("", -1)
+        self._last_progress: tuple[str, int] = ("", -1)
 
     async def __call__(self, *words: str) -> None:
         last: deque[str] = deque(maxlen=_LAST_WORDS)
-        status = await self._run(words, lambda line: self._heard(line, last))
+        status = await self._run(words, lambda line: self._on_line(line, last))
         if status != 0:
-            said = self._masked("\n".join(last)) or f"it ended with status {status}"
-            raise CloneFailed(f"git {words[0]}: {said}")
+            message = self._masked("\n".join(last)) or f"it ended with status {status}"
+            raise CloneFailed(f"git {words[0]}: {message}")
 
     async def answer(self, *words: str) -> str:
         """The output of a git command; empty if it fails."""
-        said: list[bytes] = []
-        status = await self._run(words, said.append, ask=True)
-        return b"".join(said).decode().strip() if status == 0 else ""
+        lines: list[bytes] = []
+        status = await self._run(words, lines.append, ask=True)
+        return b"".join(lines).decode().strip() if status == 0 else ""
 
     async def _run(
-        self, words: Sequence[str], heard: Callable[[bytes], None], *, ask: bool = False
+        self, words: Sequence[str], on_line: Callable[[bytes], None], *, ask: bool = False
     ) -> int:
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
@@ -188,8 +189,8 @@ class _Git:
             while data := await output.read(65536):
                 *lines, rest = re.split(rb"[\r\n]", rest + data)
                 for line in lines:
-                    heard(line)
-            heard(rest)
+                    on_line(line)
+            on_line(rest)
             return await process.wait()
         finally:
             if process.returncode is None:
@@ -197,11 +198,11 @@ class _Git:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
 
-    def _heard(self, line: bytes, last: deque[str]) -> None:
+    def _on_line(self, line: bytes, last: deque[str]) -> None:
         if found := _PROGRESS.match(line):
             now = found[1].decode().strip(), int(found[2])
-            if now != self._told:
-                self._told = now
+            if now != self._last_progress:
+                self._last_progress = now
                 self._on_progress(*now)
         elif line.strip() and not line.startswith(_PREAMBLE):
             last.append(line.decode(errors="replace").rstrip())
@@ -214,8 +215,10 @@ class _Git:
 
 
 @contextmanager
-def _telling(credential: Credential, environment: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-    """Git's environment, in which it asks nobody but us."""
+def _git_environment(
+    credential: Credential, environment: Mapping[str, str]
+) -> Iterator[Mapping[str, str]]:
+    """Yield an environment in which git gets credentials only from us."""
     with ExitStack() as held:
         env = {
             **environment,
@@ -245,7 +248,7 @@ def _telling(credential: Credential, environment: Mapping[str, str]) -> Iterator
 
 @contextmanager
 def _unnamed(text: str) -> Iterator[str]:
-    """A file without a name, for our eyes and those of our children; its path while it is held."""
+    """Yield the path of an anonymous memory file, which only our user can read."""
     descriptor = os.memfd_create("bascule", os.MFD_CLOEXEC)
     try:
         os.fchmod(descriptor, 0o600)
@@ -255,5 +258,5 @@ def _unnamed(text: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _not_taken(what: str) -> InvalidRequest:
+def _unsupported_source(what: str) -> InvalidRequest:
     return InvalidRequest(f"Repositories are cloned over https or ssh, not from {what!r}")

@@ -1,7 +1,7 @@
 """A VS Code window in a headless Chromium, for sessions whose actions run in a window.
 
-VS Code runs its extensions only while a browser shows a window. So for a session whose
-actions are done in its window there is one: a headless Chromium with a single tab.
+VS Code runs its extensions only while a browser shows a window. So a session whose actions run in
+its window gets a headless Chromium with a single tab.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxStartFailed
 from bascule.sandbox.shell.keeper import Keeper
-from bascule.sandbox.vscode.program import SupervisedProgram
+from bascule.sandbox.supervised_program import SupervisedProgram
 
 from .tunnel import Forwarder, LoopbackPort, to_unix
 
@@ -32,20 +32,20 @@ _FLAGS: Final = (
     "--disable-component-update",
     "--disable-extensions",
     "--disable-sync",
-    # A tab in the background would be slowed down, and so would what waits for it.
+    # Chromium would throttle a background tab, and so delay the actions in it.
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
     "--disable-backgrounding-occluded-windows",
     "--password-store=basic",
     "--disk-cache-size=67108864",
-    "--no-sandbox",  # it shows our own server's page, in a place that is confined already
+    "--no-sandbox",  # it shows only our own server's page, and the session is confined already
 )
 _SILENCE: Final = 30.0
-"""Seconds without a connection after which a tab is taken for dead: a live one always has some."""
+"""Seconds without a connection after which the tab counts as dead; a live tab always has some."""
 _PAUSES: Final = (1.0, 5.0, 30.0, 120.0)
-"""Seconds before it is started again, after how many failures; the last one for all that follow."""
+"""Seconds before a restart, by the number of failures; the last value applies to all further."""
 _LASTED: Final = 120.0
-"""Seconds after which one that ended was no failure to start."""
+"""A browser that ran longer than this many seconds does not count as a failed start."""
 
 
 class HeadlessWindow(Closable):
@@ -64,8 +64,8 @@ class HeadlessWindow(Closable):
         directory: Path,
         environment: Mapping[str, str],
     ) -> None:
-        """`loopback`: where the browser finds VS Code, since it knows no unix sockets;
-        `directory`: the browser's own, by which the window is the same one after a restart."""
+        """`loopback`: port on which the browser reaches VS Code, since browsers cannot use unix
+        sockets; `directory`: the browser's profile, which keeps the window's state."""
         self._chromium = chromium
         self._loopback = loopback
         self._vscode = vscode
@@ -79,7 +79,8 @@ class HeadlessWindow(Closable):
         self._dead = asyncio.Event()
 
     async def start(self, hide: Callable[[int], Callable[[], None]]) -> None:
-        """`hide` gets the PID of the browser's parent; it returns what to call after its end."""
+        """Start the window. Calls `hide` with the PID of the browser's parent, and calls the
+        function that `hide` returned after the browser has ended."""
         listening = await asyncio.to_thread(self._loopback.listen)
         self._forwarder = Forwarder(listening, to_unix(self._vscode), on_count=self._count)
         await self._forwarder.start()
@@ -104,12 +105,12 @@ class HeadlessWindow(Closable):
             except SandboxStartFailed as error:
                 logger.warning("the headless window does not start: %s", error.message)
             failures = 0 if loop.time() - began > _LASTED else failures
-            # Not an event: to spare a machine on which it fails again and again.
+            # A pause, not an event: a browser that fails repeatedly must not load the machine.
             await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
             failures += 1
 
     async def _show_once(self, hide: Callable[[int], Callable[[], None]]) -> None:
-        """One browser, from its start until it has ended or is of no more use."""
+        """Run one browser until it exits or its tab counts as dead."""
         await asyncio.to_thread(_unlocked, self._directory)
         self._dead.clear()
         query = urlencode({"folder": str(self._folder)}, safe="/")
@@ -131,7 +132,7 @@ class HeadlessWindow(Closable):
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 dead.cancel()
                 logger.warning("the headless window is gone; another will be opened")
-                logger.debug("its browser said: %s", program.last_words())
+                logger.debug("its browser said: %s", program.output_tail())
             finally:
                 show()
         finally:
@@ -150,8 +151,11 @@ class HeadlessWindow(Closable):
 
 
 def _unlocked(directory: Path) -> None:
-    """The directory, without the mark of a browser that was killed: in another PID namespace its
-    number may be somebody else's, and Chromium would wait for them."""
+    """Create the profile directory and remove the lock of a browser that was killed.
+
+    In a new PID namespace the PID in the lock may belong to another process, and Chromium would
+    wait for it.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for mark in directory.glob("Singleton*"):
         mark.unlink()

@@ -5,57 +5,75 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Literal, Self
 
 from bascule.core.errors import InvalidSetting
-from bascule.core.sessions import Likeness
+from bascule.core.sessions import WIRE_FILE_LAYOUT, FileLayout
+
+_CHECKPOINTS = "checkpoints"
+"""Name of the checkpoint store in `state_dir`. The session's programs run as the same user, so the
+store is safe from their mistakes, but not from malice (docs/decisions/0015)."""
+CHECKPOINT_BYTES = 1 << 30
+"""Maximum size of the store, which counts as disk space of the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLaunch:
-    """How to start a sandbox. All paths are as the sandbox sees them."""
+    """How to start a sandbox. All paths are paths inside the sandbox."""
 
     key: str = field(repr=False)
-    """What requests have to bring in `X-Session-API-Key`."""
+    """Required in the header `X-Session-API-Key` of requests."""
     working_dir: str
     """The workspace."""
     run_dir: str
-    """Where the sandbox makes its sockets; the host sees the same directory."""
+    """Directory for the sandbox's sockets; the host has access to it."""
     state_dir: str
-    """For what a next sandbox of this session should find: shells of tmux, VS Code's data."""
+    """Directory for data that outlives the sandbox: state of tmux shells, VS Code's data."""
     environment: Mapping[str, str] = field(repr=False)
-    """The whole environment of what runs in it."""
+    """The whole environment of the session's programs."""
     shells: Literal["pty", "tmux"] = "pty"
     hub_socket: str = ""
-    """Where the hub answers this session's own window; empty: nowhere."""
+    """Unix socket on which this session's own window reaches the hub; empty: none."""
     egress_socket: str = ""
-    """Where a proxy to the network answers; empty: there is none."""
+    """Unix socket of the egress proxy; empty: none."""
     session_id: str = ""
-    """For the addresses of its apps; empty: they are not known."""
+    """Used in the URL paths of the session's apps; empty: apps have no path."""
     vscode: str = ""
-    """Where VS Code is installed; empty: there is none."""
+    """Directory of the VS Code installation; empty: none."""
     vscode_extensions: str = ""
-    """The extensions all sessions share (`sandbox/vscode/shared.py`), ours among them."""
+    """Directory of the extensions that all sessions share (`sandbox/vscode/shared.py`)."""
     browser: bool = True
-    """Whether actions may browse."""
-    likeness: Likeness = ""
-    """Whose paths there are besides ours (`openhands_image.py`)."""
+    """Whether browser actions are enabled."""
+    checkpoints: bool = False
+    """Whether actions are recorded, in a checkpoint store in `state_dir`."""
+    file_layout: FileLayout = ""
+    """Image whose paths the sandbox imitates (`openhands_image.py`)."""
     confine: bool = False
-    """Hold itself to the filter of system calls (`seccomp.py`), unless its spawner has done so."""
+    """Install the system call filter (`seccomp.py`); False if the spawner has done so."""
     set_id_files: bool = True
-    """Whether files can then be given the set-user-ID and set-group-ID bits."""
+    """Whether that filter allows the set-user-ID and set-group-ID bits on files."""
     is_isolated: bool = False
-    """It has a PID and a network namespace to itself, so all that is there is the session's. If
-    not, the session is what this process started."""
+    """The session has its own PID and network namespaces, so all processes and ports in them belong
+    to it. If False, only descendants of this process belong to the session."""
+
+    @property
+    def checkpoint_store(self) -> Path | None:
+        """Where actions are recorded; None if they are not."""
+        return Path(self.state_dir, _CHECKPOINTS) if self.checkpoints else None
 
     def to_json(self) -> bytes:
-        return json.dumps(asdict(self)).encode() + b"\n"
+        given = asdict(self)
+        given[WIRE_FILE_LAYOUT] = given.pop("file_layout")
+        return json.dumps(given).encode() + b"\n"
 
     @classmethod
     def from_json(cls, line: bytes) -> Self:
-        """Fields this version does not know are left out."""
+        """Parse the line. Ignores fields that this version does not know."""
         try:
             given = json.loads(line)
+            if WIRE_FILE_LAYOUT in given:
+                given["file_layout"] = given[WIRE_FILE_LAYOUT]
             known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
             return cls(**known)
         except (ValueError, TypeError) as error:

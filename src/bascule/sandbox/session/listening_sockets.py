@@ -1,7 +1,7 @@
 """Lists the listening TCP sockets of this network namespace.
 
-The kernel is asked by netlink for the listening sockets alone. /proc/net/tcp has them too, but to
-write it the kernel walks through all connections that the machine could have: milliseconds.
+Uses netlink, which returns only the listening sockets. Reading /proc/net/tcp takes milliseconds,
+because the kernel walks its whole table of connections.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_SOCK_DIAG: Final = 4
-_BY_FAMILY: Final = 20
-_DUMP: Final = 0x301
+_SOCK_DIAG: Final = 4  # NETLINK_SOCK_DIAG
+_BY_FAMILY: Final = 20  # SOCK_DIAG_BY_FAMILY
+_DUMP: Final = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _ERROR, _DONE = 2, 3
-_LISTEN: Final = 1 << 10
+_LISTEN: Final = 1 << 10  # the bit of TCP_LISTEN
 _HEAD: Final = struct.Struct("=IHHII")
-_QUESTION: Final = struct.Struct("=BBBBI48x")
+_REQUEST: Final = struct.Struct("=BBBBI48x")
 _SOCKET: Final = struct.Struct("!BBBBHH16s")
-_INODE_AT: Final = 68
-_ROOM: Final = 1 << 16
+_INODE_AT: Final = 68  # offset of `idiag_inode` in `struct inet_diag_msg`
+_RECEIVE_BYTES: Final = 1 << 16
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -33,15 +33,15 @@ class ListeningSocket:
     """A socket that accepts TCP connections."""
 
     host: str
-    """An address to connect to from this machine: of a wildcard, loopback's."""
+    """Address to connect to from this machine; loopback for a wildcard."""
     port: int
     inode: int
     is_everywhere: bool
-    """It listens on every address."""
+    """Whether it listens on every address (wildcard)."""
 
 
 def listening_sockets() -> frozenset[ListeningSocket]:
-    """Blocks for some microseconds. Raises `OSError` where the kernel does not tell."""
+    """Return all listening sockets. Blocks for microseconds. Raises `OSError` if not supported."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as link:
         found = [
             each for family in (socket.AF_INET, socket.AF_INET6) for each in _ask(link, family)
@@ -50,10 +50,10 @@ def listening_sockets() -> frozenset[ListeningSocket]:
 
 
 def _ask(link: socket.socket, family: int) -> Iterator[ListeningSocket]:
-    question = _QUESTION.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTEN)
-    link.send(_HEAD.pack(_HEAD.size + len(question), _BY_FAMILY, _DUMP, 0, 0) + question)
+    request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 0, _LISTEN)
+    link.send(_HEAD.pack(_HEAD.size + len(request), _BY_FAMILY, _DUMP, 0, 0) + request)
     while True:
-        for kind, body in messages(link.recv(_ROOM)):
+        for kind, body in messages(link.recv(_RECEIVE_BYTES)):
             if kind == _DONE:
                 return
             if kind == _ERROR:
@@ -63,7 +63,7 @@ def _ask(link: socket.socket, family: int) -> Iterator[ListeningSocket]:
 
 
 def messages(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of each message in a datagram; they begin at multiples of four."""
+    """Yield type and content of each message in a datagram; messages are aligned to four bytes."""
     at = 0
     while at + _HEAD.size <= len(data):
         size, kind, *_ = _HEAD.unpack_from(data, at)

@@ -1,7 +1,7 @@
 """Files and variables that make a sandbox look like OpenHands' image to programs that expect it.
 
-OpenHands' agents and tests name the Python of its images, read at which address files are shown
-from a file in /tmp, and expect the browser's downloads beside their work.
+OpenHands' agents and tests use the path of the Python in its images. They read the URL of the file
+viewer from a file in /tmp, and expect the browser's downloads in the working directory.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bascule.core.sessions import Likeness
+from bascule.core.sessions import FileLayout
 from bascule.sandbox.browser.settings import DOWNLOADS
 
 from .agent_skills import PRELUDE
@@ -22,32 +22,35 @@ _VIEW_ADDRESS: Final = "/tmp/oh-server-url"  # noqa: S108  # the sandbox's own
 _SOFT_TIMEOUT: Final = "NO_CHANGE_TIMEOUT_SECONDS"
 
 
-def links_for(likeness: Likeness, environment: str = sys.prefix) -> Mapping[str, str]:
-    """Links for a spawner to make: the whole environment of our Python under the other's name, so
-    that a Python started by that name finds its packages. `environment`: where that is inside."""
-    return {_ENVIRONMENT: environment} if likeness == "openhands" else {}
+def links_for(layout: FileLayout, environment: str = sys.prefix) -> Mapping[str, str]:
+    """Return the symbolic links that a spawner creates, as path to target.
+
+    The path of OpenHands' Python environment leads to ours as a whole, so that a Python started
+    there finds its packages. `environment`: path of our environment inside the sandbox.
+    """
+    return {_ENVIRONMENT: environment} if layout == "openhands" else {}
 
 
-def python_of(likeness: Likeness) -> str:
-    """The interpreter of cells; empty: our own."""
-    return _PYTHON if likeness == "openhands" and Path(_PYTHON).exists() else ""
+def python_of(layout: FileLayout) -> str:
+    """Return the interpreter for IPython cells; empty: our own."""
+    return _PYTHON if layout == "openhands" and Path(_PYTHON).exists() else ""
 
 
-def prelude_of(likeness: Likeness) -> str:
-    """What cells find defined."""
-    return PRELUDE if python_of(likeness) else ""
+def prelude_of(layout: FileLayout) -> str:
+    """Return the code that defines the agent skills for cells."""
+    return PRELUDE if python_of(layout) else ""
 
 
-def environment_of(likeness: Likeness, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """`environment` with a `python` to be found, where a system has none of that name."""
-    if not python_of(likeness):
+def environment_of(layout: FileLayout, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Append OpenHands' Python to the PATH, for systems without a `python`."""
+    if not python_of(layout):
         return environment
     return {**environment, "PATH": f"{environment.get('PATH', '')}:{_ENVIRONMENT}/bin"}
 
 
 def soft_timeout(environment: Mapping[str, str], usual: float) -> float:
-    """Seconds without output after which a command is answered, from the variable that OpenHands'
-    server reads; `usual` where it is not set or says nothing useful."""
+    """Return the soft timeout of commands from the variable that OpenHands' server reads; `usual`
+    if it is not set or invalid."""
     try:
         seconds = float(environment.get(_SOFT_TIMEOUT, usual))
     except ValueError:
@@ -56,10 +59,10 @@ def soft_timeout(environment: Mapping[str, str], usual: float) -> float:
 
 
 def write_expected_files(
-    likeness: Likeness, working_dir: Path, *, view_url: str, browses: bool
+    layout: FileLayout, working_dir: Path, *, view_url: str, browses: bool
 ) -> None:
-    """Blocks. Only for a sandbox that has a /tmp of its own."""
-    if likeness != "openhands":
+    """Write files that OpenHands' agents expect. Blocks. Only for a sandbox with its own /tmp."""
+    if layout != "openhands":
         return
     if view_url:
         Path(_VIEW_ADDRESS).write_text(view_url.removesuffix("/view"))

@@ -1,9 +1,9 @@
 """The web apps of a session: each listening port gets a number and a unix socket.
 
-Linux tells nobody that somebody listens, so the kernel is asked: soon after something
-happened in the session (an action, output, a connection that was refused), then less and less
-often. A look costs some 150 microseconds while nothing changed; a quiet session has one every ten
-seconds. That a process ended, and its ports with it, is an event (a pidfd) and not looked for.
+Linux has no event for a new listening socket, so we poll: soon after something happened in the
+session (an action, output, a refused connection), then less and less often. A scan without changes
+takes about 150 microseconds; an idle session has one every ten seconds. The end of a process, and
+so of its ports, is an event (a pidfd).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from bascule.core.contracts import Closable
+from bascule.serving.sockets import unix_listener
 
 from .listening_sockets import ListeningSocket, listening_sockets
 from .processes import SessionProcesses, command, holders
@@ -28,16 +29,16 @@ from .tunnel import Forwarder, to_tcp
 
 logger = logging.getLogger(__name__)
 
-_SOONEST: Final = 0.1
-_MOST: Final = 98
-"""Numbers given by detection, from 0 on; an address has two digits."""
+_MIN_DELAY: Final = 0.1
+_MAX_DETECTED: Final = 98
+"""Detected ports get numbers from 0 on, below this; a number has at most two digits."""
 DECLARED: Final = (98, 99)
-"""Numbers of ports that are announced before anybody listens there: an app that has to know its
-path beforehand takes one of these (`APP_PORT_1`, `APP_BASE_PATH_1`, and 2)."""
-_USUAL: Final = (8011, 8012)
+"""Numbers of ports that are announced before a program listens there, for apps that must know their
+path at start (`APP_PORT_1`, `APP_BASE_PATH_1`, `APP_PORT_2`, `APP_BASE_PATH_2`)."""
+_DEFAULT_PORTS: Final = (8011, 8012)
 _BROWSER: Final = "bascule.sandbox.browser.worker"
 _KERNEL: Final = "-m ipykernel_launcher"
-_RANDOM: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_EPHEMERAL_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,10 @@ class App:
     n: int
     port: int
     pid: int | None
-    """None: it cannot be told."""
+    """None: unknown."""
     command: str
     socket: str
-    """Name of its socket, beside the sandbox's own."""
+    """Name of its unix socket in the directory of the sandbox's sockets."""
 
 
 class _Open(NamedTuple):
@@ -68,7 +69,7 @@ class AppNumbers:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._known: dict[int, int] = {}
-        """Numbers by port, the one that was seen last at the end."""
+        """Numbers by port; the port seen most recently is last."""
 
     def load(self) -> None:
         with suppress(FileNotFoundError, ValueError):
@@ -76,7 +77,8 @@ class AppNumbers:
             self._known = {int(port): int(n) for port, n in kept}
 
     def declare(self, numbers: Mapping[int, int]) -> None:
-        """By port. Saved once: to replace a file that was just written waits for the disk."""
+        """Assign fixed numbers by port, and save once: replacing a file that was just written waits
+        for the disk."""
         taken = set(numbers.values())
         before = list(self._known.items())
         others = {p: m for p, m in before if m not in taken and p not in numbers}
@@ -88,7 +90,7 @@ class AppNumbers:
         return next((port for port, number in self._known.items() if number == n), None)
 
     def of(self, port: int, *, taken: Sequence[int]) -> int | None:
-        """`taken`: ports that are listened on. None: there is no number left."""
+        """Return the number of a port, or None if none is left. `taken`: ports of open apps."""
         if port not in self._known:
             n = self._free(taken)
             if n is None:
@@ -101,9 +103,9 @@ class AppNumbers:
 
     def _free(self, taken: Sequence[int]) -> int | None:
         used = set(self._known.values())
-        n = next((n for n in range(_MOST) if n not in used), None)
+        n = next((n for n in range(_MAX_DETECTED) if n not in used), None)
         if n is None:
-            silent = [p for p, m in self._known.items() if m < _MOST and p not in taken]
+            silent = [p for p, m in self._known.items() if m < _MAX_DETECTED and p not in taken]
             n = self._known.pop(silent[0]) if silent else None
         return n
 
@@ -126,7 +128,7 @@ class AppPorts(Closable):
         is_isolated: bool,
         slowest: Callable[[], float],
     ) -> None:
-        """`slowest`: seconds between two looks when nothing has happened for long."""
+        """`slowest`: longest interval in seconds between two scans."""
         self._run_dir = run_dir
         self._processes = processes
         self._events = events
@@ -138,20 +140,20 @@ class AppPorts(Closable):
         self._seen: frozenset[ListeningSocket] = frozenset()
         self._apps: dict[int, _Open] = {}
         self._watched: dict[int, int] = {}
-        self._delay = _SOONEST
-        self._turn = asyncio.Lock()
-        self._nudged = asyncio.Event()
+        self._delay = _MIN_DELAY
+        self._scan_lock = asyncio.Lock()
+        self._scan_requested = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
 
     def prepare(self) -> Mapping[str, str]:
-        """Blocks. What programs of the session should have in their environment."""
+        """Return environment variables for the session's programs. Blocks."""
         self._state_dir.mkdir(parents=True, exist_ok=True)
         for left in self._run_dir.glob("app*.sock"):
             left.unlink()
         self._numbers.load()
         ports: dict[int, int] = {}
-        for n, usual in zip(DECLARED, _USUAL, strict=True):
-            port = self._numbers.declared(n) or (usual if self._is_isolated else _any_free())
+        for n, usual in zip(DECLARED, _DEFAULT_PORTS, strict=True):
+            port = self._numbers.declared(n) or (usual if self._is_isolated else _free_port())
             ports[port] = n
         self._numbers.declare(ports)
         return {f"APP_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
@@ -159,31 +161,31 @@ class AppPorts(Closable):
     async def start(self) -> None:
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
-    def leave_out(self, port: int) -> None:
-        """It is one of our own and no app."""
+    def exclude(self, port: int) -> None:
+        """Exclude one of our own ports, which is not an app."""
         self._ours.add(port)
 
-    def nudge(self) -> None:
-        """Something happened, so somebody may listen soon."""
-        if self._delay > 2 * _SOONEST:
-            self._delay = _SOONEST
-            self._nudged.set()
+    def scan_soon(self) -> None:
+        """Scan sooner, because something happened and a program may listen soon."""
+        if self._delay > 2 * _MIN_DELAY:
+            self._delay = _MIN_DELAY
+            self._scan_requested.set()
 
-    async def look(self) -> list[App]:
-        """The apps there are now."""
-        async with self._turn:
+    async def scan(self) -> list[App]:
+        """Scan now and return the current apps."""
+        async with self._scan_lock:
             found = await asyncio.to_thread(self._find)
             if found is not None:
                 await self._change(found)
         return [each.app for each in self._apps.values()]
 
     def declared(self) -> list[tuple[int, int]]:
-        """Numbers and ports that have addresses before anybody listens there."""
+        """Return numbers and ports that are announced before a program listens there."""
         found = ((n, self._numbers.declared(n)) for n in DECLARED)
         return [(n, port) for n, port in found if port is not None]
 
     def known(self) -> list[dict[str, Any]]:
-        """The apps as they were when somebody looked last."""
+        """Return the apps found by the last scan."""
         return [asdict(each.app) for each in self._apps.values()]
 
     async def aclose(self) -> None:
@@ -201,29 +203,29 @@ class AppPorts(Closable):
 
     async def _watch(self) -> None:
         while True:
-            self._nudged.clear()
+            self._scan_requested.clear()
             try:
-                await self.look()
-            except Exception:  # the edge of a task; the next look may do better
+                await self.scan()
+            except Exception:  # the outermost code of a task; the next scan may succeed
                 logger.exception("the ports of the session could not be listed")
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._delay):
-                    await self._nudged.wait()
+                    await self._scan_requested.wait()
             self._delay = min(self._delay * 2, self._slowest())
 
     def _find(self) -> Mapping[int, tuple[list[ListeningSocket], int | None]] | None:
-        """In a thread: whose every port is; None when nothing has changed."""
+        """Return sockets and owner of every port; None if nothing has changed. Runs in a thread."""
         seen = listening_sockets()
         if seen == self._seen:
             return None
         theirs = [each for each in seen if each.port not in self._ours]
-        processes = self._processes.look()
+        processes = self._processes.current()
         owners = holders({each.inode for each in theirs}, processes)
         found: dict[int, tuple[list[ListeningSocket], int | None]] = {}
         for each in theirs:
             pid = owners.get(each.inode)
             if pid is None and not self._is_isolated:
-                continue  # of somebody else on this machine
+                continue  # belongs to another program on this machine
             if pid is not None and self._is_service(pid, each, processes):
                 continue
             found.setdefault(each.port, ([], pid))[0].append(each)
@@ -231,12 +233,12 @@ class AppPorts(Closable):
         return found
 
     def _is_service(self, pid: int, place: ListeningSocket, processes: Mapping[int, Any]) -> bool:
-        """What serves the session itself talks to itself on loopback. But VS Code may run an
-        extension that serves pages, and that one listens for others."""
+        """Whether the socket belongs to the session's own services, which listen on loopback. An
+        extension of VS Code that serves pages to others listens on every address."""
         if self._processes.is_hidden(pid, processes):
             return not place.is_everywhere
-        if _KERNEL in command(pid):  # it has one for itself, and may serve pages for a cell
-            return not place.is_everywhere and _is_random(place.port)
+        if _KERNEL in command(pid):  # its own socket has a random port; a cell may serve pages too
+            return not place.is_everywhere and _is_ephemeral(place.port)
         while pid in processes:
             if _BROWSER in command(pid):
                 return True
@@ -247,21 +249,21 @@ class AppPorts(Closable):
         for port, each in tuple(self._apps.items()):
             places, pid = found.get(port, ((), None))
             if frozenset(place.host for place in places) != each.hosts or pid != each.app.pid:
-                await self._close(port)  # also when another program has taken the port since
+                await self._close(port)  # also if another program has taken over the port
         for port in sorted(found.keys() - self._apps.keys()):
             await self._open(port, *found[port])
 
     async def _open(self, port: int, places: Sequence[ListeningSocket], pid: int | None) -> None:
         n = await asyncio.to_thread(self._numbers.of, port, taken=tuple(self._apps))
         if n is None:
-            logger.warning("port %d gets no app number: all %d are in use", port, _MOST)
+            logger.warning("port %d gets no app number: all %d are in use", port, _MAX_DETECTED)
             return
         text = await asyncio.to_thread(command, pid) if pid else ""
         app = App(n, port, pid, text, f"app{n}.sock")
         hosts = frozenset(place.host for place in places)
         addresses = [(host, port) for host in sorted(hosts)]
         listener = await asyncio.to_thread(unix_listener, self._run_dir / app.socket)
-        forwarder = Forwarder(listener, to_tcp(*addresses), on_refused=self._look_again)
+        forwarder = Forwarder(listener, to_tcp(*addresses), on_refused=self._scan_now)
         await forwarder.start()
         self._apps[port] = _Open(app, forwarder, hosts)
         if pid is not None:
@@ -275,49 +277,35 @@ class AppPorts(Closable):
         await closed.forwarder.aclose()
         self._events.publish("port.closed", n=app.n, port=port)
 
-    def _look_again(self) -> None:
-        self._delay = _SOONEST
-        self._nudged.set()
+    def _scan_now(self) -> None:
+        self._delay = _MIN_DELAY
+        self._scan_requested.set()
 
     def _watch_process(self, pid: int) -> None:
         if pid in self._watched:
             return
         try:
             descriptor = os.pidfd_open(pid)
-        except OSError:  # it has ended, or this kernel cannot: the next look will tell
-            self._look_again()
+        except OSError:  # it has ended, or the kernel has no pidfd; the next scan will show
+            self._scan_now()
             return
         self._watched[pid] = descriptor
         loop = asyncio.get_running_loop()
-        loop.add_reader(descriptor, self._has_ended, pid, descriptor)
+        loop.add_reader(descriptor, self._process_ended, pid, descriptor)
 
-    def _has_ended(self, pid: int, descriptor: int) -> None:
+    def _process_ended(self, pid: int, descriptor: int) -> None:
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)
         del self._watched[pid]
-        self._look_again()
+        self._scan_now()
 
 
-def unix_listener(path: Path) -> socket.socket:
-    """Blocks. A socket in place of one that was left there; its group may connect."""
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        listener.bind(str(path))
-        path.chmod(0o660)
-        listener.listen(256)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _is_random(port: int) -> bool:
+def _is_ephemeral(port: int) -> bool:
     """Whether the port is in the kernel's range of ephemeral ports."""
-    first, last = map(int, _RANDOM.read_text().split())
+    first, last = map(int, _EPHEMERAL_RANGE.read_text().split())
     return first <= port <= last
 
 
-def _any_free() -> int:
+def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])

@@ -1,11 +1,11 @@
-"""The system calls that programs of a session cannot make: a seccomp filter, written as BPF.
+"""A seccomp filter (BPF) that blocks system calls for programs of a session.
 
-A session has no capability, but a user namespace of its own would give it all of them over the
-network, mounts and file systems of that namespace: code of the kernel that is seldom tried by
-others. So namespaces cannot be made, nor can the other interfaces be used that few programs need
-and that were often broken (io_uring, eBPF, keyrings, odd socket families). Debuggers work.
+A session has no capabilities. But in a user namespace of its own it would have all of them over the
+network, mounts and file systems of that namespace, and so reach kernel code that is rarely tested.
+So the filter blocks new namespaces, and other interfaces that few programs need and that often had
+vulnerabilities (io_uring, eBPF, keyrings, rare socket families). Debuggers work.
 
-`docs/decisions/0007-a-session-is-never-the-hosts-root.md` has the reasons for each.
+`docs/decisions/0007-a-session-is-never-the-hosts-root.md` gives the reason for each.
 """
 
 from __future__ import annotations
@@ -26,35 +26,36 @@ DENIED: Final = (
     # Mounts and namespaces.
     *("mount", "umount2", "pivot_root", "open_tree", "open_tree_attr", "move_mount", "fsopen"),
     *("fsconfig", "fsmount", "fspick", "mount_setattr", "setns"),
-    # Kernel keyrings: those of the person who started the hub may be among them.
+    # Kernel keyrings: they may include the keys of the person who started the hub.
     *("keyctl", "add_key", "request_key"),
     # The machine itself.
     *("reboot", "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module"),
     *("swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "iopl", "ioperm"),
-    # Looking into the kernel, or steering it.
+    # Inspecting or controlling the kernel.
     *("bpf", "perf_event_open", "userfaultfd", "lookup_dcookie"),
-    # Old interfaces, and ways past the paths and descriptors that a process has.
+    # Old interfaces, and ways to get files other than by path or own descriptor.
     *("modify_ldt", "uselib", "open_by_handle_at", "pidfd_getfd"),
 )
-"""Answered with EPERM."""
+"""These calls fail with EPERM."""
 
 UNKNOWN: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
-"""Answered with ENOSYS, upon which programs use what was there before: epoll, and `clone`, whose
+"""These calls fail with ENOSYS, so programs fall back to older calls: epoll, and `clone`, whose
 flags a filter can read."""
 
 FAMILIES: Final = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16}
-"""Sockets of others (AF_VSOCK reaches the hypervisor, AF_ALG the kernel's ciphers, AF_PACKET the
-wire) answer EAFNOSUPPORT."""
+"""Sockets of other families fail with EAFNOSUPPORT (AF_VSOCK reaches the hypervisor, AF_ALG the
+kernel's ciphers, AF_PACKET the raw network)."""
 
 PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0x40000, 0x40008, 0xFFFFFFFF)
-"""None, 32 bits, an old version, no random addresses (as debuggers ask for), and which it is."""
+"""Allowed arguments: default, 32 bits (0x8), old kernel version (0x20000), no address randomization
+(0x40000, for debuggers), and the query for the current value."""
 
 _NEW_NAMESPACES: Final = 0x7E020080
-"""CLONE_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET, _NEWTIME; the last shares
-its bit with the signal of `clone`, where 0x80 is no signal."""
+"""CLONE_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET, _NEWTIME. The bit of
+_NEWTIME (0x80) is in the byte that `clone` uses for a signal number."""
 _SET_ID: Final = 0o6000
 _CREATES: Final = 0o100 | 0o20000000
-"""O_CREAT and O_TMPFILE: only with these is a mode looked at."""
+"""O_CREAT and O_TMPFILE: the kernel uses the mode argument only with these flags."""
 _MODE_AT: Final = (
     *(("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)),
     *(("creat", 1), ("mknod", 1), ("mknodat", 2)),
@@ -81,17 +82,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 _INSTRUCTION: Final = struct.Struct("=HBBI")
 Instruction = tuple[int, int, int, int]
-"""Code, how many to skip if true and if false, operand."""
+"""Code, instructions to skip if true, instructions to skip if false, operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
     audit: int
-    """How the kernel calls it in `seccomp_data.arch`."""
+    """The kernel's value in `seccomp_data.arch`."""
     numbers: Mapping[str, int]
 
     def of(self, names: Iterable[str]) -> Sequence[int]:
-        """Those that it has."""
+        """Return the numbers of the calls that exist on this architecture."""
         return [self.numbers[name] for name in names if name in self.numbers]
 
 
@@ -106,53 +107,57 @@ ARCHITECTURES: Final = {
 
 
 def architecture() -> Architecture | None:
-    """This machine's; None: we have no numbers for it, and there is no filter."""
+    """Return this machine's architecture; None if we have no call numbers, and so no filter."""
     return ARCHITECTURES.get(platform.machine())
 
 
 def program(of: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
-    """`set_id_files`: whether files can be given the set-user-ID and set-group-ID bits. In a folder
-    of the host such a file would be its owner's, and run as that user by whoever runs it there."""
+    """Return the filter. `set_id_files`: allow the set-user-ID and set-group-ID bits on files.
+
+    In a folder of the host, such a file would belong to a host user, and would run as that user
+    when anybody on the host executes it.
+    """
     words = [
         (_LOAD, 0, 0, _ARCHITECTURE),
-        # Programs of 32 bits have other numbers, for which there are no rules.
+        # Kill 32-bit programs: their call numbers differ, and there are no rules for them.
         (_JUMP_EQUAL, 1, 0, of.audit),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),
-        # Later ones than we know, as an older kernel would; and those of x32, from 1 << 30 on.
+        # ENOSYS, as from an older kernel, for newer calls than we know and for x32 calls, whose
+        # numbers start at 1 << 30.
         (_JUMP_GREATER, 0, 1, LAST),
         _refuse(errno.ENOSYS),
     ]
     for number in of.of(DENIED):
-        words += _for(number, [_refuse(errno.EPERM)])
+        words += _if_syscall(number, [_refuse(errno.EPERM)])
     for number in of.of(UNKNOWN):
-        words += _for(number, [_refuse(errno.ENOSYS)])
+        words += _if_syscall(number, [_refuse(errno.ENOSYS)])
     for number in of.of(("clone", "unshare")):
-        words += _for(number, _unless_bits(0, _NEW_NAMESPACES & ~_signal_bits(of, number)))
+        words += _if_syscall(number, _unless_bits(0, _NEW_NAMESPACES & ~_signal_bits(of, number)))
     for number in of.of(("socket", "socketpair")):
-        words += _for(number, _only(0, FAMILIES.values(), errno.EAFNOSUPPORT))
+        words += _if_syscall(number, _allow_only(0, FAMILIES.values(), errno.EAFNOSUPPORT))
     for number in of.of(("personality",)):
-        words += _for(number, _only(0, PERSONALITIES, errno.EPERM))
+        words += _if_syscall(number, _allow_only(0, PERSONALITIES, errno.EPERM))
     if not set_id_files:
         words += _without_set_id(of)
     return [*words, (_RETURN, 0, 0, _ALLOW)]
 
 
 def confine(*, set_id_files: bool) -> None:
-    """Hold this process and all it starts to the filter, for good, and leave the keyring of whoever
-    started us. Needs no new privileges (`PR_SET_NO_NEW_PRIVS`) or CAP_SYS_ADMIN."""
+    """Apply the filter permanently to this process and its descendants, and leave the keyring of
+    the parent. Requires `PR_SET_NO_NEW_PRIVS` to be set, or CAP_SYS_ADMIN."""
     here = architecture()
     if here is None:
         return
     joined = _libc.syscall(here.numbers["keyctl"], _KEYCTL_JOIN_SESSION_KEYRING, None)
-    # Where there are no keyrings, or a filter around us keeps them from us, there is none to leave.
+    # ENOSYS: the kernel has no keyrings. EPERM: an outer filter blocks them. Both are fine.
     if joined < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
         raise _failed("keyctl")
     code = assembled(set_id_files=set_id_files)
     held = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(code) // _INSTRUCTION.size, ctypes.addressof(held))
-    # All threads at once; and without the second, older kernels would slow down every program by
-    # what they do against Spectre.
+    # TSYNC: apply to all threads. SPEC_ALLOW: otherwise older kernels enable Spectre mitigations
+    # that slow down every program.
     flags = _SECCOMP_FILTER_FLAG_TSYNC | _SECCOMP_FILTER_FLAG_SPEC_ALLOW
     if _libc.syscall(here.numbers["seccomp"], _SECCOMP_SET_MODE_FILTER, flags, header) != 0:
         raise _failed("seccomp")
@@ -160,7 +165,7 @@ def confine(*, set_id_files: bool) -> None:
 
 @cache
 def assembled(*, set_id_files: bool) -> bytes:
-    """The filter of this machine, as the kernel takes it. A zygote has it made once."""
+    """Return the filter of this machine in the kernel's format. A zygote makes it only once."""
     here = architecture()
     words = [] if here is None else program(here, set_id_files=set_id_files)
     return b"".join(_INSTRUCTION.pack(*word) for word in words)
@@ -170,17 +175,18 @@ def _without_set_id(of: Architecture) -> list[Instruction]:
     words: list[Instruction] = []
     for name, at in _MODE_AT:
         for number in of.of((name,)):
-            words += _for(number, _unless_bits(at, _SET_ID))
+            words += _if_syscall(number, _unless_bits(at, _SET_ID))
     for name, at in _FLAGS_AT:
         for number in of.of((name,)):
             creates = [*_argument(at), (_JUMP_ANY_BIT, 1, 0, _CREATES), (_RETURN, 0, 0, _ALLOW)]
-            words += _for(number, [*creates, *_unless_bits(at + 1, _SET_ID)])
-    # Its flags and mode are behind a pointer. Programs then use `openat`.
-    return words + _for(of.numbers["openat2"], [_refuse(errno.ENOSYS)])
+            words += _if_syscall(number, [*creates, *_unless_bits(at + 1, _SET_ID)])
+    # A filter cannot read the flags and mode of `openat2`, because they are behind a pointer. After
+    # ENOSYS programs use `openat`.
+    return words + _if_syscall(of.numbers["openat2"], [_refuse(errno.ENOSYS)])
 
 
-def _for(number: int, then: Sequence[Instruction]) -> list[Instruction]:
-    """`then` has to end in a return."""
+def _if_syscall(number: int, then: Sequence[Instruction]) -> list[Instruction]:
+    """Return instructions that run `then` for one system call; `then` has to end in a return."""
     return [(_JUMP_EQUAL, 0, len(then), number), *then]
 
 
@@ -189,19 +195,21 @@ def _unless_bits(at: int, bits: int) -> list[Instruction]:
     return [*_argument(at), *refused, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _only(at: int, allowed: Iterable[int], error: int) -> list[Instruction]:
+def _allow_only(at: int, allowed: Iterable[int], error: int) -> list[Instruction]:
     values = list(allowed)
     found = [(_JUMP_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
     return [*_argument(at), *found, _refuse(error), (_RETURN, 0, 0, _ALLOW)]
 
 
 def _argument(at: int) -> list[Instruction]:
-    """The lower half: each that we look at is an `int` to the kernel, which ignores the rest."""
+    """Load the lower 32 bits of an argument. The kernel reads all arguments that we check as `int`,
+    and ignores the upper half."""
     return [(_LOAD, 0, 0, _ARGUMENTS + 8 * at)]
 
 
 def _signal_bits(of: Architecture, number: int) -> int:
-    """The lowest byte of the flags of `clone` is a signal; `unshare` has CLONE_NEWTIME there."""
+    """Bits of the flags that hold a signal number: the lowest byte for `clone`, none for `unshare`,
+    where it contains CLONE_NEWTIME."""
     return 0xFF if number == of.numbers["clone"] else 0
 
 

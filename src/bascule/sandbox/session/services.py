@@ -1,4 +1,4 @@
-"""The services of a session beside its sandbox, on the same server under `/session/…`."""
+"""The additional services of a session, on the sandbox's server under `/session/…`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from bascule.core.actions import Browse
+from bascule.core.broadcaster import Subscription
 from bascule.sandbox.executor import Sandbox
-from bascule.sandbox.server.listener import CONNECTION, Connection
-from bascule.sandbox.server.replies import Receive, Scope, Send
 from bascule.sandbox.server.requests import json_response
+from bascule.sandbox.server.sse import HEARTBEAT, Events, send_events
 from bascule.sandbox.server.sse import event as sse_event
-from bascule.sandbox.server.sse import start_events
 from bascule.sandbox.shell.settings import shell_environment
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.connection import CONNECTION, Connection
 from bascule.wire import to_json
 
 from .activity import ActivityMonitor
+from .command_approvals import SessionApprovals
+from .fork_changes import ForkChangeRoutes
 from .launch import SandboxLaunch
 from .openhands_image import write_expected_files
 from .ports import DECLARED, AppPorts
 from .processes import SessionProcesses
-from .session_events import SessionEvents
+from .session_events import PublishedEvent, SessionEvents
 from .terminal_routes import TerminalRoutes
 from .terminals import SessionTerminals
 from .timeline import SessionTimeline
@@ -38,11 +41,12 @@ from .vscode_routes import VSCodeRoutes
 from .workspace import Workspace
 from .workspace_routes import WorkspaceRoutes
 
-_HEARTBEAT: Final = 15.0
 _WATCHED: Final = 2.0
 _QUIET: Final = 10.0
 """Longest interval between two scans for ports, in seconds: `_WATCHED` while VS Code runs, because
 the terminals in it give no events, `_QUIET` otherwise."""
+_NOTICE: Final = 4000
+"""Maximum characters of a notice; the hub refuses longer texts."""
 _KEYSTROKE: Final = "keystroke"
 """File in the state directory that a VS Code window touches when somebody types in it."""
 
@@ -50,7 +54,7 @@ _KEYSTROKE: Final = "keystroke"
 class SessionServices:
     """The `ServerPlugin` of a session: ports, workspace, VS Code, terminals, timeline and activity.
 
-    Call `prepare` before the sandbox is made: the sandbox needs the variables it returns.
+    Call `prepare` before creating the sandbox, which needs the variables that it returns.
     """
 
     def __init__(self, launch: SandboxLaunch) -> None:
@@ -71,6 +75,8 @@ class SessionServices:
         self._workspace: Workspace
         self._activity: ActivityMonitor
         self._sandbox: Sandbox
+        self._approvals = SessionApprovals(self._events, is_isolated=launch.is_isolated)
+        self._loop: asyncio.AbstractEventLoop
         self._timeline = SessionTimeline(launch.working_dir)
         self._terminals: SessionTerminals
         self._terminal_routes: TerminalRoutes
@@ -83,7 +89,7 @@ class SessionServices:
         first, second = map(LoopbackPort, memories)
         self._loopback_ports = first, second
         for loopback in self._loopback_ports:
-            self._ports.leave_out(loopback.port)
+            self._ports.exclude(loopback.port)
         if self._launch.session_id:
             variables["BASCULE_SESSION_ID"] = self._launch.session_id
             for place, n in enumerate(DECLARED, start=1):
@@ -100,6 +106,8 @@ class SessionServices:
     ) -> Sequence[BaseRoute]:
         self._sandbox = sandbox
         self._timeline.watch(sandbox)
+        if sandbox.checkpoints is not None:
+            sandbox.checkpoints.on_notice = self._pass_notice
         self._terminals = SessionTerminals(sandbox)
         self._terminal_routes = TerminalRoutes(self._terminals)
         self._workspace = Workspace(
@@ -124,19 +132,22 @@ class SessionServices:
             Route("/session/ports", self.list_ports, methods=["GET"]),
             *VSCodeRoutes(self._vscode).table(),
             *WorkspaceRoutes(self._workspace, self._state_dir, sandbox).table(),
+            *ForkChangeRoutes(Path(self._launch.working_dir), self._state_dir, sandbox).table(),
             Route("/session/activity", self.activity, methods=["GET"]),
             *self._timeline.table(),
             *self._terminal_routes.table(),
+            *self._approvals.open(sandbox),
         ]
 
     def acted(self) -> None:
-        self._ports.nudge()
+        self._ports.scan_soon()
 
     async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._workspace.prepare)
         if self._launch.is_isolated:
             await asyncio.to_thread(self._write_expected_files)
-        self._sandbox.shells.subscribe(lambda _: self._ports.nudge())
+        self._sandbox.shells.subscribe(lambda _: self._ports.scan_soon())
         await self._ports.start()
 
     def finish_streams(self) -> None:
@@ -153,7 +164,7 @@ class SessionServices:
         await self._ports.aclose()
 
     async def list_ports(self, _: Request) -> Response:
-        apps = await self._ports.look()
+        apps = await self._ports.scan()
         return json_response(
             {
                 "ports": [self._described(asdict(app)) for app in apps],
@@ -165,32 +176,37 @@ class SessionServices:
         return json_response(await asyncio.to_thread(self._activity.read))
 
     async def send_events(self, connection: Connection, send: Send) -> None:
-        subscription = self._events.subscribe()
-        connection.when_lost = subscription.finish
-        try:
-            await start_events(send)
-            await _send(send, "state", await self._state())
-            async for event in subscription.events(heartbeat=_HEARTBEAT):
-                if event is None:
-                    await _send_bytes(send, b": still here\n\n")
-                else:
-                    await _send(send, event.name, self._described(event.data))
-            await send({"type": "http.response.body", "body": b""})
-        finally:
-            connection.when_lost = None
-            subscription.finish()
+        with self._events.subscribe() as subscription:
+            events = self._encoded(subscription)
+            await send_events(connection, send, events, finish=subscription.finish)
+
+    async def _encoded(self, subscription: Subscription[PublishedEvent]) -> Events:
+        yield sse_event("state", to_json(await self._state()))
+        async for event in subscription.items(heartbeat=HEARTBEAT):
+            if event is None:
+                yield b""
+            else:
+                yield sse_event(event.name, to_json(self._described(event.data)))
 
     async def _state(self) -> dict[str, Any]:
         apps = self._ports.known()
         return {
             "ports": [self._described(app) for app in apps],
-            "workspace": await self._workspace.standing(),
-            "vscode": await self._vscode.standing(),
+            "workspace": await self._workspace.status(),
+            "vscode": await self._vscode.status(),
+            "approvals": self._approvals.pending(),
         }
+
+    def _pass_notice(self, text: str) -> None:
+        """Called in the thread that records checkpoints."""
+        cut = text[:_NOTICE]
+        self._loop.call_soon_threadsafe(
+            lambda: self._events.publish("checkpoints.notice", text=cut)
+        )
 
     def _write_expected_files(self) -> None:
         write_expected_files(
-            self._launch.likeness,
+            self._launch.file_layout,
             Path(self._launch.working_dir),
             view_url=self._sandbox.view_url,
             browses=Browse.kind in self._sandbox.capabilities,
@@ -214,11 +230,3 @@ class _Events:
 
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         await self._services.send_events(scope[CONNECTION], send)
-
-
-async def _send(send: Send, name: str, data: Mapping[str, Any]) -> None:
-    await _send_bytes(send, sse_event(name, to_json(data)))
-
-
-async def _send_bytes(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})

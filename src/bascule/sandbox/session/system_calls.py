@@ -1,7 +1,7 @@
-"""Numbers of the system calls that the filter of sessions (`seccomp.py`) looks at.
+"""Numbers of the system calls that the seccomp filter of sessions (`seccomp.py`) checks.
 
-From the kernel's own headers, against which a test holds them where these are installed. Those from
-424 on are the same on every architecture.
+They come from the kernel's headers; a test compares them where the headers are installed. Numbers
+from 424 on are the same on every architecture.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 LAST: Final = 469
-"""`file_setattr` of Linux 6.17, the newest call that was looked at."""
+"""`file_setattr` of Linux 6.17, the newest call that was reviewed."""
 
 NUMBERS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "acct": (163, 89),
@@ -71,4 +71,4 @@ NUMBERS: Final[Mapping[str, tuple[int | None, int | None]]] = {
     "uselib": (134, None),
     "userfaultfd": (323, 282),
 }
-"""On x86_64 and on aarch64; None: there it does not exist."""
+"""Numbers on x86_64 and on aarch64; None: the call does not exist there."""

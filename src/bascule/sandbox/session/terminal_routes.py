@@ -12,12 +12,12 @@ from starlette.routing import BaseRoute, Route
 
 from bascule.core.contracts import OutputProgress
 from bascule.core.errors import InvalidRequest
-from bascule.sandbox.server.listener import CONNECTION, Connection
-from bascule.sandbox.server.replies import Receive, Scope, Send
 from bascule.sandbox.server.requests import json_body, json_response, number
+from bascule.sandbox.server.sse import Events, encoded, send_events
 from bascule.sandbox.server.sse import event as sse_event
-from bascule.sandbox.server.sse import send_frames, start_events
 from bascule.sandbox.server.stream import Backlog
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.connection import CONNECTION
 from bascule.wire import to_json
 
 from .terminals import SessionTerminal, SessionTerminals
@@ -44,23 +44,23 @@ class TerminalRoutes:
             backlog.finish()
 
     async def open(self, request: Request) -> Response:
-        asked = await _body(request)
-        columns, rows = _count(asked, "columns", 80), _count(asked, "rows", 24)
+        body = await _body(request)
+        columns, rows = _count(body, "columns", 80), _count(body, "rows", 24)
         terminal = await self._terminals.open(_name(request), columns=columns, rows=rows)
         start, _ = terminal.shown_from(0)
         return json_response({"name": terminal.name, "start": start, "end": terminal.end})
 
     async def type(self, request: Request) -> Response:
-        """`{"data"}` in Base64 is typed, `columns` and `rows` make it another size."""
-        terminal, asked = self._terminals.get(_name(request)), await _body(request)
-        if "columns" in asked:
+        """Type `data`, which is in Base64; `columns` and `rows` resize the terminal."""
+        terminal, body = self._terminals.get(_name(request)), await _body(request)
+        if "columns" in body:
             await self._terminals.open(
-                terminal.name, columns=_count(asked, "columns", 80), rows=_count(asked, "rows", 24)
+                terminal.name, columns=_count(body, "columns", 80), rows=_count(body, "rows", 24)
             )
         try:
-            terminal.type(base64.b64decode(str(asked.get("data", "")), validate=True))
+            terminal.type(base64.b64decode(str(body.get("data", "")), validate=True))
         except binascii.Error as error:
-            raise InvalidRequest(f"`data` is no Base64: {error}") from error
+            raise InvalidRequest(f"`data` is not Base64: {error}") from error
         return json_response({})
 
     async def end(self, request: Request) -> Response:
@@ -70,7 +70,6 @@ class TerminalRoutes:
     async def send_output(
         self, terminal: SessionTerminal, start: int, scope: Scope, send: Send
     ) -> None:
-        connection: Connection = scope[CONNECTION]
         backlog = Backlog(_LAG)
 
         def take(offset: int, data: bytes) -> None:
@@ -86,14 +85,10 @@ class TerminalRoutes:
         if terminal.is_over:
             backlog.finish()
         self._backlogs.add(backlog)
-        connection.when_lost = backlog.finish
         try:
-            await start_events(send)
-            await send_frames(send, backlog.frames)
-            body = sse_event("ended", to_json({"end": terminal.end})) if terminal.is_over else b""
-            await send({"type": "http.response.body", "body": body})
+            events = _output_and_end(terminal, backlog)
+            await send_events(scope[CONNECTION], send, events, finish=backlog.finish)
         finally:
-            connection.when_lost = None
             unsubscribe()
             self._backlogs.discard(backlog)
 
@@ -113,20 +108,27 @@ class _Output:
         await self._routes.send_output(terminal, number(request, "start") or 0, scope, send)
 
 
+async def _output_and_end(terminal: SessionTerminal, backlog: Backlog) -> Events:
+    async for event in encoded(backlog.items):
+        yield event
+    if terminal.is_over:
+        yield sse_event("ended", to_json({"end": terminal.end}))
+
+
 def _name(request: Request) -> str:
     name: str = request.path_params["name"]
     return name
 
 
 async def _body(request: Request) -> dict[str, Any]:
-    asked = await json_body(request)
-    if not isinstance(asked, dict):
-        raise InvalidRequest("The body has to be an object")
-    return asked
+    body = await json_body(request)
+    if not isinstance(body, dict):
+        raise InvalidRequest("The body must be an object")
+    return body
 
 
-def _count(asked: dict[str, Any], name: str, usual: int) -> int:
-    value = asked.get(name, usual)
+def _count(body: dict[str, Any], name: str, usual: int) -> int:
+    value = body.get(name, usual)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidRequest(f"`{name}` has to be a whole number")
+        raise InvalidRequest(f"`{name}` must be an integer")
     return value

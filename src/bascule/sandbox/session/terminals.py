@@ -1,6 +1,6 @@
 """Interactive terminals for people in a session: bash on a pseudo-terminal.
 
-They are no shells of agents: nothing marks where a command ends, and nobody waits for one.
+They are not the shells of agents: they have no marks around commands and return no observations.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from bascule.core.errors import InvalidRequest, NoSuchShell
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.shell.settings import shell_environment
 
-MOST: Final = 16
+MAX_TERMINALS: Final = 16
 _HELD: Final = 256 << 10
-"""Bytes of each that are held, for whoever looks again."""
+"""Bytes of recent output kept for each terminal, for clients that reconnect."""
 _READ: Final = 65536
-_MOST_CELLS: Final = 1000
+_MAX_TERMINAL_SIDE: Final = 1000
 _SHELL: Final = "/bin/bash"
 
 OnOutput = Callable[[int, bytes], None]
@@ -37,7 +37,7 @@ class SessionTerminal:
     def __init__(self, name: str) -> None:
         self.name = name
         self.end = 0
-        """Bytes shown since it began."""
+        """Bytes of output since the start."""
         self.is_over = False
         self.pid = 0
         self._loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ class SessionTerminal:
             self._write()
 
     def shown_from(self, start: int) -> tuple[int, bytes]:
-        """What it showed from there on, as far as it is held; also where that begins."""
+        """Return output from position `start` on, as far as it is kept, and its actual start."""
         first = self.end - len(self._shown)
         start = min(max(start, first), self.end)
         return start, bytes(self._shown[start - first :])
@@ -100,31 +100,31 @@ class SessionTerminal:
             self._tty = -1
         if not self.is_over:
             self.is_over = True
-            self._tell(b"")
+            self._publish(b"")
 
     def _readable(self) -> None:
         if self._read() == b"":
-            self._loop.remove_reader(self._tty)  # the keeper tells when bash has ended
+            self._loop.remove_reader(self._tty)  # the keeper reports the exit of bash
 
     def _drain(self) -> None:
         while self._read():
             pass
 
     def _read(self) -> bytes | None:
-        """None: there is nothing now. Empty: there never will be."""
+        """Read once. None: no output now. Empty: no more output ever."""
         try:
             data = os.read(self._tty, _READ)
         except BlockingIOError:
             return None
         except OSError as error:
-            if error.errno != errno.EIO:  # the last process closed its side
+            if error.errno != errno.EIO:  # EIO: the last process closed its side
                 raise
             return b""
         if data:
-            self._tell(data)
+            self._publish(data)
         return data
 
-    def _tell(self, data: bytes) -> None:
+    def _publish(self, data: bytes) -> None:
         start = self.end
         self.end += len(data)
         self._shown += data
@@ -139,7 +139,7 @@ class SessionTerminal:
         except BlockingIOError:
             pass
         except OSError:
-            self._untyped.clear()  # nobody is left to type to
+            self._untyped.clear()  # no process reads the terminal any longer
         if self._untyped:
             self._loop.add_writer(self._tty, self._write)
 
@@ -153,15 +153,17 @@ class SessionTerminals(Closable):
         self._opening = asyncio.Lock()
 
     async def open(self, name: str, *, columns: int, rows: int) -> SessionTerminal:
-        """The terminal of that name, made when there is none or its bash has ended."""
+        """Return the terminal of that name, resized; a new one if none exists or its bash ended."""
         _ensure_size(columns, rows)
         async with self._opening:
             known = self._terminals.get(name)
             if known is not None and not known.is_over:
                 known.resize(columns, rows)
                 return known
-            if known is None and len(self._terminals) >= MOST:
-                raise InvalidRequest(f"{MOST} terminals are open in this session; close one")
+            if known is None and len(self._terminals) >= MAX_TERMINALS:
+                raise InvalidRequest(
+                    f"{MAX_TERMINALS} terminals are open in this session; close one"
+                )
             terminal = SessionTerminal(name)
             await terminal.start(self._sandbox, columns=columns, rows=rows)
             self._terminals[name] = terminal
@@ -180,17 +182,17 @@ class SessionTerminals(Closable):
         self._terminals.pop(name, None)
 
     async def aclose(self) -> None:
-        """Their processes end with the sandbox's keeper."""
+        """Close all terminals. The sandbox's keeper ends their processes."""
         for terminal in self._terminals.values():
             terminal.close()
 
 
 def _ensure_size(columns: int, rows: int) -> None:
-    if not (0 < columns <= _MOST_CELLS and 0 < rows <= _MOST_CELLS):
-        raise InvalidRequest(f"A terminal has 1 to {_MOST_CELLS} columns and rows")
+    if not (0 < columns <= _MAX_TERMINAL_SIDE and 0 < rows <= _MAX_TERMINAL_SIDE):
+        raise InvalidRequest(f"A terminal has 1 to {_MAX_TERMINAL_SIDE} columns and rows")
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:
-    """A person is at it: a pager may wait for a key."""
+    """Remove `cat` as the pager: here a person can use a pager that waits for keys."""
     given = {name: value for name, value in env.items() if name not in ("PAGER", "GIT_PAGER")}
     return {**given, "TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -16,25 +16,24 @@ from bascule.core.observations import Observation
 from bascule.core.timeline import Timeline, TimelineEntry
 from bascule.core.timeline_reader import TimelineReader
 from bascule.sandbox.executor import Sandbox
-from bascule.sandbox.server.listener import CONNECTION, Connection
-from bascule.sandbox.server.replies import Receive, Scope, Send
 from bascule.sandbox.server.requests import json_response, number
+from bascule.sandbox.server.sse import HEARTBEAT, Events, send_events
 from bascule.sandbox.server.sse import event as sse_event
-from bascule.sandbox.server.sse import start_events
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.connection import CONNECTION
 from bascule.wire import encode_action, encode_observation, to_json
 from bascule.wire.timeline import encode_entry, output_data, size_of, whole
 
-_HEARTBEAT: Final = 15.0
 _GATHER: Final = 0.02
-"""Seconds of which those who want no output are told together: they record, and a busy session's
-actions should not share the processor with that one by one."""
+"""Seconds for which events are batched for clients without output. These clients record actions,
+and single events would take CPU time from the actions of a busy session."""
 
 
 class SessionTimeline:
     """Watches a sandbox and streams its actions and observations to subscribers.
 
-    Events are kept as they are and made into JSON when they are sent: what is done does not wait
-    for it.
+    Events are stored as objects and encoded as JSON when they are sent, so actions do not wait for
+    the encoding.
     """
 
     def __init__(self, working_dir: str = "") -> None:
@@ -70,45 +69,42 @@ class SessionTimeline:
 
         return progress
 
-    def ended(self, observation: Observation, seconds: float) -> None:
-        data = {"event": observation, "seconds": seconds}
+    def ended(self, observation: Observation, seconds: float, checkpoint: int | None) -> None:
+        data: dict[str, Any] = {"event": observation, "seconds": seconds}
+        if checkpoint is not None:
+            data["checkpoint"] = checkpoint
         self._timeline.note("observation", data, size=size_of(_texts(observation)))
 
-    def broke(self, action_id: EventId, seconds: float, why: str) -> None:
+    def failed(self, action_id: EventId, seconds: float, why: str) -> None:
         self._timeline.note("failed", {"cause": str(action_id), "seconds": seconds, "message": why})
 
     # As endpoints -------------------------------------------------------------------------
 
     async def last(self, _: Request) -> Response:
-        """How far it has got: everything that was answered is up to there."""
+        """Return the number of the last entry; it includes every action answered so far."""
         return json_response({"epoch": self._timeline.epoch, "n": self._timeline.last})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         after, epoch = number(request, "after") or 0, request.query_params.get("epoch", "")
         output = request.query_params.get("output", "1") != "0"
-        connection: Connection = scope[CONNECTION]
         with TimelineReader(self._timeline, after=after, epoch=epoch, output=output) as following:
             self._followings.add(following)
-            connection.when_lost = following.finish
             try:
-                await self._send_on(following, send, gather=0.0 if output else _GATHER)
+                events = self._events(following, gather=0.0 if output else _GATHER)
+                await send_events(scope[CONNECTION], send, events, finish=following.finish)
             finally:
-                connection.when_lost = None
                 self._followings.discard(following)
 
-    async def _send_on(self, following: TimelineReader, send: Send, *, gather: float) -> None:
-        await start_events(send)
+    async def _events(self, following: TimelineReader, *, gather: float) -> Events:
         begin = {
             "epoch": self._timeline.epoch,
             "now": time.time(),
             "working_dir": self._working_dir,
         }
-        await _send(send, sse_event("begin", to_json(begin)))
-        async for batch in following.batches(heartbeat=_HEARTBEAT, gather=gather):
-            body = b"".join(sse_event("entry", to_json(_encoded(entry))) for entry in batch)
-            await _send(send, body or b": still here\n\n")
-        await send({"type": "http.response.body", "body": b""})
+        yield sse_event("begin", to_json(begin))
+        async for batch in following.items(heartbeat=HEARTBEAT, gather=gather):
+            yield b"".join(sse_event("entry", to_json(_encoded(entry))) for entry in batch or ())
 
 
 def _encoded(entry: TimelineEntry) -> dict[str, Any]:
@@ -122,9 +118,5 @@ def _encoded(entry: TimelineEntry) -> dict[str, Any]:
 
 
 def _texts(event: Action | Observation) -> list[object]:
-    """Every field's value, to be weighed."""
+    """Return the value of every field, to estimate the size."""
     return [getattr(event, name) for name in event.__dataclass_fields__]
-
-
-async def _send(send: Send, body: bytes) -> None:
-    await send({"type": "http.response.body", "body": body, "more_body": True})

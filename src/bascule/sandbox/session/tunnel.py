@@ -1,7 +1,7 @@
 """Forwards connections between sockets, so that servers in a sandbox are reachable from outside.
 
-A session's apps listen on TCP in a network of their own, the hub waits on a unix socket; each is
-made to answer on the other kind. Nothing of what passes is read.
+A session's apps listen on TCP in their own network namespace and get a unix socket; the hub's unix
+socket gets a loopback port in the session. Data is passed on without being parsed.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Final, cast
 
 from bascule.core.contracts import Closable
+from bascule.serving.sockets import bind_tcp, stop_accepting
 
 logger = logging.getLogger(__name__)
 
 Connect = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
-"""Connects the protocol it is given a maker of; raises `OSError`."""
+"""Connects a protocol, which the given factory creates; raises `OSError`."""
 
-_MOST_CONNECTIONS: Final = 1024
+_MAX_CONNECTIONS: Final = 1024
 _CONNECT_TIMEOUT: Final = 15.0
 _HELD: Final = 256 << 10
-"""Bytes that wait for a slow reader before the writer at the other end has to wait too."""
+"""Bytes buffered for a slow reader before we stop reading from the other side."""
 
 
 def to_unix(path: Path) -> Connect:
@@ -32,7 +33,7 @@ def to_unix(path: Path) -> Connect:
 
 
 def to_tcp(*addresses: tuple[str, int]) -> Connect:
-    """The first of these that takes a connection."""
+    """Connect to the first address that accepts."""
 
     async def connect(make: Callable[[], asyncio.Protocol]) -> object:
         loop = asyncio.get_running_loop()
@@ -50,19 +51,19 @@ def to_tcp(*addresses: tuple[str, int]) -> Connect:
 class LoopbackPort:
     """A loopback port that is reserved before anything listens on it.
 
-    So it can be kept from the pages of an agent's browser, which has to be told at its start. It is
-    the same the next time, if it can be: a browser keeps what it knows of a place by its address.
+    The agent's browser needs the port at its start, to block it for pages. If possible, the port is
+    the same after a restart, because browsers store data by address.
     """
 
     def __init__(self, memory: Path) -> None:
-        """Blocks. `memory`: the file that has the port. Raises `OSError` without loopback."""
+        """`memory`: file that stores the port. Blocks. Raises `OSError` without loopback."""
         self._held = _bound_again(memory)
         self.port: int = self._held.getsockname()[1]
         memory.write_text(str(self.port))
 
     def listen(self) -> socket.socket:
-        """Blocks. Each is closed before the next."""
-        listening = _bound(self.port)
+        """Return a new listening socket. Close it before the next call. Blocks."""
+        listening = bind_tcp("127.0.0.1", self.port)
         listening.listen(256)
         return listening
 
@@ -73,29 +74,17 @@ class LoopbackPort:
 def _bound_again(memory: Path) -> socket.socket:
     with suppress(OSError, ValueError, OverflowError):
         port = int(memory.read_text())
-        with _bound(port) as alone:
-            alone.listen()  # fails if somebody else listens there
-        return _bound(port)
-    return _bound(0)
-
-
-def _bound(port: int) -> socket.socket:
-    """Several may be bound to one port if all say so, as long as one alone listens."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(("127.0.0.1", port))
-    except BaseException:
-        sock.close()
-        raise
-    return sock
+        with bind_tcp("127.0.0.1", port) as alone:
+            alone.listen()  # fails if another program listens there
+        return bind_tcp("127.0.0.1", port)
+    return bind_tcp("127.0.0.1", 0)
 
 
 class Forwarder(Closable):
     """Forwards every connection accepted on `listening`, from `start` until `aclose`.
 
-    A reader that is slow makes the writer wait, one end that has said all is told to the other,
-    and a connection that cannot be passed on is closed.
+    Applies back-pressure for slow readers, passes on end of file in each direction, and closes a
+    connection that cannot be forwarded.
     """
 
     def __init__(
@@ -106,7 +95,8 @@ class Forwarder(Closable):
         on_refused: Callable[[], None] = lambda: None,
         on_count: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`on_refused`: nobody answered there. `on_count`: so many connections are open now."""
+        """`on_refused`: called if the target accepts no connection. `on_count`: called with the
+        number of open connections when it changes."""
         self._listening = listening
         self._connect = connect
         self._on_refused = on_refused
@@ -131,7 +121,7 @@ class Forwarder(Closable):
         if self._server is None:
             self._listening.close()
             return
-        self._server.close()
+        await stop_accepting(self._server)
         for task in self._joining:
             task.cancel()
         await asyncio.gather(*self._joining, return_exceptions=True)
@@ -145,8 +135,8 @@ class Forwarder(Closable):
     def _accepted(self, end: _End) -> None:
         self._open.add(end)
         self._on_count(len(self._open))
-        if len(self._open) > _MOST_CONNECTIONS:
-            logger.warning("more than %d connections; one is refused", _MOST_CONNECTIONS)
+        if len(self._open) > _MAX_CONNECTIONS:
+            logger.warning("more than %d connections; one is refused", _MAX_CONNECTIONS)
             end.abort()
             return
         task = asyncio.get_running_loop().create_task(self._join(end))
@@ -162,7 +152,7 @@ class Forwarder(Closable):
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
                 await self._connect(lambda: there)
-        except OSError as error:  # a `TimeoutError` is one
+        except OSError as error:  # includes `TimeoutError`
             logger.debug("a connection could not be forwarded: %s", error)
             here.abort()
             self._on_refused()
@@ -208,17 +198,17 @@ class _End(asyncio.Protocol):
         self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.peer is None:  # it was read before reading could be paused
+        if self.peer is None:  # the data was read before `pause_reading` took effect
             self._early += data
             self.transport.pause_reading()
         else:
             self.peer.transport.write(data)
 
     def eof_received(self) -> bool:
-        """True: this end can still be written to, for as long as the other has something."""
+        """Pass on end of file. Returns True to keep this side open for writing."""
         self._has_said_all = True
         if self.peer is not None and not self.peer.is_lost:
-            with suppress(OSError):  # it has gone, and says so next
+            with suppress(OSError):  # the peer has disconnected; its `connection_lost` follows
                 self.peer.transport.write_eof()
         return True
 
@@ -233,7 +223,7 @@ class _End(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
         if self.peer is not None and not self.peer.is_lost:
-            # What it was given is still sent, unless this end broke.
+            # After a normal close, data buffered for the peer is still sent.
             self.peer.abort() if exc else self.peer.transport.close()
         self._on_lost(self)
 

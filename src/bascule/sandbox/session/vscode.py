@@ -22,7 +22,7 @@ from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 
 from .headless_window import HeadlessWindow
-from .launch import SandboxLaunch
+from .launch import CHECKPOINT_BYTES, SandboxLaunch
 from .processes import SessionProcesses
 from .session_events import SessionEvents
 from .tunnel import Forwarder, LoopbackPort, to_unix
@@ -31,28 +31,28 @@ logger = logging.getLogger(__name__)
 
 SOCKET: Final = "vscode.sock"
 IDLE: Final = 1800
-"""Seconds."""
+"""Default of `idle_timeout`, in seconds."""
 _NO_TOKEN: Final = "known-by-its-socket"  # noqa: S105
-"""What windows show a hub that gave them none: they need one to connect, and it looks at the socket
-they come through."""
+"""Placeholder token: windows need one to connect, but the hub identifies them by the session's
+socket."""
 _PAUSES: Final = (0.0, 1.0, 5.0, 30.0, 120.0)
-"""Seconds before one that has to be there is started again, after how many failures; the last one
-for all that follow."""
+"""Seconds before VS Code with a headless window is restarted, by the number of failures; the last
+value applies to all further."""
 _USER: Final[Mapping[str, Any]] = {
-    # Whoever is let into a session may run anything in it: there is nobody to ask, nothing to keep.
+    # Everybody with access to a session may run anything in it, so trust questions are useless.
     "security.workspace.trust.enabled": False,
-    # What somebody has not saved is kept when VS Code or the session ends, and shown again.
+    # Keep unsaved text when VS Code or the session ends, and show it again.
     "files.hotExit": "onExitAndWindowClose",
 }
 _MACHINE: Final[Mapping[str, Any]] = {
-    # The session is the agent's place. It does the same here as by the sandbox's own server.
+    # The agent may run the same actions here as through the sandbox's own server.
     "bascule.consent": {"*": "allow"},
 }
 
 
 class SessionVSCode(Closable):
-    """At most one at a time. It ends by itself when no browser has shown it for a while; one with a
-    window that nobody has to look at is there until `stop`, whatever happens to it."""
+    """Runs at most one VS Code server. It ends when no browser has used it for a while. With a
+    headless window it runs until `stop`, and is restarted after a crash."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class SessionVSCode(Closable):
         processes: SessionProcesses,
         events: SessionEvents,
     ) -> None:
-        """`keystrokes`: the file its windows touch when somebody types. `loopback_ports`: the port
-        on which a window reaches the hub, and the one on which the headless window reaches this
-        VS Code."""
+        """`keystrokes`: file that VS Code windows touch when somebody types. `loopback_ports`: the
+        port on which windows reach the hub, and the one on which the headless window reaches VS
+        Code."""
         self._launch = launch
         self._environment = environment
         self._keystrokes = keystrokes
@@ -97,14 +97,14 @@ class SessionVSCode(Closable):
             if window and self._tab is None:
                 await self._open_tab()
             self._order = token, idle_timeout
-            return await self.standing()
+            return await self.status()
 
     async def stop(self) -> None:
-        """End it. Unsaved text is kept and shown by the next one."""
+        """Stop VS Code. Unsaved text is kept and shown after the next start."""
         async with self._turn:
             await self._close()
 
-    async def standing(self) -> dict[str, Any]:
+    async def status(self) -> dict[str, Any]:
         server = self._server
         return {
             "running": server is not None,
@@ -117,7 +117,7 @@ class SessionVSCode(Closable):
         }
 
     def _last_activity(self) -> float | None:
-        """When a browser was last there (to the minute), or somebody typed."""
+        """Time at which a browser was last connected (to the minute), or somebody typed."""
         home = self._environment["HOME"]
         data = self._environment.get("XDG_DATA_HOME") or f"{home}/.local/share"
         beat = Path(data, "code-server/heartbeat")
@@ -158,12 +158,16 @@ class SessionVSCode(Closable):
                 "bascule.identityFile": str(identity),
                 "bascule.python": sys.executable,
                 "bascule.keystrokeFile": str(self._keystrokes),
+                # Actions in the window and in the sandbox share one store.
+                "bascule.checkpoints.enabled": self._launch.checkpoints,
+                "bascule.checkpoints.directory": str(self._launch.checkpoint_store or ""),
+                "bascule.checkpoints.storeLimit": CHECKPOINT_BYTES,
             },
             environment=self._environment,
         )
 
     async def _forward_hub(self, held: AsyncExitStack) -> str:
-        """The hub's address for the window: a loopback port that leads to the session's socket."""
+        """Forward a loopback port to the session's hub socket; return its URL for the window."""
         listening = await asyncio.to_thread(self._to_hub.listen)
         forwarder = Forwarder(listening, to_unix(Path(self._launch.hub_socket)))
         await held.enter_async_context(forwarder)
@@ -187,7 +191,7 @@ class SessionVSCode(Closable):
         await tab.start(self._processes.hide)
 
     async def _watch(self, server: VSCodeServer) -> None:
-        """That it ended by itself: nobody used it, or it crashed."""
+        """Handle that the server ended by itself: it was idle or crashed."""
         await server.ended()
         async with self._turn:
             self._watching = None
@@ -199,10 +203,10 @@ class SessionVSCode(Closable):
                     self._watching = loop.create_task(self._open_again())
 
     async def _open_again(self) -> None:
-        """A window was wanted, and what showed it has crashed or was killed."""
+        """Restart VS Code with its headless window after a crash."""
         token, idle_timeout = self._order
         for failures in itertools.count():
-            # Not an event: to spare a machine on which it fails again and again.
+            # A pause, not an event: a server that fails repeatedly must not load the machine.
             await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
             try:
                 await self.start(token=token, window=True, idle_timeout=idle_timeout)
@@ -223,13 +227,14 @@ class SessionVSCode(Closable):
 
 
 def _identity(state_dir: Path) -> Path:
-    """The file that says who the session's window is: one, whoever's browser shows it."""
+    """Return the file with the id and key of the session's window, created if missing. They are the
+    same in every browser."""
     file = state_dir / "window.json"
     if not file.exists():
-        told = {"window_id": str(uuid.uuid4()), "window_key": secrets.token_urlsafe(32)}
+        identity = {"window_id": str(uuid.uuid4()), "window_key": secrets.token_urlsafe(32)}
         fresh = file.with_suffix(".new")
         fresh.touch(mode=0o600)
-        fresh.write_text(json.dumps(told))
+        fresh.write_text(json.dumps(identity))
         fresh.replace(file)
     return file
 
@@ -239,7 +244,7 @@ def _find_chromium(path: str) -> str | None:
 
 
 def _connections(path: Path) -> int:
-    """How many browsers' connections there are, by the kernel's table of unix sockets."""
-    own = str(path).encode()
+    """Return the number of browser connections, from the kernel's table of unix sockets."""
+    own = str(path).encode()  # an accepted socket has the path of its listener; state 03: connected
     lines = (line.split() for line in Path("/proc/net/unix").read_bytes().splitlines()[1:])
     return sum(1 for words in lines if len(words) == 8 and words[7] == own and words[5] == b"03")

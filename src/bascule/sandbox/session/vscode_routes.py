@@ -22,32 +22,32 @@ class VSCodeRoutes:
 
     def table(self) -> list[BaseRoute]:
         return [
-            Route(_PATH, self.standing, methods=["GET"]),
+            Route(_PATH, self.status, methods=["GET"]),
             Route(_PATH, self.start, methods=["POST"]),
             Route(_PATH, self.stop, methods=["DELETE"]),
         ]
 
-    async def standing(self, _: Request) -> Response:
-        return json_response(await self._vscode.standing())
+    async def status(self, _: Request) -> Response:
+        return json_response(await self._vscode.status())
 
     async def start(self, request: Request) -> Response:
-        asked = await json_body(request)
-        if not isinstance(asked, dict):
-            raise InvalidRequest("The body has to be an object")
-        token, window = asked.get("token", ""), asked.get("window", False)
+        body = await json_body(request)
+        if not isinstance(body, dict):
+            raise InvalidRequest("The body must be an object")
+        token, window = body.get("token", ""), body.get("window", False)
         if not isinstance(token, str) or not isinstance(window, bool):
-            raise InvalidRequest("`token` has to be text and `window` true or false")
-        idle = _seconds(asked.get("idle_timeout", IDLE))
+            raise InvalidRequest("`token` must be a string and `window` true or false")
+        idle = _seconds(body.get("idle_timeout", IDLE))
         return json_response(
             await self._vscode.start(token=token, window=window, idle_timeout=idle)
         )
 
     async def stop(self, _: Request) -> Response:
         await self._vscode.stop()
-        return json_response(await self._vscode.standing())
+        return json_response(await self._vscode.status())
 
 
 def _seconds(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or (value and value <= 60):
-        raise InvalidRequest("`idle_timeout` has to be a whole number of seconds above 60, or 0")
+        raise InvalidRequest("`idle_timeout` must be an integer of seconds above 60, or 0")
     return int(value)

@@ -30,19 +30,19 @@ class WorkspaceStatus:
 
     state: State
     stage: str = ""
-    """What is being done."""
+    """The current step of the work."""
     percent: int | None = None
     commit: str = ""
-    """That was checked out."""
+    """The commit that was checked out."""
     cause: str = ""
-    """Why it failed; the workspace is empty again."""
+    """Reason of a failure; the workspace is empty again."""
 
 
 class Workspace(Closable):
     """A workspace that is filled once, while it is empty: completely or not at all.
 
-    The work goes on when whoever asked has gone. One that was killed half-way leaves a mark, and
-    what it had made is removed when the next one starts.
+    The work continues if the client disconnects. If the sandbox is killed during the work, a marker
+    file remains, and the next sandbox empties the workspace.
     """
 
     def __init__(
@@ -53,20 +53,20 @@ class Workspace(Closable):
         self._sandbox = sandbox
         self._events = events
         self._filling: asyncio.Task[WorkspaceStatus] | None = None
-        self._standing: WorkspaceStatus | None = None
+        self._status: WorkspaceStatus | None = None
 
     def prepare(self) -> None:
-        """Blocks."""
+        """Empty a workspace that was only partly filled. Blocks."""
         if self._mark.exists():
             logger.warning("the workspace was being filled when its sandbox was killed")
             _empty(self._directory)
             self._mark.unlink()
 
-    async def standing(self) -> dict[str, Any]:
-        if self._standing is None:
+    async def status(self) -> dict[str, Any]:
+        if self._status is None:
             is_empty = await asyncio.to_thread(_is_empty, self._directory)
             return asdict(WorkspaceStatus("empty" if is_empty else "ready"))
-        return asdict(self._standing)
+        return asdict(self._status)
 
     async def clone(self, repository: Repository, ref: str, *, timeout: float) -> dict[str, Any]:
         async def work() -> WorkspaceStatus:
@@ -88,32 +88,33 @@ class Workspace(Closable):
 
     async def unpack(self, archive: IO[bytes]) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        told = -1
+        reported = -1
 
         def on_entry(done: int, of: int) -> None:
-            nonlocal told
+            nonlocal reported
             percent = 100 * done // of
-            if percent != told:
-                told = percent
+            if percent != reported:
+                reported = percent
                 loop.call_soon_threadsafe(self._progress, "Unpacking", percent)
 
         async def work() -> WorkspaceStatus:
             where = str(self._directory)
-            archives = self._sandbox.archives
-            await self._sandbox.in_thread(archives.unpack, archive, where, "/", on_entry)
+            await self._sandbox.in_thread(
+                lambda: self._sandbox.files.transfers.unpack(archive, where, "/", on_entry)
+            )
             return WorkspaceStatus("ready")
 
         return await self._fill(work)
 
     async def ensure_empty(self) -> None:
-        """Raises `DirectoryNotEmpty`, also while it is being filled."""
-        self._ensure_alone()
+        """Raise `DirectoryNotEmpty` if the workspace has content or is being filled."""
+        self._ensure_not_filling()
         if not await asyncio.to_thread(_is_empty, self._directory):
             raise DirectoryNotEmpty(
                 "The workspace is not empty; clone or unpack only into an empty one"
             )
 
-    def _ensure_alone(self) -> None:
+    def _ensure_not_filling(self) -> None:
         if self._filling is not None and not self._filling.done():
             raise DirectoryNotEmpty("Another clone or upload into the workspace is in progress")
 
@@ -124,28 +125,30 @@ class Workspace(Closable):
 
     async def _fill(self, work: Callable[[], Awaitable[WorkspaceStatus]]) -> dict[str, Any]:
         await self.ensure_empty()
-        self._ensure_alone()  # somebody else may have come while the directory was looked at
+        self._ensure_not_filling()  # another request may have started during the check
         self._filling = asyncio.get_running_loop().create_task(self._begin(work))
         return asdict(await asyncio.shield(self._filling))
 
     async def _begin(self, work: Callable[[], Awaitable[WorkspaceStatus]]) -> WorkspaceStatus:
-        self._standing = WorkspaceStatus("filling")
+        self._status = WorkspaceStatus("filling")
         await asyncio.to_thread(self._mark.touch)
         try:
-            self._standing = await work()
-        except Exception as error:  # a cancelled one is the sandbox ending: the mark stays
+            self._status = await work()
+        except Exception as error:  # not CancelledError: then the sandbox ends and the mark stays
             await asyncio.to_thread(_empty, self._directory)
             known = error if isinstance(error, BasculeError) else InternalError(str(error))
-            self._standing = WorkspaceStatus("failed", cause=known.message)
+            self._status = WorkspaceStatus("failed", cause=known.message)
             self._events.publish("workspace.failed", cause=known.message)
             await asyncio.to_thread(self._mark.unlink)
             raise
         await asyncio.to_thread(self._mark.unlink)
-        self._events.publish("workspace.ready", commit=self._standing.commit)
-        return self._standing
+        self._events.publish("workspace.ready", commit=self._status.commit)
+        if self._sandbox.checkpoints is not None:
+            self._sandbox.checkpoints.look()  # so that the first action need not wait for it
+        return self._status
 
     def _progress(self, stage: str, percent: int) -> None:
-        self._standing = WorkspaceStatus("filling", stage=stage, percent=percent)
+        self._status = WorkspaceStatus("filling", stage=stage, percent=percent)
         self._events.publish("workspace.progress", stage=stage, percent=percent)
 
 

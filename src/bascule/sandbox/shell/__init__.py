@@ -1,1 +1,1 @@
-"""Shells: bash processes that keep their state, and the keeper that ends what they start."""
+"""Shells: bash processes that keep their state, and the keeper that ends their child processes."""

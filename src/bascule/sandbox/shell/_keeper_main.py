@@ -1,22 +1,29 @@
 """The keeper: a small supervisor process that starts shells and ends all their processes.
 
-It runs as `python -I -S _keeper_main.py FD [DIRECTORY [SECONDS]]`, imports nothing of ours, and
-speaks over the socket FD. Every process a shell starts is below the keeper, however it detaches:
-the keeper is a "child subreaper", so orphans come to it and not to init, and so is each shell, so
-that what one shell started can be told from the rest. When the socket closes (the server ended,
-were it by `kill -9`) it kills all that is below it, removes DIRECTORY and leaves.
+It runs as `python -I -S _keeper_main.py FD [DIRECTORY [SECONDS]]`, but from bytecode that
+`keeper.py` passes to it. It imports nothing from the package, and talks to the server over the
+socket FD. Every process a shell starts stays a descendant of the keeper, even if it detaches: the
+keeper is a "child subreaper", so it adopts orphans instead of init. Each shell is a subreaper too,
+so the processes of different shells stay apart. When the socket closes (also after `kill -9` of the
+server), the keeper kills all its descendants, removes DIRECTORY and exits.
 
-With SECONDS it waits that long for another server before it does so, at the socket `keeper` in
-DIRECTORY. Meanwhile it keeps open what it was given to hold, moves what comes out of a pipe among
-that into a file, and remembers who ended; the next server is handed all of it.
+With SECONDS, it first waits that long for another server to connect to the socket `keeper` in
+DIRECTORY. Meanwhile it keeps the held descriptors open, moves the output of held pipes to files,
+and records exit statuses. The next server receives all of these.
 
-Messages are what `marshal` makes (every module loaded here costs every fork) behind a four-byte
-length; `fds` counts the descriptors that come along. In:
-`spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two (the terminal and the command
-channel; input and output of a program that has no terminal), `end {pid, grace}`,
-`hold {key, spool}` with some, `release {key}`, `leave`. Out: `spawned {id, pid}`,
-`failed {id, error, where}`, `exited {pid, status}`, `ended {pid}`; to a further server
-`held {key, fds}` for each, then `found {statuses, lost}`, or `busy`.
+A message is a four-byte length and a `marshal` object. (`marshal` is built in; every imported
+module makes every fork slower.) `fds` is the number of file descriptors sent with it.
+
+Requests:
+- `spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two descriptors: the terminal and
+  the command channel, or stdin and stdout of a program without terminal
+- `end {pid, grace}`
+- `hold {key, spool}` with descriptors, `release {key}`
+- `leave`
+
+Replies: `spawned {id, pid}`, `failed {id, error, where}`, `exited {pid, status}`, `ended {pid}`.
+A server that connects later gets `held {key, fds}` for each key, then `found {statuses, lost}`; or
+`busy` if another server is connected.
 """
 
 from __future__ import annotations
@@ -38,10 +45,10 @@ from collections.abc import Sequence
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 LAST_WORDS = 5.0
-"""Seconds the final clean-up may take; a process it may not signal must not keep it for ever."""
+"""Timeout in seconds of a cleanup; a process that we may not signal must not block it forever."""
 
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
-MOST_STATUSES = 256
+MAX_STATUSES = 256
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl = _libc.prctl
@@ -51,22 +58,22 @@ def main(socket_fd: int, directory: str | None, seconds: float) -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.set_inheritable(socket_fd, False)
     link = socket.socket(fileno=socket_fd)
-    door = open_door(directory) if directory is not None and seconds else None
-    keeper = KeeperServer(link, door, seconds)  # whose link is open until all is done
+    door = listen(directory) if directory is not None and seconds else None
+    keeper = KeeperServer(link, door, seconds)  # keeps the link open until the cleanup is done
     try:
         keeper.serve()
     finally:
         kill_below(os.getpid(), time.monotonic() + LAST_WORDS)
         if directory is not None:
-            import shutil  # what is loaded is copied by every fork
+            import shutil  # here, because every imported module makes every fork slower
 
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def open_door(directory: str) -> socket.socket:
-    """Listen for the next server. The lock tells a living keeper from one that left its socket."""
+def listen(directory: str) -> socket.socket:
+    """Listen for the next server. Once we hold the lock, an old socket is known to be stale."""
     lock = os.open(f"{directory}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # and is kept until we end
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process exits
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{directory}/keeper")
     door = socket.socket(socket.AF_UNIX)
@@ -97,17 +104,19 @@ class KeeperServer:
         os.set_blocking(wake_out, False)
         self.poll.register(self.wake_in, select.POLLIN)
         signal.set_wakeup_fd(wake_out)
+        # The handlers do nothing: `serve` reads the signal numbers from the wakeup pipe.
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # What is ignored stays so through exec, also what was before we came; handlers do not.
+        # Ignored signals stay ignored after exec, including those that our parent ignored; handlers
+        # are reset. So `become_shell` resets the ignored ones.
         self.ignored = [n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN]
 
     def serve(self) -> None:
         """Serve until the server disconnects and no other connects, or until SIGTERM or SIGHUP."""
         while self.alone_until is None or time.monotonic() < self.alone_until:
             ready = [fd for fd, _ in self.poll.poll(self.patience())]
-            # First that a server is gone, then that another one knocks.
+            # Handle the disconnect of the old server before the connection of a new one.
             for fd in sorted(
                 ready, key=lambda fd: self.door is not None and fd == self.door.fileno()
             ):
@@ -119,7 +128,7 @@ class KeeperServer:
                         return
                 elif self.door is not None and fd == self.door.fileno():
                     if self.link is None or self.link.fileno() not in ready:
-                        self.let_in(self.door)
+                        self.accept(self.door)
                 elif fd in self.spools():
                     if not self.spools()[fd].move():
                         self.poll.unregister(fd)
@@ -135,7 +144,7 @@ class KeeperServer:
                 self.finish(ending)
 
     def patience(self) -> float | None:
-        """Milliseconds until the first ending runs out of grace, or our own time alone does."""
+        """Milliseconds until the first grace period or the wait for another server ends."""
         deadlines = [ending.deadline for ending in self.endings.values()]
         if self.alone_until is not None:
             deadlines.append(self.alone_until)
@@ -144,13 +153,13 @@ class KeeperServer:
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1
 
     def spools(self) -> dict[int, HeldDescriptors]:
-        """Descriptors whose content is moved to a file, which is when no server reads them."""
+        """Pipes whose output goes to a file, by descriptor; empty while a server is connected."""
         if self.link is not None:
             return {}
         return {held.spooled: held for held in self.held.values() if held.spool is not None}
 
     def wait_for_another(self) -> bool:
-        """The server is gone: True if we are to wait for the next one."""
+        """Handle the disconnect of the server. False: do not wait for another one, exit."""
         assert self.link is not None
         self.poll.unregister(self.link)
         if self.door is None or self.is_leaving:
@@ -162,8 +171,9 @@ class KeeperServer:
             self.poll.register(fd, select.POLLIN)
         return True
 
-    def let_in(self, door: socket.socket) -> None:
+    def accept(self, door: socket.socket) -> None:
         link, _ = door.accept()
+        # pid, uid and gid of the peer: only our own user may take over the shells.
         credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", credentials)[1] != os.getuid():
             link.close()
@@ -173,7 +183,7 @@ class KeeperServer:
             link.close()
             return
         for fd in self.spools():
-            with contextlib.suppress(KeyError):  # it was closed by whoever wrote to it
+            with contextlib.suppress(KeyError):  # already unregistered at the end of the pipe
                 self.poll.unregister(fd)
         self.link, self.alone_until = link, None
         self.poll.register(link, select.POLLIN)
@@ -227,24 +237,24 @@ class KeeperServer:
             send_frame(self.link, message, fds)
 
     def spawn(self, message: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
-        """Start a shell. Whether it came to run is told later, so that several start together."""
-        told, tell = os.pipe()
+        """Fork a shell. The result is sent later, so that several shells can start in parallel."""
+        status_read, status_write = os.pipe()
         pid = os.fork()
         if pid == 0:
-            become_shell(message, fds, tell, self.ignored)
-        os.close(tell)
+            become_shell(message, fds, status_write, self.ignored)
+        os.close(status_write)
         for fd in fds:
             os.close(fd)
         self.shells.add(pid)
-        self.starting[told] = (message["id"], pid)
-        self.poll.register(told, select.POLLIN)
+        self.starting[status_read] = (message["id"], pid)
+        self.poll.register(status_read, select.POLLIN)
 
-    def started(self, told: int) -> None:
-        """The pipe to a new shell is empty and closed once it runs; else it says what is wrong."""
-        spawn_id, pid = self.starting.pop(told)
-        trouble = os.read(told, 4096)
-        self.poll.unregister(told)
-        os.close(told)
+    def started(self, status_read: int) -> None:
+        """Report whether a shell started. Exec closes the pipe; a failed start writes to it."""
+        spawn_id, pid = self.starting.pop(status_read)
+        trouble = os.read(status_read, 4096)
+        self.poll.unregister(status_read)
+        os.close(status_read)
         if trouble:
             self.shells.discard(pid)
             self.send(op="failed", id=spawn_id, **marshal.loads(trouble))  # noqa: S302
@@ -259,14 +269,15 @@ class KeeperServer:
                 return
             if pid == 0:
                 return
-            for told in [told for told, (_, starting) in self.starting.items() if starting == pid]:
-                self.started(told)  # first that it started, or why not, then that it ended
+            starts = [fd for fd, (_, starting) in self.starting.items() if starting == pid]
+            for status_read in starts:
+                self.started(status_read)  # report its start or failure before its exit
             if pid in self.shells:
                 self.shells.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
-                if self.door is not None:  # who is told now may be dying
+                if self.door is not None:  # the connected server may die before it reads this
                     self.statuses[pid] = code
-                    for oldest in list(self.statuses)[:-MOST_STATUSES]:
+                    for oldest in list(self.statuses)[:-MAX_STATUSES]:
                         del self.statuses[oldest]
                 self.send(op="exited", pid=pid, status=code)
                 if pid in self.endings:
@@ -276,7 +287,7 @@ class KeeperServer:
         if pid not in self.shells:
             self.send(op="ended", pid=pid)
             return
-        signal_process(pid, signal.SIGSTOP)  # it must start nothing more; its children go on
+        signal_process(pid, signal.SIGSTOP)  # it must start no more processes; its children run on
         ending = ShellEnding(pid, time.monotonic() + grace)
         for child in descendants(pid):
             try:
@@ -290,7 +301,8 @@ class KeeperServer:
         self.endings[pid] = ending
 
     def finish(self, ending: ShellEnding) -> None:
-        """Kill what is left of a shell, the shell last: while it lives its orphans are its own."""
+        """Kill the remaining processes of a shell. The shell comes last: as long as it lives, it
+        adopts its orphans, so they can be found."""
         del self.endings[ending.pid]
         for fd in ending.waiting:
             self.poll.unregister(fd)
@@ -302,9 +314,10 @@ class KeeperServer:
 
 
 class HeldDescriptors:
-    """Descriptors kept open for the next server. Output of one can be spooled to a file meanwhile.
+    """Descriptors kept open for the next server. The output of a pipe can be spooled to a file.
 
-    The kernel moves it, so that a byte is either in the pipe or in the file whatever happens.
+    `splice` moves the data inside the kernel, so each byte is either in the pipe or in the file,
+    even if this process is killed.
     """
 
     def __init__(self, fds: list[int], spool: dict | None) -> None:  # type: ignore[type-arg]
@@ -319,14 +332,15 @@ class HeldDescriptors:
         return self.fds[index]
 
     def move(self) -> bool:
-        """Move the data that is there; False at the end of the pipe."""
+        """Move the available data; False at the end of the pipe."""
         assert self.spool is not None
         file = os.open(self.spool["path"], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             end = os.fstat(file).st_size
             moved = os.splice(self.spooled, file, 1 << 20, offset_dst=end)
             end += moved
-            # The oldest goes first. Positions stay, so a server sees by them what is missing.
+            # Drop the oldest data by punching a hole. Offsets do not change, so a server can see
+            # from `lost` how much is missing.
             if (over := end - self.lost - self.spool["limit"]) > self.spool["limit"] // 8:
                 fallocate(file, PUNCH_HOLE_KEEP_SIZE, 0, self.lost + over)
                 self.lost += over
@@ -352,15 +366,18 @@ class ShellEnding:
 def become_shell(
     message: dict,  # type: ignore[type-arg]
     fds: list[int],
-    tell: int,
+    status_write: int,
     ignored: list[signal.Signals],
 ) -> None:
-    """In the forked child: take the terminal, drop rights, exec. Tells `tell` what went wrong."""
+    """In the forked child: take the terminal, drop privileges, exec.
+
+    Writes errors to `status_write`.
+    """
     given, shown = fds[1], fds[0]  # the channel and the terminal
     where = "session"
     try:
-        # The keeper's own pipe: a SIGHUP to this child, whose terminal may vanish at any moment,
-        # would read there as one to the keeper.
+        # The child inherits the keeper's wakeup pipe. If the child got a SIGHUP now, because its
+        # terminal closes, the keeper would read it as a SIGHUP to itself.
         signal.set_wakeup_fd(-1)
         os.setsid()
         if message["terminal"]:
@@ -380,8 +397,8 @@ def become_shell(
         os.dup2(shown, 1)
         if message["terminal"]:
             os.dup2(shown, 2)
-        # After setuid, which clears it. If the keeper dies the shell does, and with the shell's
-        # terminal gone its programs get SIGHUP.
+        # After setuid, which clears PDEATHSIG. If the keeper dies, the kernel kills the shell; then
+        # its terminal closes and its programs get SIGHUP.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for number in ignored:
@@ -389,7 +406,7 @@ def become_shell(
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(message["argv"][0], message["argv"], message["env"])  # noqa: S606
     except BaseException as error:  # noqa: BLE001 - this child must never run the parent's code
-        os.write(tell, marshal.dumps({"error": str(error)[:1000], "where": where}))
+        os.write(status_write, marshal.dumps({"error": str(error)[:1000], "where": where}))
     finally:
         os._exit(127)
 
@@ -397,7 +414,7 @@ def become_shell(
 def send_frame(link: socket.socket, message: dict, fds: Sequence[int] = ()) -> None:  # type: ignore[type-arg]
     body = marshal.dumps(message)
     frame = struct.pack("!I", len(body)) + body
-    with contextlib.suppress(OSError):  # the other end is gone; `serve` sees that next
+    with contextlib.suppress(OSError):  # the server disconnected; `serve` handles that next
         sent = socket.send_fds(link, [frame], list(fds)) if fds else 0
         link.sendall(frame[sent:])
 
@@ -407,10 +424,12 @@ def fallocate(file: int, mode: int, offset: int, length: int) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """All living processes below `root`, by who started whom.
+    """Return all living descendants of `root`.
 
-    The dead are followed too: one whose first thread has ended before the others is a zombie, and
-    what it started is still below it.
+    `sandbox/process_table.py` does the same, but this process imports nothing from the package.
+
+    Zombies are followed too: a process whose first thread ended before its other threads is a
+    zombie, and is still the parent of its children.
     """
     children: dict[int, list[int]] = {}
     dead: set[int] = set()
@@ -434,7 +453,7 @@ def descendants(root: int) -> list[int]:
 
 
 def signal_process(pid: int, number: int) -> bool:
-    """False when it is not ours to signal. One that is gone has all a signal could give it."""
+    """Send a signal; False if not permitted. A process that no longer exists counts as success."""
     try:
         os.kill(pid, number)
     except PermissionError:
@@ -445,7 +464,7 @@ def signal_process(pid: int, number: int) -> bool:
 
 
 def kill_below(root: int, deadline: float) -> None:
-    """Kill all below `root` until nothing is left, or what is left is not ours to kill."""
+    """Kill all descendants of `root`, until none is left or we may kill none of the rest."""
     while (left := descendants(root)) and time.monotonic() < deadline:
         if not sum(signal_process(pid, signal.SIGKILL) for pid in left):
             return

@@ -1,8 +1,9 @@
 """The program tmux starts in a pane: it keeps the pane open and leaves the terminal to bash.
 
-tmux closes a pane when the process it started there ends. That is this one, so bash can end and be
-followed by another. It gives up its terminal, which a session must before another can take it,
-says so there, and sleeps. It runs as `python -I -S _park_main.py MARK`.
+tmux closes a pane when the process it started there exits. That process is this one, so bash can
+exit and be replaced by a new bash. It gives up its controlling terminal, because a terminal belongs
+to one session at a time. Then it prints MARK and sleeps. It runs as
+`python -I -S _park_main.py MARK`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import sys
 import termios
 
-signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which giving up the terminal brings
+signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the kernel sends SIGHUP on TIOCNOTTY
 fcntl.ioctl(0, termios.TIOCNOTTY)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.write(1, sys.argv[1].encode())

@@ -1,7 +1,7 @@
 """Searches a log: `python -I -S _search_main.py FD START LIMIT PATTERN`, matches as JSON on stdout.
 
-In a process of its own, since a regular expression can take for ever, holds up every thread while
-it does, and cannot be stopped in any other way. Imports nothing of ours.
+It runs as a separate process because a regular expression can run forever, blocks all threads
+meanwhile, and cannot be interrupted otherwise. It imports nothing from the package.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lines(fd: int, start: int) -> Iterator[tuple[int, bytes]]:
         for line in whole:
             yield at, line
             at += len(line) + 1
-        if len(rest) > _READ:  # a line without end: taken in pieces
+        if len(rest) > _READ:  # an endless line: search it in pieces
             yield at, rest
             at, rest = at + len(rest), b""
     if rest:

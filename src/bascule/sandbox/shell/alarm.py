@@ -9,8 +9,8 @@ from collections.abc import Callable
 class Alarm:
     """Calls back when the deadline passes; setting a new deadline or clearing it is cheap.
 
-    Commands come and go by the thousand, each with a deadline. So the loop's timer is left alone
-    when a deadline moves to later or away: it rings, sees that, and is set again if need be.
+    A shell runs thousands of short commands, each with a deadline. When a deadline is cleared or
+    moves to a later time, the event loop's timer stays. When it fires, it is set again if needed.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -21,13 +21,13 @@ class Alarm:
         self._rings_at = 0.0
 
     def set(self, due: float, callback: Callable[[], None]) -> None:
-        """At `due`, by the loop's clock, and in place of the deadline set before."""
+        """Set the deadline to `due` (event loop time); replaces the previous deadline."""
         self._due, self._callback = due, callback
         if self._timer is None or due < self._rings_at:
-            self._wind(due)
+            self._set_timer(due)
 
     def clear(self, callback: Callable[[], None]) -> None:
-        """Forget the deadline, unless another one was set since."""
+        """Clear the deadline, unless another callback has been set since."""
         if self._callback == callback:
             self._due = self._callback = None
 
@@ -37,19 +37,19 @@ class Alarm:
             self._timer.cancel()
             self._timer = None
 
-    def _wind(self, due: float) -> None:
+    def _set_timer(self, due: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(due, self._ring)
+        self._timer = self._loop.call_at(due, self._fire)
         self._rings_at = due
 
-    def _ring(self) -> None:
+    def _fire(self) -> None:
         self._timer = None
         due, callback = self._due, self._callback
         if due is None or callback is None:
             return
         if self._loop.time() < due:
-            self._wind(due)
+            self._set_timer(due)
         else:
             self._due = self._callback = None
             callback()

@@ -1,6 +1,7 @@
 """One bash process: its command channel, signals to it, and its state in /proc.
 
-Who has the other side of its terminal is the kind's own: `PtyBash` itself, `TmuxBash` tmux.
+Subclasses differ in the owner of the terminal's master side: `PtyBash` itself, or tmux for
+`TmuxBash`.
 """
 
 from __future__ import annotations
@@ -17,45 +18,46 @@ import struct
 import termios
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from bascule.core.errors import MissingTool, SandboxStartFailed
+from bascule.sandbox import process_table
 
 from .keeper import Keeper
 from .marks import HIDDEN_PROMPT, init_line
 from .settings import ShellSettings
 
-_SAID = 8192
+_MESSAGE_BYTES = 8192
 _SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
 
 
 class BashProcess(ABC):
     """Bash with a command channel as its input and a terminal for everything it runs.
 
-    `on_output` gets what is printed, `on_said` what bash says on the channel, `on_end` once the
-    status (negative: a signal), after the last output; `on_replaced` when `exec` put another
-    program in bash's place. Nothing is awaited here: the owner drives it from the event loop that
-    opened it.
+    Callbacks, called on the event loop that created the object:
+    - `on_output`: terminal output
+    - `on_message`: data that bash writes to the channel
+    - `on_end`: the exit status (negative: a signal), once, after the last output
+    - `on_replaced`: `exec` replaced bash by another program
     """
 
-    _hearing = 0
-    """How the channel is read. With MSG_PEEK what bash says stays there until it was acted on."""
+    _receive_flags = 0
+    """Flags of `recv` on the channel. With MSG_PEEK, data stays in the channel until handled."""
 
     def __init__(
         self,
         *,
         on_output: Callable[[bytes], None],
-        on_said: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         on_end: Callable[[int], None],
         on_replaced: Callable[[], None],
     ) -> None:
         self._on_output = on_output
-        self._on_said = on_said
+        self._on_message = on_message
         self._on_end = on_end
         self._on_replaced = on_replaced
         self._loop = asyncio.get_running_loop()
         self._tty = -1
-        """A descriptor of the terminal: either side, for its modes."""
+        """A descriptor of the terminal, of either side, to get and set its modes."""
         self._channel: socket.socket | None = None
         self._channel_name = ""
         self._unsent = bytearray()
@@ -66,7 +68,7 @@ class BashProcess(ABC):
         """The terminal's name, `/dev/pts/N`."""
         self.is_alive = False
         self.left_lines_unread = False
-        """It ended before it had read all that it was told."""
+        """Bash ended before it had read all command lines."""
         self._ended_at_once: int | None = None
 
     @abstractmethod
@@ -74,23 +76,23 @@ class BashProcess(ABC):
 
     @abstractmethod
     def foreground(self) -> int:
-        """The process group in the foreground; bash's own when it runs a builtin or nothing."""
+        """Return the foreground process group; bash's own if it runs a builtin or nothing."""
 
     @abstractmethod
     def drain(self) -> None:
-        """Deliver all that was printed up to now and can be had at once."""
+        """Deliver all output that is available without waiting."""
 
     @abstractmethod
     def after_output(self, callback: Callable[[], None]) -> None:
-        """Call back once all that was printed up to now has been delivered."""
+        """Call back once all output printed so far has been delivered."""
 
     @abstractmethod
     def _write(self, data: bytes) -> None:
-        """Type exactly these bytes."""
+        """Type exactly these bytes into the terminal."""
 
     @abstractmethod
     def _forget_typed(self) -> None:
-        """Drop what is still to be typed."""
+        """Drop input that has not been written to the terminal yet."""
 
     async def _spawn(
         self,
@@ -101,7 +103,7 @@ class BashProcess(ABC):
         env: Mapping[str, str],
         settings: ShellSettings,
     ) -> None:
-        """Start bash on `terminal`, which is the caller's to close, and listen to it."""
+        """Start bash on `terminal` and read its channel. The caller closes `terminal`."""
         bash = _find_bash(env.get("PATH"))
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -122,10 +124,12 @@ class BashProcess(ABC):
             raise SandboxStartFailed(f"{bash} ended at once, with status {self._ended_at_once}")
         self.is_alive = True
         self._loop.add_reader(ours, self._channel_readable)
-        self.tell(init_line(terminal=self.terminal, load_rc=settings.load_rc))
+        self.send_lines(
+            init_line(terminal=self.terminal, load_rc=settings.load_rc, aliases=settings.aliases)
+        )
 
-    def tell(self, lines: bytes) -> None:
-        """Write command lines; what the channel does not take at once follows by itself."""
+    def send_lines(self, lines: bytes) -> None:
+        """Write command lines to the channel. If it is full, the rest is written later."""
         if self._channel is None:
             return
         if not self._unsent:
@@ -135,7 +139,7 @@ class BashProcess(ABC):
                 sent = 0
             except OSError:
                 self.left_lines_unread = True
-                return  # bash is gone; its end is reported by the keeper
+                return  # bash has exited; the keeper reports its end
             if sent == len(lines):
                 return
             lines = lines[sent:]
@@ -143,16 +147,16 @@ class BashProcess(ABC):
         self._unsent += lines
 
     def type(self, data: bytes) -> None:
-        """Type into whatever reads the terminal.
+        """Type into the program that reads the terminal.
 
-        A terminal that edits lines holds no more than 4,095 bytes of one. A longer line is handed
-        over in pieces, each pushed by the end-of-file key, which after text means no more than
-        "take this now"; the reader sees the same bytes.
+        In canonical mode a terminal buffers at most 4,095 bytes of a line. A longer line is sent in
+        pieces, each followed by the end-of-file key. After text this key only flushes the buffer,
+        so the reader gets the same bytes.
         """
         try:
             modes = termios.tcgetattr(self._tty)
         except termios.error:
-            return  # tmux took the terminal away
+            return  # tmux closed the terminal
         if modes[3] & termios.ICANON and len(data) > _TYPED_LINE:
             push = modes[6][termios.VEOF]
             lines = data.split(b"\n")
@@ -163,17 +167,31 @@ class BashProcess(ABC):
         self._was_typed_into = True
         self._write(data)
 
-    def press(self, key: str) -> None:
-        """Press a control key, `C-c`. Keys that signal do so directly, losing no output."""
+    def press(self, key: str) -> int | None:
+        """Press a control key such as `C-c`. If the key means a signal, send the signal directly,
+        because the terminal would discard pending output.
+
+        Return None if the key has arrived. Otherwise the signal may be lost: it reached only bash,
+        a child before its exec, or a program that had just ended. Return the process group that
+        must not get it again. If that group leaves the foreground and another follows, it was lost.
+        """
         byte = bytes([ord(key[-1].upper()) & 0x1F])
         number = _SIGNALS.get(byte)
-        if number is None or not self.signal(number):
+        group = self.foreground()
+        is_early = group == self.pid or self.is_starting_program()
+        # The signal ends a program without a handler, and then bash ends the whole command.
+        is_handled = number is not None and process_table.handles_signal(group, number)
+        if number is None or not (self.signal(number) or _has_ended(group)):
             self.type(byte)
+            return None
+        if is_early:
+            return self.pid
+        return None if is_handled else group
 
     def signal(self, number: int) -> bool:
-        """Signal what is in the foreground as its key would; False if only the key can."""
+        """Signal the foreground process group; False if the key has to be typed instead."""
         if number in _KEY_SIGNALS and not self._signals_by_keys():
-            return False  # the program asked to get keys as bytes
+            return False  # ISIG is off: the program wants to read the key as a byte
         group = self.foreground()
         if group <= 0:
             return False
@@ -187,33 +205,30 @@ class BashProcess(ABC):
         try:
             return bool(termios.tcgetattr(self._tty)[3] & termios.ISIG)
         except termios.error:
-            return True  # tmux took the terminal away
+            return True  # tmux closed the terminal
 
     def is_in_command(self) -> bool:
-        """Bash has read the whole line and runs the command in it: its input is not the channel."""
-        return self._descriptor(0) != self._channel_name
+        """Whether bash runs a command: then its stdin is the terminal, not the channel."""
+        return process_table.descriptor(self.pid, 0) != self._channel_name
 
     def has_terminal(self) -> bool:
-        """Bash still has its own descriptor of the terminal, which it gives to every command."""
-        return self._descriptor(_KEPT_TERMINAL) == self.terminal
+        """Whether bash still has its own descriptor of the terminal, the stdin of every command."""
+        return process_table.descriptor(self.pid, _KEPT_TERMINAL) == self.terminal
 
     def is_starting_program(self) -> bool:
-        """What is in the foreground is still a copy of bash, about to become something else (or a
-        subshell, which looks the same)."""
+        """Whether the foreground process is a fork of bash that has not called exec yet. A subshell
+        looks the same."""
         group = self.foreground()
         if group in (-1, self.pid):
             return False
-        try:
-            program = Path(f"/proc/{group}/exe").readlink()
-            return program == Path(f"/proc/{self.pid}/exe").readlink()
-        except OSError:
-            return False
+        program = process_table.program(group)
+        return program is not None and program == process_table.program(self.pid)
 
     def settle(self) -> None:
-        """Before a command: give the terminal the modes it started with, if a program left others.
+        """Prepare the terminal for the next command: reset its modes and drop unread input.
 
-        Echo would put typed input into the output, output processing would change its newlines.
-        What was typed into an earlier command and not read is not for this one.
+        An earlier program may have turned on echo, which adds typed input to the output, or output
+        processing, which changes newlines. Input that it did not read must not reach the next one.
         """
         if self._was_typed_into:
             self._was_typed_into = False
@@ -233,33 +248,22 @@ class BashProcess(ABC):
         buffer = fcntl.ioctl(self._channel, termios.TIOCOUTQ, bytes(4))
         return int(struct.unpack("i", buffer)[0]) + len(self._unsent)
 
-    def _descriptor(self, number: int) -> str | None:
-        try:
-            return str(Path(f"/proc/{self.pid}/fd/{number}").readlink())
-        except OSError:
-            return None
-
     def directory(self) -> str | None:
-        try:
-            return str(Path(f"/proc/{self.pid}/cwd").readlink())
-        except OSError:
-            return None
+        return process_table.directory(self.pid)
 
-    def environment(self) -> dict[str, str] | None:
-        """What the program in bash's place was started with."""
-        try:
-            data = Path(f"/proc/{self.pid}/environ").read_bytes()
-        except OSError:
-            return None
-        pairs = (item.partition(b"=") for item in data.split(b"\0") if b"=" in item)
-        return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
+    def environment(self) -> dict[str, str]:
+        """Return the environment with which the process was started; empty if it has ended."""
+        pairs = (item.partition(b"=") for item in process_table.environment(self.pid))
+        return {os.fsdecode(name): os.fsdecode(value) for name, equals, value in pairs if equals}
+
+    def has_arguments(self) -> bool:
+        """Whether /proc shows a command line. It shows none while `exec` loads a program: exec
+        closes the channel first, and on a busy machine the rest takes a while."""
+        return bool(process_table.arguments(self.pid))
 
     def is_other_shell(self) -> bool:
-        """After `exec`: an interactive shell, as opposed to a program or script."""
-        try:
-            argv = Path(f"/proc/{self.pid}/cmdline").read_bytes().split(b"\0")[:-1]
-        except OSError:
-            return False
+        """After `exec`: whether the new program is an interactive shell, not a script."""
+        argv = process_table.arguments(self.pid)
         name = os.path.basename(os.fsdecode(argv[0])).lstrip("-") if argv else ""  # noqa: PTH119
         options = [os.fsdecode(word) for word in argv[1:]]
         return name in _SHELLS and all(
@@ -272,7 +276,7 @@ class BashProcess(ABC):
                 os.kill(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Give up the descriptors. The process is the keeper's to end."""
+        """Close the descriptors. The keeper ends the process."""
         if self._channel is not None:
             self._loop.remove_reader(self._channel)
             self._loop.remove_writer(self._channel)
@@ -282,17 +286,17 @@ class BashProcess(ABC):
     def _channel_readable(self) -> None:
         assert self._channel is not None
         try:
-            if said := self._channel.recv(_SAID, self._hearing):
-                self._on_said(said)
-                if self._hearing and self._channel is not None:
-                    self._channel.recv(len(said))
+            if data := self._channel.recv(_MESSAGE_BYTES, self._receive_flags):
+                self._on_message(data)
+                if self._receive_flags and self._channel is not None:
+                    self._channel.recv(len(data))
                 return
         except BlockingIOError:
             return
         except ConnectionResetError:
             self.left_lines_unread = True
         self._loop.remove_reader(self._channel)
-        if self.is_alive and Path(f"/proc/{self.pid}").exists():
+        if self.is_alive and process_table.exists(self.pid):
             self._on_replaced()
 
     def _channel_writable(self) -> None:
@@ -309,18 +313,20 @@ class BashProcess(ABC):
             self._loop.remove_writer(self._channel)
 
     def ended(self, status: int) -> None:
-        """The keeper says so: deliver what is left, then tell the owner."""
+        """Called by the keeper at bash's exit: deliver the remaining output, then call `on_end`."""
         if not self.is_alive:
             self._ended_at_once = status
             return
         if self._channel is not None:
-            self._channel_readable()  # its last word, and whether it had read all of ours
+            self._channel_readable()  # its last report, and whether it had read all our lines
         self.is_alive = False
         self.after_output(lambda: self._on_end(status))
 
 
 _TYPED_LINE = 4000
+"""Bytes of a line typed at once; a terminal buffers at most 4,095."""
 _KEPT_TERMINAL = 255
+"""Descriptor at which interactive bash keeps its terminal."""
 _SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
 _KEY_SIGNALS = frozenset(_SIGNALS.values())
 
@@ -343,9 +349,21 @@ def quiet(tty: int) -> bytes:
     return fcntl.ioctl(tty, termios.TCGETS, _NO_MODES)
 
 
+def _has_ended(group: int) -> bool:
+    """Whether bash has waited for all processes of the group. It keeps the foreground a moment."""
+    if group <= 0:
+        return False
+    try:
+        os.killpg(group, 0)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError)
+    return False
+
+
 def _socket_name(end: socket.socket) -> str:
-    """What /proc calls it."""
+    """Return the name of the socket in /proc."""
     return f"socket:[{os.fstat(end.fileno()).st_ino}]"
 
 
 _NO_MODES = bytes(60)
+"""Buffer that receives the terminal modes from TCGETS."""

@@ -20,10 +20,10 @@ from . import notes
 from .execution import Execution
 from .marks import PROMPT
 from .settings import ShellSettings
+from .stages import Ending
 
 _FRESH = 1.0
-"""Seconds the path of the Python interpreter is believed before it is looked up again, by all
-shells together."""
+"""Seconds for which the path of the Python interpreter is cached, for all shells together."""
 
 
 class CommandObservations:
@@ -41,15 +41,15 @@ class CommandObservations:
         self._path = os.defpath
 
     def done(self, command: CmdRun, execution: Execution, *, cwd: str, key: str = "") -> CmdOutput:
-        """The command is over; the rest of its output and its status."""
-        return self._compose(
+        """The command is over: the rest of its output and its exit code."""
+        return self._observation(
             command,
             execution,
             cwd=cwd,
             state="done",
             exit_code=execution.status,
             prefix=execution.left_by_previous,
-            suffix=_last_words(execution, cwd, key),
+            suffix=_last_output(execution, cwd, key),
         )
 
     def running(
@@ -57,7 +57,7 @@ class CommandObservations:
     ) -> CmdOutput:
         """The command still runs: its output since the last observation."""
         soft = reason == "soft" or command.timeout is None
-        return self._compose(
+        return self._observation(
             command,
             execution,
             cwd=cwd,
@@ -70,8 +70,8 @@ class CommandObservations:
         )
 
     def refused(self, command: CmdRun, execution: Execution, *, cwd: str) -> CmdOutput:
-        """Another command runs: its output so far, unless its caller waits for it."""
-        return self._compose(
+        """Another command runs: its output so far, unless another caller waits for it."""
+        return self._observation(
             command,
             execution if execution.waiter is None else None,
             cwd=cwd,
@@ -81,14 +81,14 @@ class CommandObservations:
         )
 
     def for_another(self, command: CmdRun, *, cwd: str) -> CmdOutput:
-        """It was typed, and the output goes to the one who waits for it."""
-        return self._compose(command, None, cwd=cwd, state="running", suffix=notes.OTHER_READER)
+        """The input was typed; the output goes to the other caller that waits for the command."""
+        return self._observation(command, None, cwd=cwd, state="running", suffix=notes.OTHER_READER)
 
     def idle(self, command: CmdRun, text: str, *, cwd: str) -> CmdOutput:
-        answer = self._compose(command, None, cwd=cwd, state="idle")
+        answer = self._observation(command, None, cwd=cwd, state="idle")
         return replace(answer, content=text)
 
-    def _compose(
+    def _observation(
         self,
         command: CmdRun,
         execution: Execution | None,
@@ -133,7 +133,7 @@ class CommandObservations:
                 state=state,
                 timed_out=timed_out,
                 new_shell=execution is not None and execution.new_shell,
-                shell_ended=execution is not None and execution.shell_ended,
+                shell_ended=execution is not None and execution.ending is not Ending.REPORTED,
                 background=background,
                 output_bytes=size,
                 left_out_bytes=left_out,
@@ -145,23 +145,23 @@ class CommandObservations:
         )
 
     def _interpreter(self, path: str) -> str | None:
-        """What `python` is on the shell's PATH; on the last one known while a command runs."""
+        """Return the path of `python` on the shell's PATH, or on the last known PATH."""
         self._path = path or self._path
         return _find_python(self._path, int(asyncio.get_running_loop().time() / _FRESH))
 
 
 @functools.lru_cache(maxsize=64)
-def _find_python(path: str, moment: int) -> str | None:  # noqa: ARG001 - it is looked up anew
+def _find_python(path: str, moment: int) -> str | None:  # noqa: ARG001 - expires the cache entry
     return shutil.which("python", path=path) or shutil.which("python3", path=path)
 
 
-def _last_words(execution: Execution, cwd: str, key: str) -> str:
-    if execution.replaced:
+def _last_output(execution: Execution, cwd: str, key: str) -> str:
+    if execution.ending is Ending.SHELL_REPLACED:
         return notes.shell_replaced(cwd)
     if execution.status_unknown:
         return notes.status_unknown()
     suffix = notes.completed(execution.status, key)
-    if execution.shell_ended:
+    if execution.ending is Ending.SHELL_ENDED:
         suffix += notes.shell_ended(execution.status, cwd)
     if execution.new_shell:
         suffix += notes.NEW_SHELL

@@ -9,57 +9,62 @@ from typing import Literal
 from .alarm import Alarm
 from .marks import CommandEnd
 from .output import CommandOutput
+from .stages import (
+    ABANDONED,
+    COMMAND_TRANSITIONS,
+    OUTPUT_TRANSITIONS,
+    OVER,
+    CommandStage,
+    Ending,
+    Interruption,
+    OutputStage,
+    refused,
+)
+
+_LATE = 1.0
+"""Seconds after which a timer that fires late means that this process did not run: its session was
+paused, or the machine was too busy."""
 
 Reason = Literal["end", "soft", "hard", "lost"]
-"""Why a wait is over: the command ended, printed nothing for a while, is out of time, or bash died
-before it ran it."""
-
-Stage = Literal["told", "begun", "over"]
-"""told: bash was given the command. begun: bash runs it. Being over counts as both."""
+"""Why a wait is over: the command ended, printed nothing for a while, reached its timeout, or bash
+died before running it."""
 
 
 class Execution:
     """The state of one command: its output, exit code and stage.
 
-    Made for every command, so what most of them do not need is a class attribute or made later.
+    One is created for every command, so rarely needed fields are class attributes or created later.
     """
 
     text = ""
-    """The command itself, for people to see."""
+    """The text of the command, for display."""
     answers = 0
     log_start = 0
     background = ""
     left_by_previous = ""
-    """What the command before printed and how it ended, when nobody had been told."""
+    """Output and exit code of the previous command, if no caller has received them."""
     path = ""
     status = -1
     background_pid = -1
-    is_told = False
-    is_started = False
-    """What is printed from here on is its output."""
-    is_marked = False
-    """Marks on the terminal say where its output starts and ends."""
-    is_printed = False
-    """All it printed has been read, its end mark too."""
+    stage = CommandStage.WAITING
+    output_stage = OutputStage.EXPECTED
+    interruption = Interruption.NONE
+    ending = Ending.REPORTED
     end: CommandEnd | None = None
-    """What bash told of its end; its last output may still be on the way."""
-    is_begun = False
-    """Bash is known to run it; looked up only when it matters."""
-    is_over = False
+    """Bash's report of the end; the last output may not have been read yet."""
+    is_marked = False
+    """Marks on the terminal show where the output starts and ends."""
     is_retry = False
-    abandoned = False
-    """Nobody waits for it any more; it is being ended."""
-    was_signalled = False
     was_asked = False
-    """Bash was asked for the end, since it seemed to be at its prompt."""
+    """We sent a query for the end, because bash seemed to be at its prompt."""
     new_shell = False
-    shell_ended = False
-    replaced = False
     status_unknown = False
     waiter: asyncio.Future[Reason] | None = None
     when_begun: Callable[[], None] | None = None
 
     _soft: float | None = None
+    _silent_at = 0.0
+    """When the command has been silent for too long, as far as is known."""
     _out_of_time: float | None = None
 
     def __init__(
@@ -77,32 +82,54 @@ class Execution:
         self._alarm = alarm
         self._last_output = loop.time()
         self._began = self._last_output - age
-        self._reached: dict[Stage, asyncio.Future[None]] = {}
+        self._reached: dict[CommandStage, asyncio.Future[None]] = {}
         self._timers: list[asyncio.TimerHandle] = []
 
-    async def until(self, stage: Stage) -> None:
-        """Wait until the command is that far; any number may wait."""
-        done = {"told": self.is_told, "begun": self.is_begun, "over": self.is_over}[stage]
-        if not (done or self.is_over):
+    @property
+    def is_over(self) -> bool:
+        return self.stage is OVER
+
+    @property
+    def was_signalled(self) -> bool:
+        return bool(self.interruption)
+
+    @property
+    def is_abandoned(self) -> bool:
+        return self.interruption is ABANDONED
+
+    async def until(self, stage: CommandStage) -> None:
+        """Wait until the command has reached `stage`; any number of callers may wait."""
+        if self.stage < stage:
             await asyncio.shield(self._reached.setdefault(stage, self._loop.create_future()))
 
-    def tell(self) -> None:
-        self.is_told = True
+    def enter(self, stage: CommandStage) -> None:
+        if stage not in COMMAND_TRANSITIONS[self.stage]:
+            raise refused(self.stage, stage, COMMAND_TRANSITIONS)
+        self.stage = stage
         if self._reached:
-            self._announce("told")
+            for reached in [each for each in self._reached if each <= stage]:
+                self._reached.pop(reached).set_result(None)
+
+    def enter_output(self, stage: OutputStage) -> None:
+        if stage not in OUTPUT_TRANSITIONS[self.output_stage]:
+            raise refused(self.output_stage, stage, OUTPUT_TRANSITIONS)
+        self.output_stage = stage
 
     def begin(self) -> None:
-        self.is_begun = True
-        self._announce("begun")
+        """Record that bash runs the command."""
+        self.enter(CommandStage.RUNNING)
         if self.when_begun is not None:
             self.when_begun()
+
+    def interrupt(self, how: Interruption) -> None:
+        self.interruption = max(self.interruption, how)
 
     def age(self) -> float:
         return self._loop.time() - self._began
 
     def add(self, data: bytes) -> None:
         self._last_output = self._loop.time()
-        if not self.abandoned:
+        if self.interruption is not ABANDONED:
             self.output.add(data)
 
     def later(self, delay: float, callback: Callable[[], object]) -> None:
@@ -110,8 +137,8 @@ class Execution:
         self._timers.append(self._loop.call_later(delay, callback))
 
     async def wait(self, *, soft: float | None, hard: float | None) -> Reason:
-        """Until the command ends, prints nothing for `soft` seconds, or `hard` have passed."""
-        if self.is_over:
+        """Wait until the command ends, is silent for `soft` seconds, or `hard` seconds pass."""
+        if self.stage is OVER:
             return "end"
         waiter: asyncio.Future[Reason] = self._loop.create_future()
         self.waiter = waiter
@@ -126,10 +153,11 @@ class Execution:
             self._alarm.clear(self._look)
 
     def _set_alarm(self) -> None:
-        """Not moved for every piece of output: when it rings, we see when the last one was."""
+        """Set the next deadline. New output does not move it; `_look` takes output into account."""
         soft, hard = self._soft, self._out_of_time
         if soft is not None and (hard is None or self._last_output + soft < hard):
-            self._alarm.set(self._last_output + soft, self._look)
+            self._silent_at = self._last_output + soft
+            self._alarm.set(self._silent_at, self._look)
         elif hard is not None:
             self._alarm.set(hard, self._look)
 
@@ -140,7 +168,11 @@ class Execution:
         if self._out_of_time is not None and now >= self._out_of_time:
             self.waiter.set_result("hard")
         elif self._soft is not None and now >= self._last_output + self._soft:
-            self.waiter.set_result("soft")
+            if now > self._silent_at + _LATE:
+                self._last_output = now  # the command may have been paused too: wait once more
+                self._set_alarm()
+            else:
+                self.waiter.set_result("soft")
         else:
             self._set_alarm()
 
@@ -152,10 +184,14 @@ class Execution:
             self.waiter.set_result("end")
 
     def lose(self) -> bool:
-        """Bash died before it ran this. True if the one who waits for it will try again."""
-        self.close()
+        """Handle that bash died before it ran the command.
+
+        Returns True if a caller waits, which then retries. If nobody waits, returns False and
+        leaves the command open.
+        """
         if self.waiter is None or self.waiter.done():
             return False
+        self.close()
         self.waiter.set_result("lost")
         return True
 
@@ -165,14 +201,6 @@ class Execution:
             self.waiter.set_exception(error)
 
     def close(self) -> None:
-        self.is_over = True
-        if self._timers or self._reached:
-            for timer in self._timers:
-                timer.cancel()
-            for stage in tuple(self._reached):
-                self._announce(stage)
-
-    def _announce(self, stage: Stage) -> None:
-        reached = self._reached.pop(stage, None)
-        if reached is not None and not reached.done():
-            reached.set_result(None)
+        self.enter(OVER)
+        for timer in self._timers:
+            timer.cancel()

@@ -1,4 +1,4 @@
-"""A shell's log on disk: every byte of its output by position, bounded in size."""
+"""A shell's log on disk: its output, addressed by byte position and bounded in size."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _SEARCH_TIMEOUT = 10.0
 
 
 class DiskLog(OutputLog):
-    """One file in which a position is a file offset, so `tail -c +N` finds what `read` finds.
+    """A log in one file. Positions are file offsets, so `tail -c` reads the same bytes as `read`.
 
-    When it holds more than `limit` bytes the oldest are given back to the file system by punching
-    a hole: positions stay. A disk that is full costs the log, never the shell: what could not be
-    written is counted in `lost`, and its place reads as gone.
+    Above `limit` bytes, the oldest bytes are freed by punching a hole; positions do not change. On
+    a full disk the shell continues without its log: `lost` counts the bytes that were not written,
+    and reading them raises `LogRangeGone`.
     """
 
     def __init__(self, path: Path, *, limit: int, held: tuple[int, int] = (0, 0)) -> None:
-        """A new log, or with `held` the one at `path`: what stands between those positions."""
+        """Create a log, or with `held` (start, end) reopen the existing one at `path`."""
         self._path = path
         self._limit = max(limit, _BLOCK)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -66,7 +66,7 @@ class DiskLog(OutputLog):
                 logger.warning("the log %s cannot be written: %s", self._path, error)
             self.lost += len(view)
             self._start = self._end
-        # In steps of an eighth, so that a long output does not punch a hole per chunk.
+        # Drop in steps of an eighth, so that a long output does not punch a hole for every chunk.
         if self._end - self._start > self._limit + self._limit // 8:
             self._drop_until(self._end - self._limit)
 
@@ -96,7 +96,7 @@ class DiskLog(OutputLog):
             raise InvalidPattern(f"not a regular expression: {pattern!r}: {error}") from error
         where = (str(self._fd), str(max(start, self._start)), str(limit))
         if "\0" in pattern:
-            raise InvalidPattern(f"a pattern cannot hold a NUL byte: {pattern!r}; use \\x00")
+            raise InvalidPattern(f"a pattern cannot contain a NUL byte: {pattern!r}; use \\x00")
         try:
             done = subprocess.run(
                 [sys.executable, "-I", "-S", _SEARCH, *where, pattern],
@@ -124,8 +124,8 @@ class DiskLog(OutputLog):
         if _punch_hole(self._fd, self._start, position - self._start):
             self._start = position
             return
-        # No holes on this file system: start the file again. Sparse zeros cost nothing, so
-        # positions still are offsets.
+        # This file system cannot punch holes: truncate and write the newest part again at its old
+        # offset. The file is sparse, so positions stay valid and take no space.
         keep = os.pread(self._fd, self._end - position, position)
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, keep, position)

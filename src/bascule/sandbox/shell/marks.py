@@ -1,36 +1,34 @@
-"""The lines sent to bash and the marks by which its answers are recognised. Rules only, no I/O.
+"""The protocol with bash: the lines we send, its reports, and marks on the terminal. No I/O.
 
-Commands do not travel through the terminal. Bash reads them from a channel of its own (its
-descriptor 0) while what it runs has the terminal. For each command one line is written there: put
-`$?` back to what the command before left, `eval` the text with the terminal as its input, and tell
-on the channel that it ended, with its status and the shell's state. What the command printed is in
-the terminal by then, and read before the end is believed.
+Commands do not travel through the terminal. Bash reads them from the channel, a socket that is its
+descriptor 0, while the programs it runs use the terminal. For each command we write one line to the
+channel. The line restores `$?` of the previous command, runs `eval` on the text with the terminal
+as stdin, and then reports the end on the channel, with the exit code and the shell's state. The
+command's output is in the terminal by then, and we read it before we accept the end.
 
-Nothing of ours is in the output, then, as long as the shell is calm. When something else may print
-between two commands (a job's notice, a hook at the prompt, a trace, the first prompt of all) there
-are marks on the terminal as well: what comes before the start mark is not the command's, nor what
-comes after the end mark.
+So as long as the shell is calm, its output contains no text of ours. If something else may print
+between two commands (a job notice, a prompt hook, a trace, the first prompt), the line also prints
+marks to the terminal. Only output between the start mark and the end mark belongs to the command.
 
-An interrupt makes bash drop what is left of a line, and no end is told. But bash then prints its
-prompt, which shows only between a line's beginning and its end. When it is seen and no end came,
-another line is written that tells the end and does nothing else.
+An interrupt makes bash drop the rest of a line, so there is no report. But bash then prints its
+prompt, which is visible only between the beginning and the end of a line. If we see the prompt and
+have no report, we send a query: another line that only reports the end.
 
-A mark on the terminal is an escape sequence no terminal shows: `ESC ] 7771 ; NONCE ; S BEL`. The
-nonce is made for one command and good for one start and one end, so nothing printed by accident
-passes for either: not a prompt, not `set` or `env`, not the log. (A program of the same user that
-searches bash's memory for it could. We do not guard against that.)
+A mark on the terminal is an escape sequence that terminals do not display:
+`ESC ] 7771 ; NONCE ; S BEL`. Each command has its own nonce, which is valid for one start and one
+end. So nothing that is printed by accident (a prompt, `set`, `env`, the log) counts as a mark. (A
+program of the same user could find the nonce in bash's memory. We do not protect against that.)
 
 Details that would break something if changed:
-- 255 is the descriptor interactive bash keeps its terminal at, closed on exec. Copying *from* it
-  makes bash save the replaced descriptor above 255, out of the way of `exec 10>file`.
-- `>&0 2>&0` also sends what is not for the user (a trace, a DEBUG trap's output) into the channel,
-  where we drop it.
-- The prompt is hidden by the builtin that tells the end, so that what breaks one breaks the other;
-  and not by an assignment, which drops the rest of the line when PS1 is read-only.
-- `eval --`: a text may begin with a dash, which is no option of `eval`.
-- `\\builtin` is not subject to aliases; functions named like builtins do not matter to it.
-- Every line begins with a simple command: after a syntax error inside `eval` bash takes a leading
-  `{` or `!` for a plain word.
+- Interactive bash keeps its terminal at descriptor 255, close-on-exec. Redirecting *from* 255 makes
+  bash save the replaced descriptor above 255, where it cannot collide with `exec 10>file`.
+- `>&0 2>&0` also sends traces and the output of DEBUG traps into the channel, where we drop it.
+- The same builtin (`printf`) reports the end and hides the prompt, so one cannot fail without the
+  other. An assignment to PS1 would not work: if PS1 is read-only, bash drops the rest of the line.
+- `eval --`: the text may begin with a dash.
+- `\\builtin` ignores aliases, and functions with the names of builtins.
+- Every line begins with a simple command: after a syntax error inside `eval`, bash reads a leading
+  `{` or `!` as a plain word.
 """
 
 from __future__ import annotations
@@ -38,32 +36,33 @@ from __future__ import annotations
 import functools
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bascule.core.errors import CommandInvalid
 
 MAX_COMMAND = 16 << 20
-"""Bytes. Bash itself copies the text several times."""
+"""Maximum bytes of a command line. Bash itself copies the text several times."""
 
 PROMPT = b"\x1b]7771;P\x07"
-"""What PS1 shows while a line is under way. It is set even when it shows nothing, since scripts ask
-it whether the shell is interactive."""
+"""The output of PS1 while bash executes a line. PS1 is never unset, because scripts test it to see
+whether the shell is interactive."""
 
 PARKED = b"\x1b]7771;H\x07"
-"""What a pane of tmux shows when its terminal waits for bash."""
+"""The output of a tmux pane when its terminal is ready for bash."""
 
 _OPEN = b"\x1b]7771;"
 _ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
 OURS = re.compile(rb"\x1b\]7771;([0-9a-f]{16});(?:W\x07|V\x07.*?\x1b\]7771;\1;v\x07)", re.DOTALL)
-"""What we write to a terminal ourselves: a mark to see when all that was printed before has come,
-and text between marks that is for the eyes of people only."""
+"""Text that we write to a terminal ourselves: a fence mark, which arrives after all earlier output,
+and text between two marks, which only people at the terminal see."""
 _REFUSAL = re.compile(rb"[^\n]+: 255: Bad file descriptor\n")
 _SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'"
 HIDDEN_PROMPT = "\\[\\]"
-"""What PS1 is between two lines: it shows nothing."""
+"""The value of PS1 between two lines; it prints nothing."""
 _HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'"
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
-_LONGEST_MARK = 32
+_MAX_MARK = 32
 _ECHOING = frozenset("vx")
 
 
@@ -73,7 +72,7 @@ def new_nonce() -> str:
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """What bash reports at the end of a command."""
+    """Bash's report at the end of a command."""
 
     status: int
     background_pid: int
@@ -82,11 +81,11 @@ class CommandEnd:
     path: str
     cwd: str
     is_calm: bool = True
-    """Nothing but the next command will print: no job, no trace, no hook at the prompt."""
+    """Only the next command will print: there is no job, no trace, no prompt hook."""
     is_marked: bool = False
-    """A mark on the terminal follows."""
+    """An end mark on the terminal follows."""
     was_asked: bool = False
-    """The command's own line was dropped, and bash printed a prompt before this end."""
+    """A reply to a query: bash dropped the command's line and printed a prompt before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +96,20 @@ class FoundMark:
     after: int
     is_start: bool
     was_asked: bool
-    """Bash answers a question."""
+    """The mark belongs to the reply to a query."""
 
 
-def init_line(*, terminal: str, load_rc: bool) -> bytes:
-    """Make a fresh bash ours: no history, no prompt to see, no log-out for idleness.
+def init_line(*, terminal: str, load_rc: bool, aliases: bool = True) -> bytes:
+    """The first line for a new bash: no history, invisible prompt, no automatic logout.
 
-    It was started with `HIDDEN_PROMPT` in its environment, or it would print its own one first.
+    Without `aliases`, a command's name is what its text says.
+
+    Bash is started with `HIDDEN_PROMPT` as PS1; otherwise it would print its own prompt first.
     """
     rc = "[[ -r ~/.bashrc ]] && . ~/.bashrc <&255; " if load_rc else ""
     return (
         "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>" + terminal + "; "
-        f"{rc}set +o history +o histexpand; "
+        f"{rc}set +o history +o histexpand; {'' if aliases else 'shopt -u expand_aliases; '}"
         f"unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; {_HIDE_PROMPT}; PS2= ; "
         "export -n PS1\n"
     ).encode()
@@ -123,23 +124,23 @@ def command_line(
     options: str = "",
     marked: bool = True,
 ) -> bytes:
-    """The line that runs `text`, in `cwd` if bash can go there, and between marks if asked for.
+    """The line that runs `text`, in `cwd` if given, and between marks if `marked`.
 
-    Raises `CommandInvalid` for what bash cannot be given.
+    Raises `CommandInvalid` for a text that cannot be sent to bash.
     """
     if "\0" in text:
         raise CommandInvalid(
-            f"the command holds a NUL byte at position {text.index(chr(0))}, which no shell can "
+            f"the command contains a NUL byte at position {text.index(chr(0))}, which no shell can "
             "be given; write it to a file instead"
         )
     if cwd is not None and "\0" in cwd:
-        raise CommandInvalid(f"the command's cwd holds a NUL byte: {cwd!r}")
+        raise CommandInvalid(f"the command's cwd contains a NUL byte: {cwd!r}")
     start = f"{_SHOW_PROMPT};"
     if marked:
         start += f"{_mark(nonce, 'S')};"
     start += _restore(last_status)
     if "x" in options:
-        # The trace of `eval` itself comes before the start mark when that is printed inside.
+        # Print the start mark inside `eval`, so that the trace of `eval` itself comes before it.
         text = f"{{ {start} }} >/dev/null 2>&1\n{text}"
         start = ""
     go = "" if cwd is None else f"\\builtin cd -- $'{cwd.translate(_ESCAPES)}' && "
@@ -151,7 +152,8 @@ def command_line(
         encoded = line.encode()
     except UnicodeEncodeError as error:
         raise CommandInvalid(
-            f"the command holds a character that has no UTF-8 form: {error.object[error.start]!r}"
+            "the command contains a character that has no UTF-8 form: "
+            f"{error.object[error.start]!r}"
         ) from error
     if len(encoded) > MAX_COMMAND:
         raise CommandInvalid(
@@ -162,13 +164,35 @@ def command_line(
 
 
 def ask_line(nonce: str) -> bytes:
-    """A line that only tells the end: bash reads and runs lines again."""
+    """The query: a line that only reports the end, and so shows that bash reads lines again."""
     report = _report(nonce, "F", marked=True).translate(_ESCAPES)
     return f"\\builtin eval $'{report}' >&0 2>&0\n".encode()
 
 
+def types_line(nonce: str, names: Sequence[str]) -> bytes:
+    """A line that reports what bash would run for each name, as `type -t` says."""
+    asked = "".join(
+        f"\\builtin type -t -- $'{name.translate(_ESCAPES)}'; \\builtin printf '\\037'; "
+        for name in names
+    )
+    report = f"\\builtin printf '\\e{nonce}T'; {asked}\\builtin printf '{nonce}'"
+    # Traces go to stderr, which nobody reads here.
+    line = f"\\builtin eval $'{report.translate(_ESCAPES)}' >&0 2>/dev/null\n"
+    return line.encode("utf-8", "surrogateescape")
+
+
+def find_types(data: bytes, nonce: bytes) -> Sequence[str] | None:
+    """The types in a reply to `types_line`, empty for a name that bash does not know; None if the
+    reply is missing or incomplete."""
+    _, _, rest = data.partition(b"\x1b" + nonce + b"T")
+    body, end, _ = rest.partition(b"\x1f" + nonce)
+    if not end:
+        return None
+    return [each.strip() for each in body.decode("utf-8", "replace").split("\x1f")]
+
+
 def repair_line(nonce: str, *, terminal: str) -> bytes:
-    """Undo what can keep bash from telling ends: functions, disabled builtins, a lost 255."""
+    """Lines that repair bash's reports (functions, disabled builtins, closed 255), and a query."""
     return (
         b"\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n"
         + terminal_line(terminal)
@@ -177,34 +201,34 @@ def repair_line(nonce: str, *, terminal: str) -> bytes:
 
 
 def terminal_line(terminal: str) -> bytes:
-    """A line that gives bash its own descriptor of the terminal back."""
+    """A line that makes bash reopen its own descriptor of the terminal."""
     return f"\\exec 255<>{terminal}\n".encode()
 
 
 def fence(nonce: str) -> bytes:
-    """A mark that comes after all that was printed before it was written."""
+    """A mark that arrives after all output that was printed before it."""
     return _OPEN + nonce.encode() + b";W\x07"
 
 
-def for_eyes(text: bytes, nonce: str) -> bytes:
-    """`text` for people who look at the terminal; it is taken out of what is printed."""
+def terminal_only(text: bytes, nonce: str) -> bytes:
+    """Wrap `text` for people at the terminal; it is removed from the shell's output."""
     mark = _OPEN + nonce.encode()
     return mark + b";V\x07" + text + mark + b";v\x07"
 
 
 def unfinished_show(data: bytes, nonce: bytes) -> int:
-    """Length of the beginning of a text for people's eyes that `data` ends with."""
+    """Length of an incomplete `terminal_only` text at the end of `data`."""
     at = data.find(_OPEN + nonce + b";V")
     return 0 if at < 0 else len(data) - at
 
 
 def is_refusal(output: bytes) -> bool:
-    """What bash says, and all it says, when it has no terminal to give to a command."""
+    """Whether `output` is just bash's error for a missing descriptor 255."""
     return _REFUSAL.fullmatch(output) is not None
 
 
 def find_mark(data: bytes, nonce: bytes) -> FoundMark | None:
-    """The first mark of `nonce` on the terminal."""
+    """Find the first mark of `nonce` in terminal output."""
     opening = _OPEN + nonce + b";"
     at = data.find(opening)
     stop = at + len(opening) + 2
@@ -214,20 +238,20 @@ def find_mark(data: bytes, nonce: bytes) -> FoundMark | None:
     return FoundMark(at, stop, is_start=letter == b"S", was_asked=letter == b"F")
 
 
-def find_end(said: bytes, nonce: bytes) -> CommandEnd | None:
-    """The end of the command of `nonce`, if it has come whole."""
-    at = said.find(b"\x1b" + nonce)  # a trace of the line itself has no escape there
+def find_end(data: bytes, nonce: bytes) -> CommandEnd | None:
+    """Find the report of the command with `nonce`; None if it is missing or incomplete."""
+    at = data.find(b"\x1b" + nonce)  # a trace of our own line has no ESC before the nonce
     if at < 0:
         return None
     body = at + 1 + len(nonce)
-    stop = said.find(b"\x1f" + nonce, body)
-    return None if stop < 0 else _parse(said[body:stop])
+    stop = data.find(b"\x1f" + nonce, body)
+    return None if stop < 0 else _parse(data[body:stop])
 
 
 def held_back(data: bytes, nonce: bytes) -> int:
-    """How many bytes at the end of `data` may be the beginning of a mark of `nonce`, or a prompt
-    (what stands on the line of its mark)."""
-    at = data.find(b"\x1b", max(0, len(data) - _LONGEST_MARK))
+    """Number of bytes at the end of `data` that may be the beginning of a mark of `nonce`, or a
+    prompt (the whole line before the prompt's mark)."""
+    at = data.find(b"\x1b", max(0, len(data) - _MAX_MARK))
     while at >= 0:
         last = data[at:]
         if last == PROMPT:
@@ -240,14 +264,14 @@ def held_back(data: bytes, nonce: bytes) -> int:
 
 
 def without_prompt(data: bytes) -> bytes:
-    """`data` less the prompt at its end: what stands on the line of the prompt's mark."""
+    """Remove the prompt at the end of `data`: the whole line that ends in the prompt's mark."""
     if not data.endswith(PROMPT):
         return data
     return data[: data.rfind(b"\n", 0, len(data) - len(PROMPT)) + 1]
 
 
 def without_marks(data: bytes) -> bytes:
-    """`data` less every complete mark, whoever's it is, and what stands before a prompt's."""
+    """Remove all complete marks of any command, and the text before a prompt's mark on its line."""
     if _OPEN not in data:
         return data
     *before, last = data.split(PROMPT)
@@ -256,8 +280,8 @@ def without_marks(data: bytes) -> bytes:
 
 
 def unfinished_mark(data: bytes) -> int:
-    """Length of the beginning of a mark, of any command, that `data` ends with."""
-    at = data.rfind(_OPEN[:1], -_LONGEST_MARK)
+    """Length of an incomplete mark, of any command, at the end of `data`."""
+    at = data.rfind(_OPEN[:1], -_MAX_MARK)
     if at < 0 or b"\x07" in data[at:]:
         return 0
     last = data[at:]
@@ -280,7 +304,7 @@ def _mark(nonce: str, letter: str) -> str:
 
 
 def _report(nonce: str, letter: str, *, marked: bool) -> str:
-    # `${!:-}`: the last background job, or nothing, also under `set -u`.
+    # `${!:-}`: the last background job, or empty; works under `set -u` too.
     noisy = "" if marked else "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && "
     return (
         f"\\builtin printf '\\e{nonce}{letter};%s;%s;%s;%s\\037%s\\037%s\\037{nonce}' "
@@ -289,7 +313,7 @@ def _report(nonce: str, letter: str, *, marked: bool) -> str:
     )
 
 
-@functools.lru_cache(maxsize=64)  # most ends are alike
+@functools.lru_cache(maxsize=64)  # most reports are equal
 def _parse(body: bytes) -> CommandEnd:
     state, path, cwd = body.decode("utf-8", "surrogateescape").split("\x1f", 2)
     letter, status, background, options, hook = state.split(";")

@@ -1,6 +1,6 @@
 """Notes added before and after a command's output, for people and models.
 
-The bracketed openings are OpenHands': its agents are trained on them and its tests look for them.
+The bracketed openings come from OpenHands: its agents are trained on them and its tests check them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def completed(status: int, key: str = "") -> str:
 
 
 def no_new_output(seconds: float) -> str:
-    return f"\n[The command has no new output after {seconds:g} seconds. {_NEXT}]"
+    shown = str(float(seconds)).removesuffix(".0")
+    return f"\n[The command has no new output after {shown} seconds. {_NEXT}]"
 
 
 def timed_out(seconds: float) -> str:

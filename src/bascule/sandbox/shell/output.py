@@ -6,11 +6,11 @@ from collections import deque
 from dataclasses import dataclass
 
 WHOLE = 256 << 20
-"""Bytes kept when all output is asked for; beyond it, head and tail, like any other limit."""
+"""Limit in bytes when all output is requested; beyond it, only head and tail are kept."""
 
-_LONGEST_CHARACTER = 4
+_MAX_CHARACTER_BYTES = 4
 _NOTE = 200
-"""Characters of the limit kept for the note that says what was left out."""
+"""Characters of the limit reserved for the note about the omitted part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class OutputSlice:
 
     head: str
     tail: str
-    """Empty unless something was left out between the two."""
+    """Empty unless output between head and tail was left out."""
     size: int
-    """Bytes, left-out part included."""
+    """Bytes, including the part left out."""
     left_out: int
     """Bytes."""
 
@@ -30,15 +30,15 @@ NOTHING = OutputSlice("", "", 0, 0)
 
 
 class CommandOutput:
-    """Bytes in, text out. Memory is bounded by the limit, not by what is printed.
+    """Collects bytes and returns text. The limit bounds its memory, not the size of the output.
 
-    `limit` counts characters; 0 means all. A character split between two answers goes whole into
-    the later one.
+    `limit` counts characters; 0 means all. If two `take` calls split a character, the later one
+    returns it whole.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        room = limit * _LONGEST_CHARACTER if limit else WHOLE
+        room = limit * _MAX_CHARACTER_BYTES if limit else WHOLE
         self._room = room
         self._begin()
 
@@ -53,7 +53,7 @@ class CommandOutput:
         return self._size
 
     def beginning(self) -> bytes:
-        """The first of it since the last `take`, as much as came at once."""
+        """The first chunk since the last `take`."""
         return self._head[0] if self._head else b""
 
     def add(self, data: bytes) -> None:
@@ -70,7 +70,8 @@ class CommandOutput:
             self._dropped += gone
 
     def take(self, *, final: bool) -> OutputSlice:
-        """All since the last time. Unless `final`, an unfinished last character is kept back."""
+        """Return the output since the last `take`. Unless `final`, an incomplete character at the
+        end stays for the next one."""
         size = self._size
         if not size:
             return NOTHING
@@ -110,8 +111,8 @@ def _replace(text: str) -> str:
 
 
 def _unfinished(data: bytes) -> int:
-    """Length of the beginning of a character that `data` ends with."""
-    for back in range(1, min(_LONGEST_CHARACTER, len(data) + 1)):
+    """Length of the incomplete UTF-8 character at the end of `data`."""
+    for back in range(1, min(_MAX_CHARACTER_BYTES, len(data) + 1)):
         byte = data[-back]
         if byte < 0x80:
             return 0
@@ -122,8 +123,8 @@ def _unfinished(data: bytes) -> int:
 
 
 def _from_boundary(data: bytes) -> bytes:
-    """`data` from its first whole character on."""
-    for start in range(min(_LONGEST_CHARACTER, len(data))):
+    """Return `data` from its first complete UTF-8 character on."""
+    for start in range(min(_MAX_CHARACTER_BYTES, len(data))):
         if not 0x80 <= data[start] < 0xC0:
             return data[start:]
     return data

@@ -27,12 +27,12 @@ class PtyBash(BashProcess):
         settings: ShellSettings,
         *,
         on_output: Callable[[bytes], None],
-        on_said: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         on_end: Callable[[int], None],
         on_replaced: Callable[[], None],
     ) -> None:
         super().__init__(
-            on_output=on_output, on_said=on_said, on_end=on_end, on_replaced=on_replaced
+            on_output=on_output, on_message=on_message, on_end=on_end, on_replaced=on_replaced
         )
         self._settings = settings
         self._untyped = bytearray()
@@ -73,10 +73,10 @@ class PtyBash(BashProcess):
         callback()
 
     def drain(self) -> None:
-        """Deliver all that was printed up to now.
+        """Deliver all output printed so far.
 
-        The kernel answers "would block" only when nothing is on its way, so afterwards nothing
-        earlier is missing. A terminal holds little; the bound is for a job that prints for ever.
+        The kernel returns EAGAIN only if no output is pending, so afterwards nothing is missing. A
+        terminal buffers little; the limit is for a background job that prints without end.
         """
         left = _DRAINED
         while self._tty >= 0 and left > 0 and (data := self._read()):
@@ -88,11 +88,12 @@ class PtyBash(BashProcess):
         if data:
             self._on_output(data)
         elif data is not None and self._tty >= 0:
-            # No process has the terminal open: nothing more will come, the keeper tells the end.
+            # No process has the terminal open, so there is no more output. The keeper reports the
+            # exit.
             self._loop.remove_reader(self._tty)
 
     def _read(self) -> bytes | None:
-        """What is there now, b"" when the terminal was closed on the other side."""
+        """Return available output: None if there is none, b"" if the other side is closed."""
         parts: list[bytes] = []
         for _ in range(_READS_PER_WAKE):
             try:
@@ -107,7 +108,7 @@ class PtyBash(BashProcess):
                 return b"".join(parts)
             parts.append(part)
             if len(part) < _PTY_CHUNK:
-                break  # a terminal gives no more than this at once; less means it was emptied
+                break  # one read returns at most 4,095 bytes; less means the terminal is empty
         return b"".join(parts) or None
 
     def _writable(self) -> None:
@@ -119,7 +120,7 @@ class PtyBash(BashProcess):
                 self._loop.add_writer(self._tty, self._writable)
                 return
             except OSError:
-                sent = len(self._untyped)  # nobody is left to type to
+                sent = len(self._untyped)  # no process reads the terminal any longer
             del self._untyped[:sent]
 
     def _write(self, data: bytes) -> None:

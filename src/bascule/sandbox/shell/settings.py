@@ -14,10 +14,10 @@ from bascule.core.errors import InvalidSetting
 from .keeper import ShellAccount
 
 ShellKind = Literal["pty", "tmux"]
-"""pty: the fastest. tmux: people can attach, and it can outlive a server that was killed."""
+"""pty: fastest. tmux: people can attach, and the shell can survive a crash of the server."""
 
 OUTPUT_LIMIT = 30_000
-"""Characters; OpenHands' clients cut at the same length."""
+"""Characters; OpenHands' clients truncate at the same length."""
 
 _NOT_INHERITED = frozenset(
     {
@@ -26,7 +26,7 @@ _NOT_INHERITED = frozenset(
         *("SESSION_API_KEY", "BASCULE_TOKEN"),
     }
 )
-"""Would change how bash behaves, describe another terminal, or are secrets of the server."""
+"""Variables that change the behaviour of bash, describe another terminal, or are secrets."""
 
 _DEFAULTS = {
     "TERM": "xterm-256color",
@@ -40,36 +40,39 @@ _DEFAULTS = {
 class ShellSettings:
     working_dir: Path = field(default_factory=Path.cwd)
     env: Mapping[str, str] | None = None
-    """The whole environment of shells; None: the server's own, less its secrets."""
+    """The whole environment of shells. None: the server's environment without its secrets."""
     soft_timeout: float = 10.0
-    """Seconds without new output after which a command that is not `blocking` is answered."""
+    """Seconds without new output after which `run` returns and a non-`blocking` command runs on."""
     output_limit: int = OUTPUT_LIMIT
     max_shells: int = 64
     log_dir: Path | None = None
-    """None: a directory of our own, removed in the end."""
+    """Directory of the logs. None: a temporary directory, removed when the sandbox is closed."""
     log_limit: int = 64 << 20
-    """Bytes of output kept on disk per shell."""
+    """Bytes of output kept on disk for each shell."""
     account: ShellAccount | None = None
     load_rc: bool = False
-    """Read ~/.bashrc at start. Off: shells are the same whatever the user's files say."""
+    """Read ~/.bashrc at start. Off by default, so that shells do not depend on the user's files."""
+    aliases: bool = True
+    """Whether new shells expand aliases. Off where rules decide on commands by their names."""
     rows: int = 40
     columns: int = 120
     kind: ShellKind = "pty"
     kinds: Mapping[str, ShellKind] = field(default_factory=dict)
-    """By the name of a shell, where one is to be of another kind than `kind`."""
+    """Overrides `kind` for single shells, by name."""
     state_dir: Path | None = None
-    """Where tmux shells wait for the next server with the same directory when this one is killed;
-    it is theirs alone, and removed when the sandbox is closed. None: they end with the server."""
+    """If this server is killed, its tmux shells survive, and the next server with the same
+    `state_dir` takes them over. Nothing else may use the directory; it is removed when the sandbox
+    is closed. None: the shells end with the server."""
     keep_for: float = 3600.0
-    """Seconds they wait before they are ended."""
+    """Seconds that tmux shells wait for the next server before they are ended."""
 
 
 def shell_environment(settings: ShellSettings) -> dict[str, str]:
-    """The environment a shell starts with; a terminal, a pager that does not wait, UTF-8."""
+    """Return a shell's initial environment. Sets a terminal type, `cat` as pager, and UTF-8."""
     given = os.environ if settings.env is None else settings.env
     env = {name: value for name, value in given.items() if name not in _NOT_INHERITED}
     if settings.env is None:
-        env["PAGER"] = env["GIT_PAGER"] = "cat"  # a person's `less` would wait for a key
+        env["PAGER"] = env["GIT_PAGER"] = "cat"  # `less` from the environment would wait for a key
         env["TERM"] = _DEFAULTS["TERM"]
     env = {**_DEFAULTS, **env}
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):
@@ -82,9 +85,9 @@ def shell_environment(settings: ShellSettings) -> dict[str, str]:
 
 
 def find_account(username: str | None, user_id: int | None) -> ShellAccount | None:
-    """The account to run shells as: None when it is the server's own.
+    """Return the account to run shells as; None if it is the server's own.
 
-    Raises `InvalidSetting` when there is no such user, or the server may not become it.
+    Raises `InvalidSetting` if there is no such user, or the server may not switch to it.
     """
     try:
         entry = (

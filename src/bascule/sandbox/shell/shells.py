@@ -12,10 +12,10 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bascule.core.actions import CmdRun, Interrupt
-from bascule.core.contracts import Closable, OnProgress, OutputProgress, Shell
+from bascule.core.contracts import Closable, CommandCheck, OnProgress, OutputProgress, Shell
 from bascule.core.errors import (
     InvalidShellName,
     NoSuchPath,
@@ -30,14 +30,16 @@ from .keeper import Keeper, RecoveredKeeper
 from .log import DiskLog
 from .pty import PtyShell
 from .settings import ShellKind, ShellSettings, shell_environment
-from .tmux import TmuxShell
 from .tmux_host import TmuxHost
 
+if TYPE_CHECKING:
+    from .tmux import TmuxShell
+
 DEFAULT = "main"
-"""The shell used when an action names none."""
+"""Name of the shell that runs an action without a shell name."""
 
 IPYTHON = "ipython"
-"""Where shells have names, this is the kernel's: to interrupt it, and for its log."""
+"""Reserved name of the IPython kernel, used to interrupt it and to read its log."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -48,7 +50,7 @@ class Shells(Closable):
     def __init__(self, settings: ShellSettings) -> None:
         self._settings = settings
         self._own_dir = settings.log_dir is None
-        # Made with the first shell: until then there is no keeper to remove it after `kill -9`.
+        # Created with the first shell: before that, no keeper would remove it after `kill -9`.
         self._dir = settings.log_dir or Path(
             tempfile.gettempdir(), f"bascule-{os.urandom(8).hex()}"
         )
@@ -62,7 +64,7 @@ class Shells(Closable):
 
     @property
     def cwd(self) -> str:
-        """Of the default shell: what relative paths are relative to."""
+        """Directory of the default shell; relative paths of file actions start from it."""
         shell = self._shells.get(DEFAULT)
         return shell.cwd if shell else str(self._settings.working_dir)
 
@@ -71,9 +73,10 @@ class Shells(Closable):
         return self._dir
 
     async def restore(self) -> None:
-        """Take back the tmux shells that wait in the state directory, or end them if unwanted.
+        """Take over the tmux shells that wait in the state directory.
 
-        Raises `SandboxStartFailed` when a server that lives has them.
+        Ends them if none of them is to be a tmux shell now. Raises `SandboxStartFailed` if another
+        server uses them.
         """
         if self._settings.state_dir is None:
             return
@@ -85,18 +88,18 @@ class Shells(Closable):
             if self._kind_of(record["name"]) == "tmux":
                 self._recall(record, found)
         if not self._shells:
-            await self._host.aclose()  # which ends what is there
+            await self._host.aclose()  # ends the shells that wait there
             self._host = self._new_host()
             return
         await self._host.resume()
 
     @property
     def keeper(self) -> Keeper:
-        """Of these shells, and of whatever else shall not outlive the sandbox."""
+        """The keeper of these shells, and of other processes that must end with the sandbox."""
         return self._keeper
 
     def ensure_dir(self) -> Path:
-        """`log_dir`, made if it is not there yet."""
+        """Return `log_dir`, created if missing."""
         if not self._dir.exists():
             self._dir.mkdir(parents=True, mode=0o700)
             if self._settings.account is not None:
@@ -117,7 +120,7 @@ class Shells(Closable):
             ) from None
 
     def open(self, name: str) -> Shell:
-        """The shell of that name, made if there is none yet."""
+        """Return the shell of that name, created if missing."""
         if self._closed:
             raise ShellClosed("the sandbox was closed")
         shell = self._shells.get(name)
@@ -154,21 +157,28 @@ class Shells(Closable):
     def _kind_of(self, name: str) -> ShellKind:
         return self._settings.kinds.get(name, self._settings.kind)
 
-    async def run(self, action: CmdRun, *, on_progress: OnProgress | None = None) -> CmdOutput:
-        """Run in the shell the action names, or for a static one in a shell of its own.
+    async def run(
+        self,
+        action: CmdRun,
+        *,
+        on_progress: OnProgress | None = None,
+        check: CommandCheck | None = None,
+    ) -> CmdOutput:
+        """Run in the shell that the action names; a static action gets its own temporary shell.
 
-        `on_progress` gets what that shell prints meanwhile.
+        `on_progress` receives the shell's output meanwhile. `check` is called directly before the
+        shell runs the command.
         """
         if action.is_static:
-            return await self._run_static(action, on_progress)
+            return await self._run_static(action, on_progress, check)
         if action.shell not in self._shells and len(self._shells) >= self._settings.max_shells:
             await self._forget_ended()
         shell = self.open(action.shell or DEFAULT)
         if on_progress is None:
-            return await shell.run(action)
+            return await shell.run(action, check=check)
         unsubscribe = shell.subscribe(on_progress)
         try:
-            return await shell.run(action)
+            return await shell.run(action, check=check)
         finally:
             unsubscribe()
 
@@ -184,14 +194,18 @@ class Shells(Closable):
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
+    def turn_off_aliases(self) -> None:
+        """Start new shells without aliases. Shells that run keep theirs."""
+        self._settings = replace(self._settings, aliases=False)
+
     async def close_shell(self, name: str) -> None:
-        """End the shell and all it started; its name is free again."""
+        """End the shell and all its processes; its name can be used again."""
         shell = self.get(name)
         del self._shells[shell.name]
         await shell.aclose()
 
     async def _forget_ended(self) -> None:
-        """Make room: one whose bash has left holds nothing but its name and its log."""
+        """Close shells whose bash has exited, to make room. They hold only a name and a log."""
         for name in [each.name for each in self._shells.values() if each.has_ended]:
             if name != DEFAULT:
                 await self.close_shell(name)
@@ -209,7 +223,7 @@ class Shells(Closable):
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
-        """One on a terminal of its own; short-lived ones are, whatever the kind of the rest."""
+        """Create a `PtyShell`. Static actions always use one, whatever `kind` is."""
         shell = PtyShell(
             name,
             keeper=self._keeper,
@@ -223,6 +237,8 @@ class Shells(Closable):
     def _make_tmux(
         self, name: str, settings: ShellSettings, held: tuple[int, int] = (0, 0)
     ) -> TmuxShell:
+        from .tmux import TmuxShell  # most sandboxes have no tmux shell
+
         directory = settings.log_dir or self._host.directory
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         if settings.account is not None:
@@ -260,8 +276,10 @@ class Shells(Closable):
         for listener in tuple(self._listeners):
             listener(progress)
 
-    async def _run_static(self, action: CmdRun, on_progress: OnProgress | None) -> CmdOutput:
-        """In a shell that lasts for this command: a command that outlives its time-out is ended."""
+    async def _run_static(
+        self, action: CmdRun, on_progress: OnProgress | None, check: CommandCheck | None
+    ) -> CmdOutput:
+        """Run in a shell that is closed after this command, even if the command timed out."""
         if self._closed:
             raise ShellClosed("the sandbox was closed")
         cwd = await asyncio.to_thread(_existing_directory, Path(self.cwd, action.cwd or ""))
@@ -270,12 +288,15 @@ class Shells(Closable):
         if on_progress is not None:
             shell.subscribe(on_progress)
         async with shell:
-            return await shell.run(replace(action, is_static=False, cwd=None))
+            return await shell.run(replace(action, is_static=False, cwd=None), check=check)
 
 
 def _records(directory: Path) -> list[Mapping[str, Any]]:
-    """Blocks: what the shells of a server before us left to be known."""
-    return [json.loads(file.read_bytes()) for file in sorted(directory.glob("*.state"))]
+    """Read the records that the previous server's shells left. Blocks."""
+    from .tmux import RECORD_FORMAT
+
+    records = [json.loads(file.read_bytes()) for file in sorted(directory.glob("*.state"))]
+    return [record for record in records if record.get("format") == RECORD_FORMAT]
 
 
 def _existing_directory(path: Path) -> Path:

@@ -1,8 +1,8 @@
 """A shell in tmux: people can attach to it, and it survives a crash of the server.
 
-The life of commands is `PtyShell`'s. What is added is a record of where it stands, beside tmux's
-socket: which command runs, and how much of the output has gone into the log. It is written in one
-piece whenever that changes, so that the next server can go on exactly there.
+Commands run as in `PtyShell`. In addition, the shell keeps a record next to tmux's socket: the
+running command, and how much of the output is in the log. Every change rewrites the record in one
+write, so that the next server can continue exactly there.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 from bascule.core.actions import CmdRun
+from bascule.core.contracts import CommandCheck
 from bascule.core.errors import BasculeError
 from bascule.core.observations import CmdOutput
 
@@ -28,28 +30,39 @@ from .marks import CommandEnd
 from .output import CommandOutput
 from .pty import PtyShell
 from .settings import ShellSettings
+from .stages import CommandStage, Ending, Interruption, OutputStage, ShellStage
 from .tmux_bash import TmuxBash
 from .tmux_host import TmuxHost, TmuxPane
 
+RECORD_FORMAT = 2
+"""Format version of the record. A server that finds shells in another format ends them."""
+
 _SHOWN = 2000
-"""Characters of a command that people are shown."""
+"""Maximum characters of a command that the terminal shows to people."""
 
 _KEPT = (
     *("log_start", "background", "left_by_previous", "answers", "path", "status"),
-    *("background_pid", "is_started", "is_printed", "is_marked", "is_retry", "abandoned"),
-    *("was_signalled", "was_asked", "new_shell", "shell_ended", "replaced", "status_unknown"),
+    *("background_pid", "is_marked", "is_retry", "was_asked", "new_shell", "status_unknown"),
 )
-"""What an execution is besides its output; all plain values."""
+"""Attributes of an `Execution` saved in the record as plain values."""
+
+_STAGES: Mapping[str, type[Enum]] = {
+    "stage": CommandStage,
+    "output_stage": OutputStage,
+    "interruption": Interruption,
+    "ending": Ending,
+}
+"""Attributes of an `Execution` saved in the record by the name of their enum member."""
 
 
 class TmuxShell(PtyShell):
-    """`PtyShell` in a pane of tmux. `Shell` has the promises.
+    """A `PtyShell` in a tmux pane. `Shell` documents the contract.
 
-    Marks say where every command's output starts and ends: what tmux hands us comes later than
-    what bash tells, and only what stands before the end mark is known to have come.
+    Every command uses marks: output arrives through tmux, later than bash's report, and only the
+    end mark shows that all of it has arrived.
     """
 
-    _can_be_calm = False
+    _needs_marks = True
 
     def __init__(
         self,
@@ -70,15 +83,15 @@ class TmuxShell(PtyShell):
         self._file = -1
         self._file_size = 0
 
-    async def run(self, command: CmdRun) -> CmdOutput:
+    async def run(self, command: CmdRun, *, check: CommandCheck | None = None) -> CmdOutput:
         had_unread = self._unread is not None
-        answer = await super().run(command)
+        answer = await super().run(command, check=check)
         if had_unread or answer.metadata.state in ("running", "refused"):
-            self._save()  # what was told now is not to be told again
+            self._save()  # so that the next server does not return the same output again
         return answer
 
     async def aclose(self) -> None:
-        is_first = not self._closed
+        is_first = not self._state.is_closed
         await super().aclose()
         if self._typed_runs:
             await asyncio.wait(self._typed_runs)
@@ -92,25 +105,29 @@ class TmuxShell(PtyShell):
             await asyncio.to_thread(record_path(self._host, self.name).unlink, missing_ok=True)
 
     def recall(self, record: Mapping[str, Any], *, channel: int | None, status: int | None) -> None:
-        """Be the shell a server before us had; `status` if its bash has ended meanwhile.
+        """Restore the shell of the previous server; `status`: exit status of bash if it has ended.
 
-        To be called before the host hands out what came since.
+        Call it before `TmuxHost.resume`, which delivers the output since then.
         """
-        self._cwd, self._had_life = record["cwd"], True
-        self._status, self._options = record["status"], record["options"]
-        self._is_settled, self._was_disturbed = record["settled"], record["disturbed"]
-        self._said, self._rest = _bytes(record["said"]), _bytes(record["rest"])
+        has_bash = record["bash"] is not None and channel is not None
+        self._state.recall(
+            ShellStage[record["stage"]] if has_bash else ShellStage.ENDED,
+            cwd=record["cwd"],
+            status=record["status"],
+            options=record["options"],
+        )
+        self._ends.buffer, self._terminal.rest = _bytes(record["said"]), _bytes(record["rest"])
         self._alarm = Alarm(asyncio.get_running_loop())
         if record["unread"] is not None:
-            self._unread = self._recalled(record["unread"])
+            self._unread = self._restored_execution(record["unread"])
         if record["execution"]:
-            self._execution = self._recalled(record["execution"])
+            self._execution = self._restored_execution(record["execution"])
         if record["pane"] is not None:
             self._host.panes[self.name] = TmuxPane(*record["pane"])
         if record["bash"] is not None and channel is not None:
             self._recall_bash(record["bash"], channel, status)
 
-    # Where we differ -------------------------------------------------------------------------
+    # Overrides of PtyShell -------------------------------------------------------------------
 
     def _make_bash(self) -> BashProcess:
         return TmuxBash(
@@ -118,7 +135,7 @@ class TmuxShell(PtyShell):
             self._host,
             self._settings,
             on_output=self._on_output,
-            on_said=self._on_said,
+            on_message=self._on_message,
             on_end=self._on_end,
             on_replaced=self._on_replaced,
         )
@@ -127,25 +144,24 @@ class TmuxShell(PtyShell):
         try:
             await super()._start(execution)
         except (BasculeError, OSError) as error:
-            if self._closed:  # which took the pane away as bash was started in it
+            if self._state.is_closed:  # `aclose` closed the pane while bash was starting in it
                 raise self._closed_error() from error
             raise
         self._host.receive_visitors(self.name, self._on_attended)
         self._save()
 
-    def _tell(self, bash: BashProcess, execution: Execution, line: bytes) -> None:
-        execution.is_told = True
-        if self._is_attended and isinstance(bash, TmuxBash):
-            self._show_command(bash, execution.text)
+    def _send(self, bash: BashProcess, line: bytes) -> None:
+        if self._is_attended and isinstance(bash, TmuxBash) and self._execution is not None:
+            self._show_command(bash, self._execution.text)
         self._save()
-        super()._tell(bash, execution, line)
+        super()._send(bash, line)
 
     def _on_output(self, data: bytes) -> None:
         super()._on_output(data)
         self._save()
 
-    def _on_said(self, said: bytes) -> None:
-        super()._on_said(said)
+    def _on_message(self, data: bytes) -> None:
+        super()._on_message(data)
         self._save()
 
     def _on_end(self, status: int) -> None:
@@ -156,14 +172,14 @@ class TmuxShell(PtyShell):
         super()._end_execution(execution, status, background_pid)
         self._invite()
 
-    # People ----------------------------------------------------------------------------------
+    # People attached to the terminal ---------------------------------------------------------
 
     def _on_attended(self, is_attended: bool) -> None:
         self._is_attended = is_attended
         self._invite()
 
     def _invite(self) -> None:
-        """Whoever looks at the idle shell may type a command of their own."""
+        """Show a prompt so that people attached to the idle shell can type a command."""
         bash = self._bash
         if self._is_attended and self._execution is None and isinstance(bash, TmuxBash):
             end = self._log.end
@@ -171,10 +187,10 @@ class TmuxShell(PtyShell):
             bash.invite((b"\r" if at_start else b"\r\n") + self._prompt(), self._on_line)
 
     def _prompt(self) -> bytes:
-        return f"\x1b[1m{self._cwd}$\x1b[m ".encode(errors="replace")
+        return f"\x1b[1m{self.cwd}$\x1b[m ".encode(errors="replace")
 
     def _show_command(self, bash: TmuxBash, text: str) -> None:
-        """As if it had been typed here; unless it was."""
+        """Show the command on the terminal, unless a person typed it there."""
         typed, self._typed = self._typed, ""
         if text != typed:
             shown = "\r\n> ".join(text[:_SHOWN].splitlines()).encode(errors="replace")
@@ -190,7 +206,7 @@ class TmuxShell(PtyShell):
         run.add_done_callback(self._typed_runs.discard)
 
     async def _run_typed(self, text: str) -> None:
-        """Run what a person typed. Its output is on the screen; a fault of it is shown there."""
+        """Run a command that a person typed. Output and errors appear on the terminal."""
         self._typed = text
         try:
             await self.run(CmdRun(text, blocking=True, queue=True))
@@ -202,23 +218,26 @@ class TmuxShell(PtyShell):
     # The record ------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        """In one write, which being killed does not divide. A page holds it but for rare cases."""
-        if self._closed:
+        """Save the record in one write, so that being killed cannot leave a part of it. It rarely
+        exceeds one page."""
+        state = self._state
+        if state.is_closed:
             return
         bash, pane = self._bash, self._host.panes.get(self.name)
         execution, unread = self._execution, self._unread
+        is_sent = execution is not None and execution.stage is not CommandStage.WAITING
         record = {
+            "format": RECORD_FORMAT,
             "name": self.name,
-            "cwd": self._cwd,
-            "status": self._status,
-            "options": self._options,
-            "settled": self._is_settled,
-            "disturbed": self._was_disturbed,
+            "stage": state.stage.name,
+            "cwd": state.cwd,
+            "status": state.status,
+            "options": state.options,
             "log": [self._log.start, self._log.end],
-            "said": self._said.decode("latin-1"),
-            "rest": self._rest.decode("latin-1"),
-            "execution": execution and execution.is_told and self._kept(execution),
-            "unread": unread and self._kept(unread),
+            "said": self._ends.buffer.decode("latin-1"),
+            "rest": self._terminal.rest.decode("latin-1"),
+            "execution": self._kept(execution) if execution and is_sent else None,
+            "unread": self._kept(unread) if unread else None,
             "bash": bash.remembered() if isinstance(bash, TmuxBash) else None,
             "pane": pane and [pane.id, pane.parked, pane.terminal],
         }
@@ -231,6 +250,7 @@ class TmuxShell(PtyShell):
 
     def _kept(self, execution: Execution) -> dict[str, Any]:
         kept: dict[str, Any] = {name: getattr(execution, name) for name in _KEPT}
+        kept |= {name: getattr(execution, name).name for name in _STAGES}
         end = execution.end
         return kept | {
             "nonce": execution.nonce.decode(),
@@ -240,7 +260,7 @@ class TmuxShell(PtyShell):
             "end": end and asdict(end),
         }
 
-    def _recalled(self, kept: Mapping[str, Any]) -> Execution:
+    def _restored_execution(self, kept: Mapping[str, Any]) -> Execution:
         assert self._alarm is not None
         execution = Execution(
             nonce=kept["nonce"].encode(),
@@ -251,10 +271,11 @@ class TmuxShell(PtyShell):
         )
         for name in _KEPT:
             setattr(execution, name, kept[name])
-        execution.is_told = True
+        for name, stages in _STAGES.items():
+            setattr(execution, name, stages[kept[name]])
         execution.end = kept["end"] and CommandEnd(**kept["end"])
         execution.log_start = max(execution.log_start, self._log.start)
-        if execution.is_started:
+        if execution.output_stage is not OutputStage.EXPECTED:
             execution.output.add(self._log.read(execution.log_start, kept["log_end"]))
         return execution
 
@@ -272,9 +293,9 @@ class TmuxShell(PtyShell):
         if execution is None:
             return
         if execution.end is not None:
-            self._take_end(execution, execution.end)
-        elif execution.abandoned:
-            self._abandon(execution)
+            self._ends.take(execution, execution.end)
+        elif execution.is_abandoned:
+            self._interrupts.abandon(execution)
 
 
 def record_path(host: TmuxHost, name: str) -> Path:

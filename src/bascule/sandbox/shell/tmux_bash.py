@@ -8,12 +8,13 @@ import signal
 import socket
 import termios
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
+
+from bascule.sandbox.process_table import children, process_info
 
 from .bash import BashProcess, quiet
 from .keeper import Keeper
-from .marks import OURS, fence, for_eyes, new_nonce, unfinished_mark, unfinished_show
+from .marks import OURS, fence, new_nonce, terminal_only, unfinished_mark, unfinished_show
 from .settings import ShellSettings
 from .tmux_host import TmuxHost, TmuxPane
 
@@ -24,11 +25,12 @@ _OPEN = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
 class TmuxBash(BashProcess):
     """Bash whose output goes to tmux first and arrives from there with a short delay.
 
-    So that all has come is known by a mark only: bash's own after a command, and one that we write
-    to the terminal ourselves where bash cannot.
+    So only a mark shows that all output has arrived: the end mark of a command, or, where bash
+    cannot print one, a fence mark that we write to the terminal ourselves.
     """
 
-    _hearing = socket.MSG_PEEK  # if we are killed the next server hears it, at worst again
+    # If we are killed, the next server can read the data, at worst a second time.
+    _receive_flags = socket.MSG_PEEK
 
     def __init__(
         self,
@@ -37,24 +39,24 @@ class TmuxBash(BashProcess):
         settings: ShellSettings,
         *,
         on_output: Callable[[bytes], None],
-        on_said: Callable[[bytes], None],
+        on_message: Callable[[bytes], None],
         on_end: Callable[[int], None],
         on_replaced: Callable[[], None],
     ) -> None:
         super().__init__(
-            on_output=on_output, on_said=on_said, on_end=on_end, on_replaced=on_replaced
+            on_output=on_output, on_message=on_message, on_end=on_end, on_replaced=on_replaced
         )
         self._name = name
         self._host = host
         self._settings = settings
         self._ours: dict[bytes, Callable[[], None]] = {}
-        """What we wrote to the terminal and have not seen come back, by nonce."""
+        """Text that we wrote to the terminal and have not read back yet, by nonce."""
         self._on_line: Callable[[bytes], None] | None = None
         self._unwritten = bytearray()
         self._rest = b""
         self._pane: TmuxPane | None = None
         self.position = 0
-        """In the host's stream: what came before has been delivered."""
+        """Position in the host's stream up to which output has been delivered."""
 
     async def start(self, keeper: Keeper, *, cwd: str, env: Mapping[str, str]) -> None:
         settings = self._settings
@@ -62,7 +64,7 @@ class TmuxBash(BashProcess):
         self.position = self._host.position
         self._take_terminal(pane)
         self._modes = quiet(self._tty)
-        terminal = os.open(self.terminal, _OPEN)  # ours does not block, bash's has to
+        terminal = os.open(self.terminal, _OPEN)  # a separate one: bash's must block, ours must not
         try:
             await self._spawn(keeper, terminal=terminal, cwd=cwd, env=env, settings=settings)
         except BaseException:
@@ -74,7 +76,7 @@ class TmuxBash(BashProcess):
         keeper.hold(self._name, self._channel.fileno())
 
     def adopt(self, pane: TmuxPane, channel: int, remembered: Mapping[str, Any]) -> None:
-        """Take over a bash that a server before us started and `remembered`."""
+        """Take over a bash of the previous server; `remembered` is its saved state."""
         self.pid, self.position = remembered["pid"], remembered["stream"]
         self._modes = bytes.fromhex(remembered["modes"])
         self._ours = {nonce.encode(): _nothing for nonce in remembered["ours"]}
@@ -82,12 +84,12 @@ class TmuxBash(BashProcess):
         self._channel.setblocking(False)
         self._was_typed_into = True
         self.is_alive = True
-        with contextlib.suppress(OSError):  # it went away with its tmux; the host will tell
+        with contextlib.suppress(OSError):  # closed together with tmux; the host calls `_lost`
             self._take_terminal(pane)
         self._loop.add_reader(self._channel, self._channel_readable)
 
     def remembered(self) -> dict[str, object]:
-        """What `adopt` needs to be told."""
+        """Return the state that `adopt` needs."""
         return {
             "pid": self.pid,
             "channel": self._channel_name,
@@ -97,26 +99,25 @@ class TmuxBash(BashProcess):
         }
 
     def foreground(self) -> int:
-        """As /proc has it: the terminal itself tells only those whose own it is."""
-        try:
-            stat = Path(f"/proc/{self.pid}/stat").read_bytes()
-        except OSError:
-            return -1
-        return int(stat.rpartition(b")")[2].split()[5])
+        """Read from /proc: `tcgetpgrp` works only on one's own controlling terminal."""
+        found = process_info(self.pid)
+        return -1 if found is None else found.foreground
 
     def settle(self) -> None:
         self._on_line = None
         self._loop.remove_reader(self._tty)
-        self._was_typed_into = True  # by people, or by tmux answering a program; who knows
-        with contextlib.suppress(OSError):  # its terminal is gone, and bash learns of it as we do
+        self._was_typed_into = True  # people, or tmux answering a program, may have typed
+        with contextlib.suppress(OSError):  # the terminal was closed; `_lost` handles that
             super().settle()
 
     def drain(self) -> None:
-        """Nothing can be had sooner than it comes."""
+        """Do nothing: output cannot be read before tmux sends it."""
 
     def after_output(self, callback: Callable[[], None]) -> None:
         if self._tty < 0 or not self._host.is_running:
-            callback()
+            # No mark can be written. All output has arrived already, unless bash ended while no
+            # server was running: then the host delivers it in `resume`.
+            self._host.after_backlog(callback)
             return
         nonce = new_nonce()
         self._ours[nonce.encode()] = callback
@@ -124,22 +125,22 @@ class TmuxBash(BashProcess):
         self._terminal_writable()
 
     def show(self, text: bytes) -> None:
-        """Show people `text`; nobody else gets it."""
+        """Show `text` to people at the terminal; it is not part of the output."""
         if self._tty >= 0:
             nonce = new_nonce()
             self._ours[nonce.encode()] = _nothing
-            self._unwritten += for_eyes(text, nonce)
+            self._unwritten += terminal_only(text, nonce)
             self._terminal_writable()
 
     def invite(self, prompt: bytes, on_line: Callable[[bytes], None]) -> None:
-        """Let people type one line, which `on_line` gets, until the next command."""
+        """Let people type one line, until the next command; calls `on_line` with it."""
         self.show(prompt)
         try:
             modes = termios.tcgetattr(self._tty)
             modes[3] = (modes[3] | termios.ECHO | termios.ICANON) & ~termios.ISIG
             termios.tcsetattr(self._tty, termios.TCSANOW, modes)
         except (termios.error, ValueError):
-            return  # the terminal is gone, or closed already
+            return  # the terminal is closed
         self._on_line = on_line
         self._loop.add_reader(self._tty, self._typed)
 
@@ -172,7 +173,7 @@ class TmuxBash(BashProcess):
 
     def _pane_output(self, data: bytes, end: int) -> None:
         if end <= self.position:
-            return  # the server before us had it
+            return  # the previous server has handled it
         self.position = end
         data, self._rest = self._rest + data, b""
         while self._ours and (mark := OURS.search(data)) is not None:
@@ -192,23 +193,36 @@ class TmuxBash(BashProcess):
             self._on_output(data)
 
     def _lost(self) -> None:
-        """The pane is gone, or all of tmux: nothing more will come, and bash has no terminal.
+        """Handle the end of the pane or of tmux: no more output arrives, and bash has no terminal.
 
-        It is told by a signal, which it may ignore, so it is ended.
+        The kernel sends bash a SIGHUP, which it may ignore, so we kill it.
         """
         ours, self._ours = self._ours, {}
         for callback in ours.values():
             callback()
         if self.is_alive:
+            self._hang_up_programs()
             self.kill()
             self.ended(-signal.SIGHUP)
+
+    def _hang_up_programs(self) -> None:
+        """Send SIGHUP to bash's child processes, as bash would if we did not kill it.
+
+        The kernel sends SIGHUP only to the foreground group, and only once, so a program that bash
+        started later would outlive its terminal. Bash is stopped first, so that it starts no other.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGSTOP)
+        for child in children(self.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGHUP)
 
     def _write(self, data: bytes) -> None:
         if self._pane is not None and self._host.is_running:
             self._host.type(self._pane, data)
 
     def _forget_typed(self) -> None:
-        """tmux has it already."""
+        """Do nothing: tmux has received the input already."""
 
     def _terminal_writable(self) -> None:
         self._loop.remove_writer(self._tty)
@@ -219,11 +233,11 @@ class TmuxBash(BashProcess):
                 self._loop.add_writer(self._tty, self._terminal_writable)
                 return
             except OSError:
-                self._unwritten.clear()  # the terminal is gone
-                self._lost()
+                self._unwritten.clear()  # the terminal was closed
+                self._host.after_backlog(self._lost)
                 return
             del self._unwritten[:sent]
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """A callback for text that nobody waits for."""

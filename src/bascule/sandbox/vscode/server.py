@@ -15,28 +15,28 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from bascule.core.contracts import Closable
+from bascule.core.contracts import Startable
 from bascule.core.errors import SandboxStartFailed
 from bascule.sandbox.shell.keeper import Keeper
+from bascule.sandbox.supervised_program import SupervisedProgram
 
 from .installation import Installation
 from .preferences import Preferences, write_preferences
-from .program import SupervisedProgram
 from .sign_in_redirect import SignInRedirect
 
 _START: Final = 60.0
-"""Seconds it has to listen; a busy machine needs a few."""
+"""Timeout in seconds for the start; a busy machine is slow."""
 _STOP: Final = 3.0
-"""Seconds it has to leave by itself."""
+"""Seconds that the server has to exit after SIGTERM."""
 _GRACE: Final = 900
-"""Seconds for which the part that acts waits for a browser that went without a word. Its own
-choice are three hours, in which a window that is gone for good holds 200 MB."""
+"""Seconds for which the extension host waits for a browser whose connection was lost. The default
+is three hours, in which a window that never returns uses 200 MB."""
 _LISTENING: Final = r"HTTP server listening on (http://127\.0\.0\.1:\d+|/\S+)"
 _FAMILIES: Final = ("VSCODE_", "ELECTRON_", "CODE_SERVER_")
 _NAMES: Final = frozenset({"NODE_OPTIONS", "PASSWORD", "HASHED_PASSWORD", "PORT"})
-"""Variables that would make it take itself for a part of another VS Code, or change its flags."""
+"""Variables that would make code-server act as a part of another VS Code, or change its flags."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,35 +44,35 @@ class VSCodeSettings:
     """Settings of a VS Code server."""
 
     data: Path
-    """Its own directory: settings, extensions, and what makes a browser that knows it find it
-    again. Kept between starts; one server at a time."""
+    """Data directory: settings, extensions, session key and port. Kept between starts, so browsers
+    find the server again. Only one server may use it."""
     extension: Path | None = None
-    """Our extension, packed (`.vsix`), to be put among those of `data`."""
+    """Bascule's extension (`.vsix`), to be installed in `data`."""
     shared_extensions: Path | None = None
-    """A directory of extensions that are there for everybody, in place of VS Code's own ones."""
+    """Directory of built-in extensions for all servers; replaces VS Code's own."""
     socket: Path | None = None
-    """Listen here, for whoever may connect; who that is was asked by others. None: on loopback,
-    and the address holds a key."""
+    """Unix socket to listen on without sign-in; access to the socket has to be controlled outside.
+    None: listen on loopback, with a key in the address."""
     folder: Path | None = None
-    """Opened by those who name none."""
+    """Folder to open if a browser names none."""
     idle_timeout: int = 0
-    """Seconds without a browser after which it ends by itself; more than 60. 0: never."""
+    """Seconds without a browser after which the server exits; more than 60. 0: never."""
     hub: str = ""
-    """Address of the hub its windows connect to by themselves; empty: none."""
+    """URL of the hub to which windows connect automatically; empty: none."""
     token: str = field(default="", repr=False)
-    """Of scope window, for that."""
+    """Token of scope `window` for `hub`."""
     user: Preferences = field(default_factory=dict)
     machine: Preferences = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What its terminals inherit."""
+    """Environment of the server and of its terminals."""
 
 
-class VSCodeServer(Closable):
-    """Serves from `start` until `aclose`; if we are killed, its keeper ends it and what it ran.
+class VSCodeServer(Startable):
+    """Serves from `start` until `aclose`. If this process is killed, a keeper ends the server.
 
-    It listens on loopback and lets in who comes with the address it gives, or on a socket for
-    whoever may connect to it. A window's part that acts starts when a browser opens it, and ends
-    when the browser leaves.
+    The server listens on loopback and admits browsers that have its `address`, or on a unix socket
+    and admits everybody who can connect. The extension host of a window starts when a browser opens
+    the window, and ends when the browser leaves.
     """
 
     def __init__(self, installation: Installation, settings: VSCodeSettings) -> None:
@@ -86,7 +86,8 @@ class VSCodeServer(Closable):
         self.url = ""
 
     async def start(self) -> None:
-        """Raises `MissingTool` if it is not installed, `SandboxStartFailed` if it does not run."""
+        """Start the server. Raises `MissingTool` if it is not installed, `SandboxStartFailed` if it
+        does not start."""
         await asyncio.to_thread(self._installation.ensure_complete)
         run = await asyncio.to_thread(self._prepare)
         self._keeper = Keeper(directory=run)
@@ -97,7 +98,7 @@ class VSCodeServer(Closable):
             async with asyncio.timeout(_START):
                 self.url = (await self._program.says(_LISTENING))[1]
         except (TimeoutError, EOFError):
-            words = self._program.last_words()
+            words = self._program.output_tail()
             raise SandboxStartFailed(f"VS Code did not start: {words}") from None
         if self._settings.socket is None:
             await asyncio.to_thread(self._remember_port)
@@ -111,17 +112,17 @@ class VSCodeServer(Closable):
 
     @property
     def keeper_pid(self) -> int:
-        """Of the process that all it started is below."""
+        """PID of the keeper, the ancestor of all processes of the server."""
         assert self._keeper is not None
         return self._keeper.pid
 
     async def ended(self) -> None:
-        """Return once it has ended, by itself or not."""
+        """Wait until the server has ended for any reason."""
         assert self._program is not None
         await asyncio.shield(self._program.ended)
 
     def address(self, folder: Path) -> str:
-        """What to open in a browser for a window on the folder. It is a secret: a key is in it."""
+        """Return the URL for a window on the folder. It contains a key, so keep it secret."""
         assert self._sign_in is not None
         return self._sign_in.address(folder)
 
@@ -134,15 +135,7 @@ class VSCodeServer(Closable):
             await self._keeper.aclose()
         await asyncio.to_thread(self._release)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.aclose()
-            raise
-        return self
-
-    # Before it runs -----------------------------------------------------------------------
+    # Preparation --------------------------------------------------------------------------
 
     def _prepare(self) -> Path:
         data = self._settings.data
@@ -162,15 +155,15 @@ class VSCodeServer(Closable):
         return self._run
 
     def _connection(self, run: Path) -> Preferences:
-        """The settings by which a window finds its hub."""
-        told = dict(self._settings.machine)
+        """Return the settings with which a window connects to its hub."""
+        settings = dict(self._settings.machine)
         if self._settings.hub:
             token = run / "token"
             _write_secret(token, self._settings.token)
-            told["bascule.hub"] = self._settings.hub
-            told["bascule.tokenFile"] = str(token)
-            told["bascule.autoConnect"] = True
-        return told
+            settings["bascule.hub"] = self._settings.hub
+            settings["bascule.tokenFile"] = str(token)
+            settings["bascule.autoConnect"] = True
+        return settings
 
     @property
     def _cookie(self) -> str:
@@ -178,7 +171,8 @@ class VSCodeServer(Closable):
 
     @property
     def _suffix(self) -> str:
-        """A cookie is for all ports of a host, so each server needs a name of its own."""
+        """Suffix of the cookie's name. Cookies apply to all ports of a host, so each server needs
+        its own name."""
         return hashlib.sha256(str(self._settings.data).encode()).hexdigest()[:8]
 
     async def _install_extension(self, extension: Path) -> None:
@@ -188,25 +182,25 @@ class VSCodeServer(Closable):
             return
         program = await self._spawn("--install-extension", str(extension), "--force")
         status = await program.ended
-        words = program.last_words()
+        words = program.output_tail()
         await program.aclose()
         if status != 0:
             raise SandboxStartFailed(f"The extension could not be installed: {words}")
         await asyncio.to_thread(stamp.write_text, fingerprint)
 
     def _flags(self) -> tuple[str, ...]:
-        told = self._settings
+        settings = self._settings
         flags = ["--disable-proxy"]
-        if told.socket is not None:
-            flags += [f"--socket={told.socket}", "--socket-mode=660"]
+        if settings.socket is not None:
+            flags += [f"--socket={settings.socket}", "--socket-mode=660"]
             flags.append(f"--reconnection-grace-time={_GRACE}")
         else:
-            port = _free_again(_text_of(told.data / "port"))
+            port = _free_again(_text_of(settings.data / "port"))
             flags += [f"--bind-addr=127.0.0.1:{port}", f"--cookie-suffix={self._suffix}"]
-        if told.idle_timeout:
-            flags.append(f"--idle-timeout-seconds={told.idle_timeout}")
-        if told.folder is not None:
-            flags += ["--ignore-last-opened", str(told.folder)]
+        if settings.idle_timeout:
+            flags.append(f"--idle-timeout-seconds={settings.idle_timeout}")
+        if settings.folder is not None:
+            flags += ["--ignore-last-opened", str(settings.folder)]
         return tuple(flags)
 
     # Running ------------------------------------------------------------------------------
@@ -237,8 +231,8 @@ class VSCodeServer(Closable):
             for name, value in given.items()
             if name not in _NAMES and not name.startswith(_FAMILIES)
         }
-        # VSCODE_CLI: do not ask a login shell for its environment first, which takes seconds.
-        # XDG_RUNTIME_DIR: its sockets go where they are swept up, if it has no place for them.
+        # VSCODE_CLI: do not start a login shell first to read its environment; it takes seconds.
+        # XDG_RUNTIME_DIR: unless set already, sockets go to a directory that we remove.
         return {"XDG_RUNTIME_DIR": str(self._run), **kept, "VSCODE_CLI": "1"}
 
     async def _leave_room(self, program: SupervisedProgram) -> None:
@@ -250,7 +244,7 @@ class VSCodeServer(Closable):
         await program.aclose()
 
     def _remember_port(self) -> None:
-        """A browser keeps what it knows of a window by address: the next start has the same."""
+        """Save the port for the next start. Browsers store data of a window by its address."""
         (self._settings.data / "port").write_text(self.url.rpartition(":")[2])
 
     def _release(self) -> None:
@@ -264,7 +258,7 @@ class VSCodeServer(Closable):
 
 
 def _kept_secret(file: Path) -> str:
-    """The same as long as the file is there: browsers that were let in stay so."""
+    """Return the secret in the file, created if missing. It keeps browsers signed in."""
     known = _text_of(file)
     if not known:
         known = secrets.token_hex(32)
@@ -290,7 +284,7 @@ def _fingerprint(file: Path) -> str:
 
 
 def _free_again(port: str) -> int:
-    """The port, if nobody has taken it; 0, which is any, otherwise."""
+    """Return the port if it is free, otherwise 0 (any port)."""
     if not port.isdecimal():
         return 0
     with suppress(OSError, OverflowError), socket.create_server(("127.0.0.1", int(port))):

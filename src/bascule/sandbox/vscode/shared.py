@@ -1,7 +1,8 @@
 """The read-only directory of extensions that all VS Code servers of a machine share.
 
-VS Code reads its own extensions from one directory, and what people install from another. Ours goes
-among its own: so it needs no installing per session, is in memory once, and cannot be removed.
+VS Code reads built-in extensions from one directory, and installed ones from another. Bascule's
+extension is added to the built-in ones, so sessions need not install it, cannot remove it, and
+share one copy in memory.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _PREFIX: Final = "extension/"
 
 
 def shared_extensions(installation: Installation, extension: Path) -> Path:
-    """The directory with VS Code's own extensions and our packed one, made when it is not there.
+    """Return a directory with VS Code's built-in extensions and ours, created if missing.
 
-    It lies in the installation and leads to the rest of it by relative links, so the two can be
-    shown together at any other place. Blocks. Raises `MissingTool`.
+    It is inside the installation and uses relative links, so the installation can be mounted at any
+    other path. Blocks. Raises `MissingTool`.
     """
     installation.ensure_complete()
     fingerprint = hashlib.sha256(extension.read_bytes()).hexdigest()[:12]
@@ -41,7 +42,7 @@ def shared_extensions(installation: Installation, extension: Path) -> Path:
         fresh.chmod(0o755)
         fresh.rename(place)
     except OSError:
-        if not place.is_dir():  # somebody else was quicker
+        if not place.is_dir():  # if it exists now, another process was faster
             raise
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
@@ -49,7 +50,7 @@ def shared_extensions(installation: Installation, extension: Path) -> Path:
 
 
 def _unpack(extension: Path, destination: Path) -> None:
-    """Our own package, made by our own build."""
+    """Unpack our own `.vsix`; its content is trusted."""
     try:
         with ZipFile(extension) as package:
             for name in package.namelist():
@@ -58,4 +59,4 @@ def _unpack(extension: Path, destination: Path) -> None:
                     file.parent.mkdir(parents=True, exist_ok=True)
                     file.write_bytes(package.read(name))
     except BadZipFile as error:
-        raise MissingTool(f"{extension} is no packed extension: {error}") from error
+        raise MissingTool(f"{extension} is not a packaged extension: {error}") from error

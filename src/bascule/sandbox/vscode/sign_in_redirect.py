@@ -14,8 +14,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from bascule.core.contracts import Closable
-from bascule.sandbox.server.listener import Listener
 from bascule.sandbox.settings import ServerSettings
+from bascule.serving.listener import Listener
 
 _REFUSED: Final = (
     "This address has no key, or an old one. The full address, which ends in &key=…, is where VS "
@@ -27,7 +27,7 @@ _REFUSED: Final = (
 class SignInRedirect(Closable):
     """Sets VS Code's session cookie for browsers that present the key, and redirects them to it.
 
-    Cookies are a host's, not a port's: one that is set here is sent to VS Code on another port.
+    Cookies belong to a host, not to a port. So browsers send the cookie to VS Code on another port.
     """
 
     def __init__(self, server_url: str, *, cookie: str, value: str) -> None:

@@ -1,4 +1,4 @@
-"""A child program that is ended with this process, and its last output."""
+"""A child program that ends with this process, and its last lines of output."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from bascule.sandbox.shell.keeper import Keeper, ShellAccount
 
 logger = logging.getLogger(__name__)
 
-_LAST_WORDS: Final = 40
+_TAIL: Final = 40
+"""How many lines of output are kept."""
 _ORPHANS_TO_KEEPER: Final = (
     "import ctypes, os, sys; ctypes.CDLL(None).prctl(36, 0, 0, 0, 0); "
     "os.execve(sys.argv[1], sys.argv[1:], os.environ)"
 )
-"""A keeper makes what it starts adopt its orphans, as a shell should. A program that expects none
-would never reap them, so they go to the keeper itself (36: PR_SET_CHILD_SUBREAPER)."""
+"""A keeper makes each child a subreaper, as a shell should be. Other programs would never reap
+orphans, so this resets the attribute and the keeper adopts them (36: PR_SET_CHILD_SUBREAPER)."""
 
 
 class SupervisedProgram(Closable):
     """A program started by a keeper, which ends it and its children even if this process is killed.
 
-    What detached itself from the program ends with the keeper.
-
-    It has a terminal of its own, which is where its lines come from.
+    A descendant that has detached itself (a daemon) ends with the keeper. The program writes its
+    output to its own pseudoterminal.
     """
 
     def __init__(self, keeper: Keeper) -> None:
@@ -40,11 +40,11 @@ class SupervisedProgram(Closable):
         self._loop = asyncio.get_running_loop()
         self._terminal = -1
         self._rest = b""
-        self._lines: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._lines: deque[str] = deque(maxlen=_TAIL)
         self._awaited: tuple[re.Pattern[str], asyncio.Future[re.Match[str]]] | None = None
         self.pid = 0
         self.ended: asyncio.Future[int] = self._loop.create_future()
-        """Its exit status; negative for the signal that ended it."""
+        """The exit status; the negative signal number if a signal ended the program."""
 
     async def start(
         self,
@@ -55,8 +55,10 @@ class SupervisedProgram(Closable):
         channel: int | None = None,
         account: ShellAccount | None = None,
     ) -> None:
-        """Raises `SandboxStartFailed` when it cannot be run. `channel` is its standard input, which
-        stays the caller's; without one it reads nothing."""
+        """Start the program. Raises `SandboxStartFailed` if it cannot be executed.
+
+        `channel` becomes its stdin; the caller still closes it. Without a channel stdin is empty.
+        """
         self._terminal, theirs = os.openpty()
         os.set_blocking(self._terminal, False)
         nothing = await asyncio.to_thread(os.open, os.devnull, os.O_RDONLY)
@@ -76,9 +78,9 @@ class SupervisedProgram(Closable):
         self._loop.add_reader(self._terminal, self._read)
 
     async def says(self, pattern: str) -> re.Match[str]:
-        """The first line that matches, of those it said last or will say.
+        """Wait for a line of output that matches, among the last lines or new ones.
 
-        Raises `EOFError` if it ends before.
+        Raises `EOFError` with the last output if the program ends first.
         """
         for line in self._lines:
             if match := re.search(pattern, line):
@@ -88,14 +90,15 @@ class SupervisedProgram(Closable):
         either: set[asyncio.Future[Any]] = {found, self.ended}
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not found.done():
-            raise EOFError(self.last_words())
+            raise EOFError(self.output_tail())
         return found.result()
 
-    def last_words(self) -> str:
+    def output_tail(self) -> str:
+        """Its last lines of output."""
         return "\n".join(self._lines)
 
     async def aclose(self) -> None:
-        """End it and all that is still below it."""
+        """End the program and its child processes."""
         if self.pid and not self.ended.done():
             await self._keeper.end(self.pid)
         self._stop_reading()
@@ -114,12 +117,12 @@ class SupervisedProgram(Closable):
             except OSError as error:
                 if isinstance(error, BlockingIOError):
                     raise
-                self._stop_reading()  # EIO: nobody holds the other end any more
+                self._stop_reading()  # EIO: no process holds the other end open
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            self._heard(line.decode(errors="replace").rstrip("\r"))
+            self._on_line(line.decode(errors="replace").rstrip("\r"))
 
-    def _heard(self, line: str) -> None:
+    def _on_line(self, line: str) -> None:
         logger.debug("%s", line)
         self._lines.append(line)
         if self._awaited is not None and (match := self._awaited[0].search(line)):

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from bascule.sandbox.shell.keeper import Keeper
-from bascule.sandbox.vscode.program import SupervisedProgram
-from tests.cli.processes import PATIENCE, ended
+from bascule.sandbox.supervised_program import SupervisedProgram
+from tests.cli.processes import TIMEOUT, ended
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ async def test_a_line_can_be_waited_for(keeper: Keeper, tmp_path: Path) -> None:
         assert (await program.says(r"port (\d+)"))[1] == "80"
 
 
-async def test_one_that_ends_before_it_says_so_raises_its_last_words(
+async def test_one_that_ends_before_it_says_so_raises_its_last_output(
     keeper: Keeper, tmp_path: Path
 ) -> None:
     async with await bash(keeper, "echo no luck >&2; exit 3", tmp_path) as program:
@@ -63,4 +63,4 @@ async def test_an_orphan_it_does_not_know_of_is_reaped(keeper: Keeper, tmp_path:
         orphan = psutil.Process(int((await program.says(r"orphan (\d+)"))[1]))
         os.kill(orphan.pid, signal.SIGKILL)
 
-        await asyncio.to_thread(orphan.wait, PATIENCE)  # a zombie would not be gone
+        await asyncio.to_thread(orphan.wait, TIMEOUT)  # a zombie would not be gone

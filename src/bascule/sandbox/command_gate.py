@@ -1,0 +1,268 @@
+"""Decides on every action of a sandbox by rules, before the action has any effect."""
+
+from __future__ import annotations
+
+import asyncio
+import os.path
+import shlex
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from bascule.core.actions import (
+    Action,
+    CmdRun,
+    FileEdit,
+    FileWrite,
+    IPythonRun,
+    MakeDir,
+    Remove,
+    RemoveDir,
+)
+from bascule.core.contracts import CommandCheck, Shell
+from bascule.core.errors import ConsentDenied, DeniedByRule
+from bascule.core.observations import Observation
+from bascule.rules import CommandContext, CommandVerdict, Decision, Parser, Part, Rules, judge
+
+from .command_questions import Ask, CommandQuestion, visible
+from .command_rules import CommandRules, WorkspaceRules
+
+_HARMLESS_KEYS: Final = frozenset({"C-c", "C-d", "C-z", "C-\\"})
+"""Keys that end or stop a program."""
+_RUNNABLE: Final = frozenset({"file", "builtin", "keyword", ""})
+"""Types of names that mean what rules take them for. Bash does not know a name without a type."""
+_SHOWN: Final = 200
+
+_Result = TypeVar("_Result")
+_Writing = FileWrite | FileEdit | MakeDir | Remove | RemoveDir
+
+
+class InThread(Protocol):
+    """Runs a blocking call in a thread."""
+
+    def __call__(self, work: Callable[..., _Result], *args: Any) -> Awaitable[_Result]: ...
+
+
+Execute = Callable[[CmdRun, CommandCheck | None], Awaitable[Observation]]
+
+
+@dataclass(frozen=True)
+class _DecidedOn:
+    """A decision and the directory it is for. A person approves exactly this."""
+
+    decision: Decision
+    cwd: str
+
+
+class _ApprovalNeeded(Exception):
+    """Not a failure: a person may still allow the command."""
+
+    def __init__(self, decided: _DecidedOn) -> None:
+        super().__init__()
+        self.decided = decided
+
+
+class CommandGate:
+    """Applies rules to the actions of one sandbox, whichever way they came.
+
+    The decision on a command is made when its shell is ready to run it, with the shell's own
+    directory. The shell stays free while a person is asked; afterwards the command is decided on
+    again, and runs only if the decision is still the one that the person saw.
+    """
+
+    def __init__(
+        self, rules: CommandRules, *, workspace: Path, home: str, in_thread: InThread
+    ) -> None:
+        self.ask: Ask | None = None
+        """Asks a person; None if nobody can be asked."""
+        self._rules = rules
+        self._workspace = str(workspace)
+        self._home = home
+        self._in_thread = in_thread
+        self._parser = Parser()
+        self._of_workspace = WorkspaceRules(workspace, self._parser)
+        self._lock = threading.Lock()
+        """Parser and workspace rules are for one thread at a time."""
+        self._changed = asyncio.Event()
+
+    @property
+    def rules(self) -> CommandRules:
+        return self._rules
+
+    def change(self, rules: CommandRules) -> None:
+        """Use other rules from now on. Open questions are decided on again."""
+        if rules == self._rules:
+            return
+        self._rules = rules
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def run(self, action: CmdRun, execute: Execute) -> Observation:
+        """Execute a command or input with `execute`, if it may run.
+
+        Raises `DeniedByRule` or `ConsentDenied`. The time a person takes counts as time of the
+        action, whose timeout is the sender's own deadline.
+        """
+        if not action.command.strip():
+            return await execute(action, None)  # reads the output of a running program
+        if action.is_input:
+            if action.command not in _HARMLESS_KEYS:
+                why = "it is input to a running program, which rules for commands do not allow"
+                await self._admit_kind(action, action.command, why)
+            return await execute(action, None)
+        approved: _DecidedOn | None = None
+        started = time.monotonic()
+        while True:
+            rest = action
+            if action.timeout is not None and approved is not None:
+                waited = time.monotonic() - started
+                rest = replace(action, timeout=max(action.timeout - waited, 1.0))
+            try:
+                return await execute(rest, partial(self._check, action, approved))
+            except _ApprovalNeeded as needed:
+                decided = needed.decided
+                question = CommandQuestion.about_command(
+                    action, action.command, decided.decision, timeout=self._patience(action)
+                )
+                approved = decided if await self._is_approved(question) else None
+
+    async def admit_cell(self, action: IPythonRun) -> None:
+        """Raises `ConsentDenied` if a cell may not run."""
+        why = "it is a cell of IPython, which rules for commands do not allow"
+        await self._admit_kind(action, action.code, why)
+
+    async def admit_write(self, action: Action, cwd: str) -> None:
+        """Raises `ConsentDenied` if a file action may not change a protected file."""
+        if self._rules.default is CommandVerdict.ALLOW or not isinstance(action, _Writing):
+            return
+        if isinstance(action, FileEdit) and action.command == "view":
+            return
+        path = str(Path(cwd, action.path))
+        why = await self._in_thread(self._protection, path)
+        if why is not None:
+            await self._admit_kind(action, path, why)
+
+    # Decisions ------------------------------------------------------------------------------
+
+    async def _check(self, action: CmdRun, approved: _DecidedOn | None, shell: Shell) -> None:
+        """Raises unless the command may run in `shell` now."""
+        cwd = shell.cwd
+        where = action.cwd or ""
+        if where and action.is_static:
+            where = cwd  # a static shell starts there
+        decision = await self._in_thread(self._decide, action.command, cwd, where)
+        if decision.verdict is CommandVerdict.ALLOW and self._is_strict:
+            decision = await _with_name_types(decision, shell)
+        match decision.verdict:
+            case CommandVerdict.DENY:
+                raise _denied(decision)
+            case CommandVerdict.ASK if approved != (decided := _DecidedOn(decision, cwd)):
+                raise _ApprovalNeeded(decided)
+
+    @property
+    def _is_strict(self) -> bool:
+        return self._rules.default is CommandVerdict.ASK
+
+    def _decide(self, text: str, cwd: str, where: str) -> Decision:
+        """Decide on a text in `cwd`, or in `where` as seen from there. Blocks."""
+        with self._lock:
+            rules = self._rules.rules + self._of_workspace.rules()
+            parts: Sequence[Part] = ()
+            if where:
+                entering = self._judge(f"cd -- {shlex.quote(where)}", rules, cwd)
+                parts = [each for each in entering.parts if each.verdict is CommandVerdict.ASK]
+                cwd = os.path.normpath(Path(cwd, where))
+            decision = self._judge(text, rules, cwd)
+        decision = replace(decision, parts=[*parts, *decision.parts])
+        return decision if self._is_strict else decision.by_rules_only()
+
+    def _judge(self, text: str, rules: Rules, cwd: str) -> Decision:
+        return judge(text, rules, self._context(cwd), self._parser.parse)
+
+    def _context(self, cwd: str) -> CommandContext:
+        return CommandContext(self._workspace, cwd, self._home, resolve_links=os.path.realpath)
+
+    def _protection(self, path: str) -> str | None:
+        """Why a file in the workspace is protected, or None. Blocks."""
+        context = self._context(self._workspace)
+        return context.write_objection(path) if context.contains(path) else None
+
+    # Questions ------------------------------------------------------------------------------
+
+    async def _admit_kind(self, action: Action, text: str, why: str) -> None:
+        if not self._is_strict:
+            return
+        part = Part(text, 0, len(text), CommandVerdict.ASK, why)
+        question = CommandQuestion(
+            action=action, text=text, parts=[part], timeout=self._patience(action)
+        )
+        while not await self._is_approved(question) and self._is_strict:
+            pass
+
+    def _patience(self, action: Action) -> float:
+        most = self._rules.question_timeout
+        return most if action.timeout is None else min(most, action.timeout)
+
+    async def _is_approved(self, question: CommandQuestion) -> bool:
+        """Ask a person. False if the rules changed meanwhile, so that one has to decide again.
+
+        Raises `ConsentDenied`.
+        """
+        if self.ask is None:
+            raise ConsentDenied(
+                f"Not done, because it needs approval and nobody can be asked here: "
+                f"{question.reason}"
+            )
+        changed = asyncio.ensure_future(self._changed.wait())
+        asking = asyncio.ensure_future(self.ask(question))
+        try:
+            async with asyncio.timeout(question.timeout):
+                await asyncio.wait({changed, asking}, return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise ConsentDenied(
+                f"Not done, because nobody answered within {question.timeout:g} seconds. "
+                f"It needs approval: {question.reason}"
+            ) from None
+        finally:
+            changed.cancel()
+            if not asking.done():
+                asking.cancel()
+                await asyncio.wait({asking})
+        if not asking.done() or asking.cancelled():
+            return False
+        if asking.result() == "deny":
+            raise ConsentDenied(f"A person refused this: {question.reason}")
+        return True
+
+
+async def _with_name_types(decision: Decision, shell: Shell) -> Decision:
+    """The decision, with a part that asks for each name that is not a program or builtin."""
+    names = sorted(decision.names)
+    types = await shell.name_types(names) if names else ()
+    parts = [
+        Part(name, 0, 0, CommandVerdict.ASK, _what_it_is(name, found))
+        for name, found in zip(names, types, strict=True)
+        if found not in _RUNNABLE
+    ]
+    return replace(decision, parts=[*decision.parts, *parts]) if parts else decision
+
+
+def _what_it_is(name: str, found: str) -> str:
+    if found in {"function", "alias"}:
+        return f"`{name}` is a{'n' if found == 'alias' else ''} {found} of this shell, no program"
+    return f"bash does not say what `{name}` is"
+
+
+def _denied(decision: Decision) -> DeniedByRule:
+    part = next(each for each in decision.parts if each.verdict is CommandVerdict.DENY)
+    rule = str(part.rule) if part.rule is not None else ""
+    origin = f" ({part.rule.origin})" if part.rule is not None and part.rule.origin else ""
+    return DeniedByRule(
+        f"Not run: `{visible(part.text)[:_SHOWN]}`: {part.reason}{origin}",
+        rule=rule,
+        part=part.text[:_SHOWN],
+    )
