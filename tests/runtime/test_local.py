@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from bascule.core.errors import SandboxDied, SandboxStartFailed, UsageError
+from bascule.core.errors import (
+    CheckpointsUnavailable,
+    NoSuchCheckpoint,
+    SandboxDied,
+    SandboxStartFailed,
+    UsageError,
+)
 from bascule.runtime import LocalRuntime, Verbs
 from bascule.sandbox.settings import SandboxSettings
 from tests.contracts.runtime import Make, RuntimeSuite, Seen, gone, settings
@@ -171,3 +177,41 @@ async def test_settings_and_directory_may_both_be_given(tmp_path: Path) -> None:
         seen = await runtime.run("pwd; cat")
         assert seen.content == f"{tmp_path}\n"
         assert seen.metadata.timed_out == "soft"
+
+
+@pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.slow)])
+async def test_with_checkpoints_an_action_is_listed_shown_and_restored(
+    tmp_path: Path, process: bool
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "notes").write_text("one\n")
+    made = LocalRuntime(workspace, checkpoints=tmp_path / "store", process=process)
+    async with made as runtime:
+        await runtime.run("rm notes; echo made > made")
+        await runtime.write("made", "written\n")
+        first, second = (await runtime.checkpoints()).items
+        assert (first["files"], second["title"]) == (2, "Write made")
+        shown = await runtime.checkpoint(first["id"])
+        assert [each["change"] for each in shown.changes] == ["added", "deleted"]
+        planned = await runtime.restore(first["id"], since=True, dry_run=True)
+        restored = await runtime.restore(first["id"], since=True)
+        assert (planned.restored, planned.removed) == (("notes",), ("made",))
+        assert (restored.restored, restored.removed) == (("notes",), ("made",))
+        assert (workspace / "notes").read_text() == "one\n"
+        assert restored.checkpoint is not None
+        undone = await runtime.restore(restored.checkpoint)
+        assert (undone.restored, undone.removed) == (("made",), ("notes",))
+        with pytest.raises(NoSuchCheckpoint):
+            await runtime.restore(99)
+    assert (workspace / "made").read_text() == "written\n"
+
+
+async def test_a_home_directory_and_a_store_inside_get_no_checkpoints(tmp_path: Path) -> None:
+    for directory, store, why in (
+        (Path("~").expanduser(), tmp_path, "Open the folder of one project instead"),
+        (Path("/"), tmp_path, "Open the folder of one project instead"),
+        (tmp_path, tmp_path / "store", "inside of the workspace"),
+    ):
+        with pytest.raises(CheckpointsUnavailable, match=why):
+            await LocalRuntime(directory, checkpoints=store).connect()

@@ -22,12 +22,13 @@ from bascule.core.errors import (
     WindowGone,
     WindowUnhealthy,
 )
-from bascule.core.observations import CmdOutput, Error
+from bascule.core.observations import CmdOutput, Error, FileWritten
 from bascule.core.windows import ACTION_LIFE, WindowId
 from bascule.runtime.sync import SyncRuntime
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.testing.window import Journal
-from tests.hub.serving import Line, Place
+from bascule.wire import encode_action, to_json
+from tests.hub.serving import Place, TcpRelay
 
 pytestmark = pytest.mark.slow
 
@@ -65,8 +66,8 @@ async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_onc
     place: Place, workspace: Path
 ) -> None:
     async with (
-        Line(place.port) as line,
-        place.fake_window(workspace, url=line.url) as window,
+        TcpRelay(place.port) as relay,
+        place.fake_window(workspace, url=relay.url) as window,
         VSCodeRuntime(place.url, place.agent) as runtime,
     ):
         os.mkfifo(workspace / "pipe")
@@ -75,20 +76,20 @@ async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_onc
             runtime.run("echo up; read w < pipe; echo $w >> lines; cat lines", on_progress=begun)
         )
         await begun.wait()
-        line.cut()
+        relay.cut()
         await asyncio.to_thread((workspace / "pipe").write_text, "once\n")
         await window.journal.has_ended.wait()
         assert window.journal.unsent()  # the observation is there and nobody has it
-        line.mend()
+        relay.restore()
         assert (await running).content.endswith("once\n")
         assert (workspace / "lines").read_text() == "once\n"
 
 
 async def test_an_action_sent_into_a_cut_line_is_done_once(place: Place, workspace: Path) -> None:
     async with (
-        Line(place.port) as line,
+        TcpRelay(place.port) as relay,
         place.fake_window(workspace) as window,
-        VSCodeRuntime(line.url, place.agent) as runtime,
+        VSCodeRuntime(relay.url, place.agent) as runtime,
     ):
         os.mkfifo(workspace / "pipe")
         begun = Begun()
@@ -96,8 +97,8 @@ async def test_an_action_sent_into_a_cut_line_is_done_once(place: Place, workspa
             runtime.run("echo up; echo x >> lines; read w < pipe; cat lines", on_progress=begun)
         )
         await begun.wait()
-        line.cut()
-        line.mend()
+        relay.cut()
+        relay.restore()
         await runtime.run("true", shell="other")  # the link is back
         await asyncio.to_thread((workspace / "pipe").write_text, "go\n")
         assert (await running).content.endswith("x\n")
@@ -109,15 +110,15 @@ async def test_a_line_that_is_silent_for_a_while_loses_nothing(
     place: Place, workspace: Path
 ) -> None:
     async with (
-        Line(place.port) as line,
-        place.fake_window(workspace, url=line.url),
+        TcpRelay(place.port) as relay,
+        place.fake_window(workspace, url=relay.url),
         VSCodeRuntime(place.url, place.agent) as runtime,
     ):
-        line.hold()
+        relay.stall()
         running = asyncio.create_task(runtime.run("echo here"))
         await asyncio.sleep(0.3)
         assert not running.done()
-        line.mend()
+        relay.restore()
         assert (await running).content == "here\n"
 
 
@@ -127,7 +128,7 @@ async def test_a_line_that_is_silent_for_a_while_loses_nothing(
 async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
     place: Place, workspace: Path
 ) -> None:
-    """Every action leaves a line behind; each has to be there once."""
+    """Every action leaves a line behind; each must be there once."""
     count, workers = 300, 10
     async with (
         place.fake_window(workspace) as window,
@@ -248,7 +249,7 @@ async def test_a_window_that_does_not_come_back_leaves_the_outcome_unknown(
 
 async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Path) -> None:
     async with (
-        Place(heartbeat=0.05, probe_timeout=0.2) as place,
+        Place(heartbeat=0.05, probe_timeout=1.0) as place,
         place.fake_window(workspace) as window,
         VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
     ):
@@ -268,7 +269,7 @@ async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Pa
 
 async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> None:
     async with (
-        Place(heartbeat=0.05, probe_timeout=0.2) as place,
+        Place(heartbeat=0.05, probe_timeout=1.0) as place,
         place.fake_window(workspace) as window,
         VSCodeRuntime(place.url, place.agent, patience=60) as runtime,
     ):
@@ -354,6 +355,25 @@ async def test_what_is_too_large_is_an_error_on_either_way(workspace: Path) -> N
         assert isinstance(back, Error)
         assert back.error_id == "message.too_large"
         assert (await runtime.run("echo fine")).content == "fine\n"
+
+
+async def test_what_just_fits_is_sent_and_its_size_is_that_of_the_bytes_sent(
+    workspace: Path,
+) -> None:
+    limit = 1 << 18
+    async with (
+        Place(message_bytes=limit) as place,
+        place.fake_window(workspace),
+        VSCodeRuntime(place.url, place.agent) as runtime,
+    ):
+        around = len(to_json(encode_action(FileWrite("big", "")))) + 200
+        for text in ("x" * (limit - around), "é" * ((limit - around) // 2)):
+            seen = await runtime.act(FileWrite("big", text))
+            assert isinstance(seen, FileWritten), seen.content
+            assert (workspace / "big").read_text().rstrip("\n") == text
+        seen = await runtime.act(FileWrite("big", "é" * (limit // 2)))
+        assert isinstance(seen, Error)
+        assert seen.error_id == "message.too_large"
 
 
 async def test_actions_are_begun_in_the_order_they_were_sent(place: Place, workspace: Path) -> None:

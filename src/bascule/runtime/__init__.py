@@ -5,12 +5,13 @@ async with LocalRuntime("project") as runtime:
     seen = await runtime.run("make test")
     print(seen.exit_code, seen.content)
 
-A name is imported when it is first used: the process that starts sandboxes with the rights of
-root lives in this room too, and is to load little.
+Names are imported on first use: the process that starts sandboxes as root is in this package too,
+and must load little.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bascule.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .cloud import CloudRuntime
@@ -31,10 +32,4 @@ _HOMES = {
     "VSCodeRuntime": "vscode",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_exports(__name__, _HOMES)

@@ -19,18 +19,19 @@ from bascule.sandbox.settings import SandboxSettings, ServerSettings
 logger = logging.getLogger(__name__)
 
 _STOP = 10.0
-"""Seconds the child has to stop in good order before it is killed."""
+"""Seconds the child has to stop by itself before it is killed."""
 _DYING = 1.0
-"""Seconds in which a child whose connection broke is seen to have ended, if it has."""
-_LAST_WORDS = 20
+"""Seconds to wait for the exit of a child whose connection broke."""
+_TAIL = 20
+"""Lines of the child's output in error messages."""
 
 
 class ChildServer(Closable):
     """Starts `python -m bascule.sandbox` on a private socket and stops it on close.
 
     The socket listens before the child runs: its address is known at once, and connections wait
-    in the kernel until the child takes them. Our end is the child's too, even if we are killed,
-    because its standard input breaks off.
+    in the kernel until the child accepts them. The child ends with this process, even if that is
+    killed, because its stdin closes.
     """
 
     def __init__(self, settings: SandboxSettings) -> None:
@@ -40,7 +41,7 @@ class ChildServer(Closable):
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._last_words: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._output: deque[str] = deque(maxlen=_TAIL)
 
     @property
     def pid(self) -> int | None:
@@ -57,7 +58,7 @@ class ChildServer(Closable):
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
                     pass_fds=(sock.fileno(),),
-                    start_new_session=True,  # a Ctrl-C typed at us is not for the child
+                    start_new_session=True,  # Ctrl-C at our terminal must not reach the child
                 )
             except OSError as error:
                 raise SandboxStartFailed(f"The sandbox's process did not start: {error}") from error
@@ -75,7 +76,7 @@ class ChildServer(Closable):
                 return await work
             raise self._never_answered()
         except SandboxUnreachable as error:
-            # Its end may have been felt on the connection first.
+            # The connection may break before the exit of the child is known.
             if not await self.has_ended():
                 raise
             raise self._never_answered() from error
@@ -85,7 +86,7 @@ class ChildServer(Closable):
             await asyncio.gather(work, ended, return_exceptions=True)
 
     async def has_ended(self, *, within: float = _DYING) -> bool:
-        """Whether the child has ended, or ends within that time."""
+        """Whether the child has ended, or ends within `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 await self._ended.wait()
@@ -95,13 +96,13 @@ class ChildServer(Closable):
 
     def _never_answered(self) -> SandboxStartFailed:
         return SandboxStartFailed(
-            f"The sandbox's process ended before it answered: {self.last_words()}"
+            f"The sandbox's process ended before it answered: {self.output_tail()}"
         )
 
-    def last_words(self) -> str:
+    def output_tail(self) -> str:
         """How the child ended and its last output, for error messages."""
         code = None if self._process is None else self._process.returncode
-        return "\n".join([f"exit status {code}", *self._last_words])
+        return "\n".join([f"exit status {code}", *self._output])
 
     async def aclose(self) -> None:
         process, watching = self._process, self._watching
@@ -121,7 +122,7 @@ class ChildServer(Closable):
         try:
             async for line in process.stderr:
                 text = line.decode(errors="replace").rstrip()
-                self._last_words.append(text)
+                self._output.append(text)
                 logger.debug("sandbox %d: %s", process.pid, text)
             await process.wait()
         finally:

@@ -8,25 +8,26 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from bascule.core.actions import Action
+from bascule.core.actions import CHECKPOINT_ACTIONS, Action
 from bascule.core.contracts import LogMatch, OnProgress, OnStage
 from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
 from bascule.link.sessions import HubSession, SessionCalls
 
 from .remote import RemoteRuntime
-from .verbs import Verbs
+from .verbs import DEFAULT_TIMEOUT, Verbs
 from .vscode import VSCodeRuntime
 
 
 class CloudRuntime(Verbs):
-    """Runs actions in a session of the hub at `url`: a new session, or that of `session_id`.
+    """Runs actions in a session of the hub at `url`: a new session, or the session `session_id`.
 
-    In its sandbox, or where the session's `runtime` is `vscode` in its own VS Code window; then
-    files still go in and out by way of the sandbox, and there are no logs to read.
+    Actions run in the session's sandbox, or in its own VS Code window if the session's `runtime`
+    is `vscode`. In a window, uploads and downloads still use the sandbox, and logs cannot be read.
 
-    `connect` waits until the session is ready; one that rests is resumed. Closing leaves it as it
-    is, to be attached to again, unless `remove` says that a new one is to go.
+    `connect` resumes a paused or stopped session, and waits until it is ready. Closing leaves the
+    session as it is, so that another runtime can attach to it. With `remove`, closing removes a
+    session that this runtime created.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class CloudRuntime(Verbs):
         session: Mapping[str, Any] | None = None,
         remove: bool = False,
         on_stage: OnStage | None = None,
-        default_timeout: float | None = 120.0,
+        default_timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
         """`session`: the body for a new session, as `POST /api/sessions` takes it."""
         self._calls = SessionCalls(url, token)
@@ -74,7 +75,7 @@ class CloudRuntime(Verbs):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        return self._place.capabilities
+        return self._runtime.capabilities
 
     async def connect(self) -> None:
         if self._inner is not None:
@@ -107,7 +108,10 @@ class CloudRuntime(Verbs):
         await self._calls.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        return await self._place.act(action, on_progress=on_progress)
+        # Checkpoints are the sandbox's, also of a session whose actions run in its window.
+        is_for_sandbox = isinstance(action, CHECKPOINT_ACTIONS)
+        place = self._connected[1] if is_for_sandbox else self._runtime
+        return await place.act(action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
         await self._connected[1].upload(source, destination)
@@ -116,12 +120,12 @@ class CloudRuntime(Verbs):
         return await self._connected[1].download(path, destination)
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        return await self._place.read_log(shell, start=start, end=end)
+        return await self._runtime.read_log(shell, start=start, end=end)
 
     async def search_log(
         self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
     ) -> Sequence[LogMatch]:
-        return await self._place.search_log(pattern, shell, start=start, limit=limit)
+        return await self._runtime.search_log(pattern, shell, start=start, limit=limit)
 
     async def _begun(self) -> HubSession:
         if not self._wanted:
@@ -131,7 +135,7 @@ class CloudRuntime(Verbs):
         return await self._calls.resume(self._wanted)
 
     @property
-    def _place(self) -> RemoteRuntime | VSCodeRuntime:
+    def _runtime(self) -> RemoteRuntime | VSCodeRuntime:
         return self._window or self._connected[1]
 
     @property

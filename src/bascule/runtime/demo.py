@@ -9,7 +9,7 @@ from typing import Final, Literal
 from .vscode import VSCodeRuntime
 
 AGENT: Final = "Demo agent"
-"""Under which name it acts."""
+"""The name under which the demo acts."""
 FOLDER: Final = "bascule-demo"
 
 _PRICES: Final = """\
@@ -46,7 +46,7 @@ class DemoMessage:
 
 Say = Callable[[DemoMessage], None]
 Pause = Callable[[], Awaitable[None]]
-"""Time for a person to take in what was done: the work itself waits for nothing."""
+"""Waits between steps, so that a person can follow; the work itself needs no pauses."""
 
 
 async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:

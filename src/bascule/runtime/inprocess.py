@@ -8,11 +8,13 @@ from pathlib import Path
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress, Runtime
+from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
+from bascule.wire import error_observation
 
-from .transfer import copy_in, copy_out
+from .verbs import prepared
 
 
 class InProcessRuntime(Runtime):
@@ -20,8 +22,9 @@ class InProcessRuntime(Runtime):
 
     _sandbox: Sandbox
 
-    def __init__(self, settings: SandboxSettings) -> None:
+    def __init__(self, settings: SandboxSettings, *, default_timeout: float | None) -> None:
         self._settings = settings
+        self._default_timeout = default_timeout
 
     @property
     def capabilities(self) -> frozenset[str]:
@@ -32,13 +35,17 @@ class InProcessRuntime(Runtime):
         await self._sandbox.shells.restore()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        try:
+            action = prepared(action, self._default_timeout)
+        except UsageError as error:
+            return error_observation(error, action.id)
         return await self._sandbox.act(action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
-        await self._sandbox.in_thread(copy_in, self._sandbox, source, destination)
+        await self._sandbox.in_thread(_copy_in, self._sandbox, source, destination)
 
     async def download(self, path: str, destination: Path) -> Path:
-        return await self._sandbox.in_thread(copy_out, self._sandbox, path, destination)
+        return await self._sandbox.in_thread(_copy_out, self._sandbox, path, destination)
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
         log = self._sandbox.log(shell)
@@ -52,3 +59,18 @@ class InProcessRuntime(Runtime):
 
     async def aclose(self) -> None:
         await self._sandbox.aclose()
+
+
+# `transfer` is imported at the first copy: few runtimes copy files, and all would start slower.
+
+
+def _copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
+    from .transfer import copy_in
+
+    copy_in(sandbox, source, destination)
+
+
+def _copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
+    from .transfer import copy_out
+
+    return copy_out(sandbox, path, destination)

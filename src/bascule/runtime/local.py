@@ -6,19 +6,20 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress, Runtime
 from bascule.core.errors import SandboxDied, SandboxUnreachable, UsageError
+from bascule.core.extras import require_extra
 from bascule.core.observations import Observation
 from bascule.sandbox.settings import SandboxSettings
-from bascule.wire import error_observation
 
-from .child import ChildServer
 from .inprocess import InProcessRuntime
-from .remote import RemoteRuntime
-from .verbs import Verbs, prepared
+from .verbs import DEFAULT_TIMEOUT, Verbs
+
+if TYPE_CHECKING:
+    from .child import ChildServer
 
 _Answer = TypeVar("_Answer")
 
@@ -26,9 +27,10 @@ _Answer = TypeVar("_Answer")
 class LocalRuntime(Verbs):
     """Runs actions on this machine, as the current user.
 
-    In this process that is the fastest there is. With `process=True` a child does the work: the
-    caller's loop, memory and signals stay its own, and a fault on either side ends only that one.
-    Closing it, or the end of this process by whatever means, ends every process it started.
+    By default the sandbox is in this process, which is fastest. With `process=True` it is in a
+    child process, which does not share the caller's event loop, memory and signals; a crash of the
+    child does not end the caller. Closing the runtime, or any end of this process, ends every
+    process that it started.
     """
 
     def __init__(
@@ -36,10 +38,17 @@ class LocalRuntime(Verbs):
         working_dir: str | Path | None = None,
         *,
         settings: SandboxSettings | None = None,
+        rules: str | Path | None = None,
+        checkpoints: str | Path | None = None,
         process: bool = False,
-        default_timeout: float | None = 120.0,
+        default_timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
+        """`rules`: TOML file with your rules for commands. A command without a rule is refused,
+        because nobody is asked. `checkpoints`: directory of a checkpoint store outside of
+        `working_dir`. Each action is then recorded in it, and `restore` undoes actions."""
         self._working_dir = working_dir
+        self._rules = rules
+        self._checkpoints = checkpoints
         self._settings = settings
         self.default_timeout = default_timeout
         self._process = process
@@ -60,31 +69,27 @@ class LocalRuntime(Verbs):
         if self._process:
             self._inner = await self._start_child(settings)
         else:
-            here = InProcessRuntime(settings)
+            here = InProcessRuntime(settings, default_timeout=self.default_timeout)
             await here.connect()
             self._inner = here
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        try:
-            action = prepared(action, self.default_timeout)
-        except UsageError as error:
-            return error_observation(error, action.id)
-        return await self._or_died(self._open.act(action, on_progress=on_progress))
+        return await self._unless_died(self._open.act(action, on_progress=on_progress))
 
     async def upload(self, source: Path, destination: str) -> None:
-        await self._or_died(self._open.upload(source, destination))
+        await self._unless_died(self._open.upload(source, destination))
 
     async def download(self, path: str, destination: Path) -> Path:
-        return await self._or_died(self._open.download(path, destination))
+        return await self._unless_died(self._open.download(path, destination))
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        return await self._or_died(self._open.read_log(shell, start=start, end=end))
+        return await self._unless_died(self._open.read_log(shell, start=start, end=end))
 
     async def search_log(
         self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
     ) -> Sequence[LogMatch]:
         work = self._open.search_log(pattern, shell, start=start, limit=limit)
-        return await self._or_died(work)
+        return await self._unless_died(work)
 
     async def aclose(self) -> None:
         self._closed = True
@@ -101,15 +106,30 @@ class LocalRuntime(Verbs):
 
     def _resolved_settings(self) -> SandboxSettings:
         settings = self._settings or SandboxSettings()
-        if self._working_dir is None:
-            return settings
-        shells = replace(settings.shells, working_dir=Path(self._working_dir).absolute())
-        return replace(settings, shells=shells)
+        if self._rules is not None:
+            from bascule.sandbox.command_rules import CommandRules
+
+            settings = replace(settings, rules=CommandRules.read(Path(self._rules)))
+        if self._working_dir is not None:
+            shells = replace(settings.shells, working_dir=Path(self._working_dir).absolute())
+            settings = replace(settings, shells=shells)
+        if self._checkpoints is not None:
+            from bascule.checkpoints.store import ensure_fit
+
+            store = Path(self._checkpoints).absolute()
+            ensure_fit(Path(settings.shells.working_dir), store)
+            settings = replace(settings, checkpoints=store)
+        return settings
 
     async def _start_child(self, settings: SandboxSettings) -> Runtime:
+        # Imported here: a sandbox in this process needs neither a server nor an HTTP client.
+        from .child import ChildServer
+        from .remote import RemoteRuntime
+
+        await asyncio.to_thread(require_extra, "sandbox")
         child = self._child = ChildServer(settings)
         await child.start()
-        remote = RemoteRuntime(child.url, child.key, default_timeout=None)
+        remote = RemoteRuntime(child.url, child.key, default_timeout=self.default_timeout)
         try:
             await child.while_alive(remote.connect())
         except BaseException:
@@ -118,11 +138,13 @@ class LocalRuntime(Verbs):
             raise
         return remote
 
-    async def _or_died(self, work: Awaitable[_Answer]) -> _Answer:
+    async def _unless_died(self, work: Awaitable[_Answer]) -> _Answer:
         """Turns a lost connection into `SandboxDied` if the child process has ended."""
         try:
             return await work
         except SandboxUnreachable as error:
             if self._child is None or not await self._child.has_ended():
                 raise
-            raise SandboxDied(f"The sandbox's process ended: {self._child.last_words()}") from error
+            raise SandboxDied(
+                f"The sandbox's process ended: {self._child.output_tail()}"
+            ) from error

@@ -41,18 +41,18 @@ from bascule.wire import (
 )
 
 from .transfer import destination_of, pack, save
-from .verbs import Verbs, prepared
+from .verbs import DEFAULT_TIMEOUT, Verbs, prepared
 
 DEFAULT_SHELL: Final = "main"
-"""The name under which a sandbox keeps the shell that actions without one use."""
+"""The sandbox's name for the shell of actions that name none."""
 
 _GRACE: Final = 30.0
-"""Seconds an answer may come after the action's own time-out before the sandbox counts as lost."""
+"""Seconds beyond an action's timeout after which the sandbox counts as lost."""
 _QUICK: Final = 60.0
-"""Seconds for questions whose answer is at hand."""
+"""Timeout, in seconds, of requests that the sandbox answers at once."""
 _CANCEL: Final = 5.0
 _AROUND: Final = 1 << 20
-"""Bytes of an event besides the observation in it."""
+"""Bytes that an event may add to its observation."""
 _GONE: Final = frozenset({404, 502, 503, 504})
 _ACTION_HEADERS: Final = {"Content-Type": "application/json", "X-Bascule-Cancel": "interrupt"}
 _RAW_BODY: Final = {"Content-Type": "application/octet-stream"}
@@ -63,10 +63,9 @@ _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 class RemoteRuntime(Verbs):
     """Runs actions in the sandbox whose action server is at `url`.
 
-    An action that was sent is never sent again: when the link breaks, `SandboxUnreachable` says
-    in its detail (`sent`) whether the action may have been done. Cancelling `act` returns once
-    the sandbox has ended the action, or could not be asked to. Closing leaves the sandbox as it
-    is.
+    An action that was sent is never sent again: if the connection breaks, `SandboxUnreachable`
+    says in its detail (`sent`) whether the action may have been done. Cancelling `act` returns
+    when the sandbox has ended the action, or does not answer. Closing leaves the sandbox as it is.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class RemoteRuntime(Verbs):
         url: str,
         key: str,
         *,
-        default_timeout: float | None = 120.0,
+        default_timeout: float | None = DEFAULT_TIMEOUT,
         connect_timeout: float = 10.0,
         tls: ssl.SSLContext | None = None,
         socket_path: Path | None = None,
@@ -114,7 +113,7 @@ class RemoteRuntime(Verbs):
         await self._http.wait_until_listening()
         answer = await self._ask("GET", "/capabilities")
         if not isinstance(answer, dict) or not isinstance(answer.get("capabilities"), list):
-            what = f"{self.url} is no action server of ours: it does not say what it can do"
+            what = f"{self.url} is not a Bascule action server: it does not list its capabilities"
             raise RemoteError(what, remote_code="")
         self._capabilities = frozenset(answer["capabilities"])
 
@@ -124,7 +123,20 @@ class RemoteRuntime(Verbs):
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         try:
             action = prepared(action, self.default_timeout)
-            body = to_json({"action": encode_action(action)})
+            event = encode_action(action)
+        except BasculeError as error:
+            return error_observation(error, action.id)
+        return await self.send(action, event, on_progress=on_progress)
+
+    async def send(
+        self, action: Action, event: Mapping[str, Any], *, on_progress: OnProgress | None = None
+    ) -> Observation:
+        """Like `act`, for callers that have the encoded form of a valid action already.
+
+        The default timeout is not applied.
+        """
+        try:
+            body = to_json({"action": event})
             if on_progress is None:
                 return await self._act(action, body)
             return await self._act_and_watch(action, body, on_progress)
@@ -175,7 +187,7 @@ class RemoteRuntime(Verbs):
             "/execute_action",
             body=body,
             headers=_PLAIN_HEADERS,
-            timeout=_patience(action),
+            timeout=_response_timeout(action),
         )
         _ensure_ok(reply.status, reply.body)
         is_parcel = reply.headers.get("content-type") == parcel.MEDIA_TYPE
@@ -186,20 +198,22 @@ class RemoteRuntime(Verbs):
     async def _act_and_watch(
         self, action: Action, body: bytes, on_progress: OnProgress
     ) -> Observation:
-        where, patience = "/execute_action", _patience(action)
+        where, patience = "/execute_action", _response_timeout(action)
         observation: Observation | None = None
         async with self._stream("POST", where, body=body, headers=_EVENT_HEADERS) as reply:
             try:
                 async with asyncio.timeout(patience):
                     async for event in _events(reply, self._max_event):
-                        observation = await self._take(event, on_progress) or observation
+                        observation = await self._handle_event(event, on_progress) or observation
             except TimeoutError:
                 raise self._lost(f"did not answer within {patience} seconds") from None
         if observation is None:
             raise self._lost("ended its answer early")
         return observation
 
-    async def _take(self, event: ServerEvent, on_progress: OnProgress) -> Observation | None:
+    async def _handle_event(
+        self, event: ServerEvent, on_progress: OnProgress
+    ) -> Observation | None:
         """Pass on output; returns the observation when it arrives."""
         with self._reading_answers():
             data = from_json(event.data)
@@ -232,16 +246,16 @@ class RemoteRuntime(Verbs):
         on_progress(OutputProgress(shell, start, missed))
 
     async def _cancel(self, action_id: EventId) -> None:
-        """Make the sandbox end the action, and wait for that.
+        """Make the sandbox end the action, and wait until it has.
 
-        Our connection is closed already and the server ends the action for that alone; what is
-        gained is that the next command does not meet the one that was cancelled.
+        The server ends the action anyway, because our connection is closed. The wait ensures that
+        the next command does not start while the cancelled one still runs.
         """
         where = target(f"/actions/{action_id}/cancel")
         with suppress(LinkError, RemoteError):
             await self._http.request("POST", where, timeout=_CANCEL)
 
-    # Asking ---------------------------------------------------------------------------------
+    # Requests -------------------------------------------------------------------------------
 
     async def _ask(self, method: str, where: str) -> Any:
         reply = await self._http.request(method, where, timeout=_QUICK)
@@ -273,7 +287,7 @@ async def _events(reply: StreamedReply, limit: int) -> AsyncIterator[ServerEvent
             yield event
 
 
-def _patience(action: Action) -> float | None:
+def _response_timeout(action: Action) -> float | None:
     return None if action.timeout is None else action.timeout + _GRACE
 
 
@@ -285,11 +299,11 @@ def _ensure_ok(status: int, body: bytes) -> None:
 def _error_in(status: int, body: bytes) -> BasculeError:
     """The error in an answer: by its code if it is ours, otherwise by the HTTP status."""
     try:
-        said = from_json(body)
+        answer = from_json(body)
     except BasculeError:
-        said = None
-    if isinstance(said, dict) and isinstance(said.get("error"), dict):
-        return error_from_wire(said["error"])
+        answer = None
+    if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
+        return error_from_wire(answer["error"])
     text = body[:500].decode(errors="replace")
     if status in _GONE:
         return SandboxUnreachable(

@@ -15,6 +15,9 @@ from bascule.core.contracts import LogMatch, OnProgress
 from bascule.core.errors import UsageError
 from bascule.core.observations import (
     BrowserOutput,
+    CheckpointDetail,
+    CheckpointList,
+    CheckpointRestored,
     CmdOutput,
     DirListing,
     DirMade,
@@ -31,16 +34,16 @@ from bascule.core.observations import (
     Observation,
 )
 
-from .verbs import Verbs
+from .verbs import Timeout, TimeoutChoice, Verbs
 
 _Answer = TypeVar("_Answer")
 
 
 class SyncRuntime:
-    """The methods of the runtime it wraps, as blocking calls.
+    """The methods of another runtime as blocking calls.
 
-    It runs that runtime on an event loop in a thread of its own, from `connect` to `close`, and
-    may be called from several threads. A `KeyboardInterrupt` while waiting cancels the action.
+    It runs that runtime on an event loop in its own thread, from `connect` to `close`. Several
+    threads may call it. A `KeyboardInterrupt` while waiting cancels the action.
     `on_progress` is called in the loop's thread and should return at once.
     """
 
@@ -71,7 +74,8 @@ class SyncRuntime:
     def close(self) -> None:
         """Close the runtime.
 
-        At interpreter exit, when no thread can be started, the end of the process does it.
+        At interpreter exit no thread can be started: this does nothing, and the process's end
+        closes it.
         """
         if self._loop is None or self._thread is None:
             return
@@ -110,7 +114,7 @@ class SyncRuntime:
         *,
         shell: str = "",
         cwd: str | None = None,
-        timeout: float | None = None,
+        timeout: Timeout = TimeoutChoice.DEFAULT,
         is_input: bool = False,
         blocking: bool = False,
         queue: bool = False,
@@ -135,7 +139,7 @@ class SyncRuntime:
         self,
         code: str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout = TimeoutChoice.DEFAULT,
         is_input: bool = False,
         include_extra: bool = False,
         output_limit: int | None = None,
@@ -219,6 +223,23 @@ class SyncRuntime:
                 limit=limit,
             )
         )
+
+    def checkpoints(self) -> CheckpointList:
+        return self._wait(self._runtime.checkpoints())
+
+    def checkpoint(self, checkpoint: int, *, paths: Sequence[str] = ()) -> CheckpointDetail:
+        return self._wait(self._runtime.checkpoint(checkpoint, paths=paths))
+
+    def restore(
+        self,
+        checkpoint: int,
+        *,
+        paths: Sequence[str] = (),
+        since: bool = False,
+        dry_run: bool = False,
+    ) -> CheckpointRestored:
+        work = self._runtime.restore(checkpoint, paths=paths, since=since, dry_run=dry_run)
+        return self._wait(work)
 
     def browse(
         self, url: str, *, return_axtree: bool = False, timeout: float | None = None

@@ -24,7 +24,7 @@ def pack(source: Path) -> FileDownload:
 
 
 def destination_of(packed: FileDownload, source: Path, destination: str) -> str:
-    """Where it goes: a file into `destination`, a directory into a subdirectory of its own name."""
+    """The target path: `destination` for a file, a subdirectory of its name for a directory."""
     if not packed.is_zip:
         return destination
     name = source.name if source.name not in ("", "..") else source.resolve().name
@@ -37,15 +37,15 @@ def copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
         spool.seek(0)
         where = destination_of(packed, source, destination)
         if packed.is_zip:
-            sandbox.archives.unpack(spool, where, sandbox.shells.cwd)
+            sandbox.files.transfers.unpack(spool, where, sandbox.shells.cwd)
         else:
-            sandbox.archives.store(spool, where, packed.name, sandbox.shells.cwd)
+            sandbox.files.transfers.store(spool, where, packed.name, sandbox.shells.cwd)
 
 
 def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
-    with sandbox.archives.download(path, sandbox.shells.cwd) as download:
+    with sandbox.files.transfers.download(path, sandbox.shells.cwd) as download:
         final = _final(download.name, destination)
-        with _appearing(final) as file:
+        with _renamed_when_complete(final) as file:
             file.writelines(download)
         return final
 
@@ -53,10 +53,10 @@ def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
 async def save(chunks: AsyncIterator[bytes], name: str, destination: Path) -> Path:
     """Write `chunks` to the file `destination`, or to `name` in it if it is a directory.
 
-    The file appears when it is complete; nothing is left when it does not get so far.
+    The file appears only when it is complete; a failure leaves nothing.
     """
     final = await asyncio.to_thread(_final, name, destination)
-    appearing = _appearing(final)
+    appearing = _renamed_when_complete(final)
     file = await asyncio.to_thread(appearing.__enter__)
     try:
         async for chunk in chunks:
@@ -73,7 +73,7 @@ def _final(name: str, destination: Path) -> Path:
 
 
 @contextmanager
-def _appearing(final: Path) -> Iterator[IO[bytes]]:
+def _renamed_when_complete(final: Path) -> Iterator[IO[bytes]]:
     """A temporary file that is renamed to `final` if the context ends without an error."""
     beside = final.with_name(f".bascule-{secrets.token_hex(6)}.tmp")
     try:

@@ -1,14 +1,15 @@
 """Convenience methods for actions, such as `await runtime.run("make")`.
 
-Each returns what was seen and raises the error when the action failed. `act` itself does neither
-choose nor raise, and takes every kind.
+Each returns the observation, and raises an error if the action failed. `act` itself takes every
+kind of action and returns a failure as an observation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from enum import Enum
+from typing import Final, TypeVar
 
 from bascule.core.actions import (
     Action,
@@ -22,15 +23,21 @@ from bascule.core.actions import (
     Grep,
     Interrupt,
     IPythonRun,
+    ListCheckpoints,
     ListDir,
     MakeDir,
     Remove,
     RemoveDir,
+    RestoreCheckpoint,
+    ShowCheckpoint,
 )
 from bascule.core.contracts import OnProgress, Runtime
 from bascule.core.errors import BasculeError, CommandInvalid, RemoteError
 from bascule.core.observations import (
     BrowserOutput,
+    CheckpointDetail,
+    CheckpointList,
+    CheckpointRestored,
     CmdOutput,
     DirListing,
     DirMade,
@@ -50,12 +57,30 @@ from bascule.wire import ensure_valid, error_from_wire
 
 _Seen = TypeVar("_Seen", bound=Observation)
 
+DEFAULT_TIMEOUT: Final = 120.0
+"""Seconds for a command or cell without a timeout, in a runtime made without another default."""
+
+
+NO_LIMIT: Final = float("inf")
+"""As `Action.timeout`: no limit, also in a runtime that has a default. Only this object means it;
+other infinite numbers are refused."""
+
+
+class TimeoutChoice(Enum):
+    """The default of the argument `timeout`, so that None can mean no limit."""
+
+    DEFAULT = "the runtime's default"
+
+
+Timeout = float | TimeoutChoice | None
+"""Seconds; None: no limit; left out: the runtime's `default_timeout`."""
+
 
 class Verbs(Runtime):
     """A runtime with a method for each common action."""
 
     default_timeout: float | None = None
-    """Seconds for commands that bring no time-out of their own; None: no bound."""
+    """Timeout, in seconds, of commands and cells without their own; None: no limit."""
 
     async def run(
         self,
@@ -63,19 +88,23 @@ class Verbs(Runtime):
         *,
         shell: str = "",
         cwd: str | None = None,
-        timeout: float | None = None,
+        timeout: Timeout = TimeoutChoice.DEFAULT,
         is_input: bool = False,
         blocking: bool = False,
         queue: bool = False,
         output_limit: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> CmdOutput:
-        """Run `command`. A non-zero exit code is a result, not an error."""
+        """Run `command`. A non-zero exit code is a result, not an error.
+
+        `timeout`: seconds after which the output so far is returned; the command continues. None:
+        no limit. Left out: the runtime's `default_timeout`.
+        """
         action = CmdRun(
             command,
             shell=shell,
             cwd=cwd,
-            timeout=self.default_timeout if timeout is None else timeout,
+            timeout=_action_timeout(timeout),
             is_input=is_input,
             blocking=blocking,
             queue=queue,
@@ -87,7 +116,7 @@ class Verbs(Runtime):
         self,
         code: str,
         *,
-        timeout: float | None = None,
+        timeout: Timeout = TimeoutChoice.DEFAULT,
         is_input: bool = False,
         include_extra: bool = False,
         output_limit: int | None = None,
@@ -95,12 +124,13 @@ class Verbs(Runtime):
     ) -> IPythonOutput:
         """Run a cell. An exception in it is a result (`succeeded`, `metadata`), not an error.
 
-        With `is_input`, `code` answers a cell that asks. `include_extra` ends the content with the
-        kernel's directory and interpreter, as agents are used to.
+        `timeout`: seconds after which the cell is interrupted; see `run` for None and the default.
+        With `is_input`, `code` answers a cell that waits for input. `include_extra` appends the
+        kernel's directory and interpreter to the content, as agents expect.
         """
         action = IPythonRun(
             code,
-            timeout=self.default_timeout if timeout is None else timeout,
+            timeout=_action_timeout(timeout),
             is_input=is_input,
             include_extra=include_extra,
             output_limit=output_limit,
@@ -169,12 +199,36 @@ class Verbs(Runtime):
         )
         return await self._do(action, GrepResult)
 
+    async def checkpoints(self) -> CheckpointList:
+        """The checkpoints of the workspace, and what they do not keep."""
+        return await self._do(ListCheckpoints(), CheckpointList)
+
+    async def checkpoint(self, checkpoint: int, *, paths: Sequence[str] = ()) -> CheckpointDetail:
+        """What one action changed, with a diff."""
+        return await self._do(ShowCheckpoint(checkpoint, paths), CheckpointDetail)
+
+    async def restore(
+        self,
+        checkpoint: int,
+        *,
+        paths: Sequence[str] = (),
+        since: bool = False,
+        dry_run: bool = False,
+    ) -> CheckpointRestored:
+        """Undo what one action changed, or everything `since` then.
+
+        Paths that somebody changed since are in `conflicts` and keep their contents. Restoring the
+        returned `checkpoint` undoes the restore.
+        """
+        action = RestoreCheckpoint(checkpoint, paths, since=since, dry_run=dry_run)
+        return await self._do(action, CheckpointRestored)
+
     async def browse(
         self, url: str, *, return_axtree: bool = False, timeout: float | None = None
     ) -> BrowserOutput | FileDownloaded:
         """Open a URL or a local file and read it; anything but a page is downloaded.
 
-        One that cannot be opened is an answer with `error`, not an error.
+        If it cannot be opened, the result has `error` set and nothing is raised.
         """
         return _page(await self.act(Browse(url, return_axtree=return_axtree, timeout=timeout)))
 
@@ -190,16 +244,33 @@ class Verbs(Runtime):
 
 
 def prepared(action: Action, default: float | None) -> Action:
-    """The action as it will be run: validated, and with the default timeout if it has none.
+    """The action as it will be run: with the timeout that it has in this runtime, and validated.
 
     Raises `InvalidAction`, or `CommandInvalid` for a command that cannot be encoded.
     """
+    action = with_timeout(action, default)
     ensure_valid(action)
     if isinstance(action, CmdRun | IPythonRun):
         _ensure_writable(action.command if isinstance(action, CmdRun) else action.code)
-    if default is not None and action.timeout is None and isinstance(action, CmdRun | IPythonRun):
-        return replace(action, timeout=default)
     return action
+
+
+def with_timeout(action: Action, default: float | None) -> Action:
+    """The action with its timeout resolved: `default` for a command or cell without a timeout, and
+    None, which means no limit from here on, instead of `NO_LIMIT`."""
+    if action.timeout is None:
+        if default is not None and isinstance(action, CmdRun | IPythonRun):
+            return replace(action, timeout=default)
+    elif action.timeout is NO_LIMIT:
+        return replace(action, timeout=None)
+    return action
+
+
+def _action_timeout(timeout: Timeout) -> float | None:
+    """The field of an action, where None means the runtime's default."""
+    if isinstance(timeout, TimeoutChoice):
+        return None
+    return NO_LIMIT if timeout is None else timeout
 
 
 def _ensure_writable(program: str) -> None:
@@ -209,7 +280,7 @@ def _ensure_writable(program: str) -> None:
         program.encode()
     except UnicodeEncodeError as error:
         raise CommandInvalid(
-            f"the command or cell holds a character that has no UTF-8 form, at position "
+            f"the command or cell contains a character that has no UTF-8 form, at position "
             f"{error.start}: {program[error.start]!r}"
         ) from None
 

@@ -35,7 +35,7 @@ class WindowVerbs(Verbs):
     async def diagnostics(
         self, path: str | None = None, *, severity: Severity = "hint", limit: int = 200
     ) -> Diagnosed:
-        """Problems the editor knows of, in one file or all; `severity` is the least wanted."""
+        """Problems that the editor knows, in one file or all, of at least this `severity`."""
         return await self._do(Diagnostics(path, severity=severity, limit=limit), Diagnosed)
 
     async def symbols(
@@ -45,7 +45,7 @@ class WindowVerbs(Verbs):
         return await self._do(Symbols(path, query=query, limit=limit), SymbolsFound)
 
     async def selection(self) -> Selected:
-        """What the user has selected in the active editor."""
+        """The user's selection in the active editor."""
         return await self._do(Selection(), Selected)
 
     async def open_file(
@@ -61,7 +61,7 @@ class WindowVerbs(Verbs):
         return await self._do(action, FileOpened)
 
     async def show_diff(self, path: str, content: str, *, title: str = "") -> DiffShown:
-        """Show the user a proposed content of a file beside the present one."""
+        """Show the user a proposed content of a file beside the current one."""
         return await self._do(ShowDiff(path, content, title=title), DiffShown)
 
     async def ask_user(

@@ -46,7 +46,7 @@ class FakeRequest:
     reply: Reply
     cancelled: threading.Event = field(default_factory=threading.Event)
     added: SimpleQueue[Any] = field(default_factory=SimpleQueue)
-    """Additions that the script sent to the request later."""
+    """Values that the script added to the request later."""
     answer: Response | None = None
 
     @property
@@ -62,10 +62,10 @@ Asked = FakeRequest
 
 
 class FakeEditor:
-    """Answers requests by `answers`, each in a thread of its own, and remembers them.
+    """Answers requests with `answers`, each in its own thread, and remembers them.
 
-    An answer is a function of the request; it may take long, tell progress, and raise a
-    `BridgeError`. A request that comes again under the same id is not done again.
+    An answer is a function of the request. It may block, report progress or raise a
+    `BridgeError`. A request that arrives again with the same id is not executed again.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class FakeEditor:
 
     @property
     def requests(self) -> list[Request]:
-        """All that was asked, in the order it came, without the questions whether it is there."""
+        """All requests in the order of arrival, without pings."""
         asked = [each.request for each in self.asked.values()]
         return [each for each in asked if each.type != PING]
 
@@ -86,12 +86,12 @@ class FakeEditor:
         return BridgeClient(FakeTransport(self))
 
     def emit(self, event: str, body: Mapping[str, Any]) -> None:
-        """Tell every script that is connected."""
+        """Send an event to every connected script."""
         for reply in list(self._scripts):
             reply(Event(event, body))
 
     def attach(self, reply: Reply) -> Callable[[], None]:
-        """A script is there; returns what ends that."""
+        """Connect a script; returns a function that disconnects it."""
         self._scripts.append(reply)
         return lambda: self._scripts.remove(reply)
 
@@ -107,7 +107,7 @@ class FakeEditor:
                 self.events.put(message)
 
     def forget(self) -> None:
-        """As after a restart."""
+        """Forget all requests, as a restarted editor does."""
         with self._lock:
             self.asked.clear()
 
@@ -143,7 +143,7 @@ class FakeEditor:
 async def answer_action(
     editor: FakeEditor, action: BridgeRequest, *, on_progress: OnProgress | None
 ) -> Observation:
-    """Answers a request that arrived as an action through a hub."""
+    """Answer a request that arrived as an action through a hub."""
     if action.request == "$/progress":
         editor.handle(Piece(action.params["id"], action.params["value"]), lambda _: None)
         return BridgeAnswered(content="", request=action.request, cause=action.id)

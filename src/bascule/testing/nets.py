@@ -15,7 +15,7 @@ def build(
     arcs: Iterable[tuple[str, str] | tuple[str, str, int] | tuple[str, str, int, ArcKind]],
     transitions: Iterable[str] = (),
 ) -> Net:
-    """A net of plain tokens. Whatever arcs name and is no place is a transition."""
+    """A net of plain tokens. Every end of an arc that is not in `places` is a transition."""
     drawn = []
     named = dict.fromkeys(transitions)
     for number, (source, target, *rest) in enumerate(arcs):
@@ -70,7 +70,7 @@ def ring(places: int, tokens: int) -> Net:
 
 
 def switches(n: int) -> Net:
-    """n switches that go on and off by themselves: 2**n states, n * 2**n edges."""
+    """n independent switches that go on and off: 2**n states, n * 2**n edges."""
     marking: dict[str, int] = {}
     arcs: list[tuple[str, str]] = []
     for i in range(n):
@@ -83,7 +83,7 @@ def switches(n: int) -> Net:
 def forks(n: int, length: int) -> Net:
     """A start, n branches of `length` steps, and an end: (length + 1)**n + 2 states, one deadlock.
 
-    The deadlock is the end: everything has come together there.
+    The deadlock is the end, where all branches have joined.
     """
     marking = {"start": 1, "end": 0}
     arcs: list[tuple[str, str]] = [("start", "fork"), ("join", "end")]
@@ -112,5 +112,5 @@ def buffer(capacity: int) -> Net:
 
 
 def fountain() -> Net:
-    """A transition that needs nothing: no bound, and no end."""
+    """A transition without inputs: it can always fire, and the tokens are unbounded."""
     return build("fountain", {"pool": 0}, [("flow", "pool")])

@@ -1,6 +1,6 @@
 """A fake VS Code window: speaks the window protocol and runs actions in a sandbox.
 
-What it says to a hub is what docs/extension-protocol.md says a window says, over a real socket.
+It sends a hub the messages of docs/extension-protocol.md over a real socket.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
-from bascule.core.actions import BridgeRequest
-from bascule.core.contracts import Closable, OutputProgress
+from bascule.core.actions import Action, BridgeRequest
+from bascule.core.contracts import Closable, OnProgress, OutputProgress
 from bascule.core.errors import (
     BasculeError,
     HubUnreachable,
@@ -57,15 +57,15 @@ class _Entry:
 
 
 class Journal:
-    """What a window has begun and seen. It outlives hosts, as the extension's file does: a host
-    that is made with the journal of another is that window after a reload."""
+    """The actions that a window has begun, and their observations. It outlives hosts, as the
+    extension's file does: a host created with another's journal is that window after a reload."""
 
     def __init__(self) -> None:
         self.window_id = str(uuid4())
         self.window_key = secrets.token_urlsafe(32)
         self.begun: dict[EventId, _Entry] = {}
         self.has_ended = asyncio.Event()
-        """Set whenever an action ended; whoever waits for the next one clears it."""
+        """Set whenever an action ends. A caller that waits for the next end clears it."""
 
     def begin(self, action_id: EventId, host_id: str) -> None:
         self.begun[action_id] = _Entry(host_id)
@@ -77,7 +77,7 @@ class Journal:
             self.has_ended.set()
 
     def received(self, action_id: EventId) -> None:
-        """Its sender has it: it need not be kept, but that it was done stays known."""
+        """The sender has the observation: drop it, but remember that the action was done."""
         entry = self.begun.get(action_id)
         if entry is not None and entry.has_ended:
             entry.observation = None
@@ -97,10 +97,10 @@ class Journal:
 class FakeWindow(Closable):
     """A window on a hub, from `connect` to `aclose`; it reconnects as the extension does.
 
-    `editor_is_dead` makes it the zombie that a killed browser leaves behind: the socket lives,
-    nothing that needs the editor answers. `done` lists the ids of the actions that were really
-    done, in the order they were begun; `superseded` is set when the hub says that another host of
-    the window does its work.
+    `editor_is_dead` simulates a killed browser: the socket stays open, but health checks get no
+    answer and registration fails. `done` lists the ids of the executed actions in the order in
+    which they began. `superseded` is set when the hub reports that another host of the window has
+    taken over.
     """
 
     def __init__(
@@ -120,14 +120,14 @@ class FakeWindow(Closable):
         self.folder = str(settings.shells.working_dir)
         self.editor_is_dead = False
         self.editor = editor
-        """Answers what scripts ask, where there is one."""
+        """Answers the requests of scripts, if given."""
         self.done: list[EventId] = []
         self.agents: set[str] = set()
         self.superseded = asyncio.Event()
         self._settings = settings
+        self._checkpoints = _CheckpointNumbers()
         self._sandbox: Sandbox
         self._in_flight = InFlight()
-        self._limit = 0
         self._http = HttpClient(
             hub_url,
             headers={"Authorization": f"Bearer {token}"},
@@ -139,9 +139,9 @@ class FakeWindow(Closable):
             namespace="/window",
             client=protocol_client,
             handlers={
-                "oh_event": self._action_came,
-                "oh_cancel": self._cancel_came,
-                "oh_received": self._received_came,
+                "oh_event": self._on_action,
+                "oh_cancel": self._on_cancel,
+                "oh_received": self._on_received,
                 "health": self._asked_for_health,
                 "superseded": self._superseded,
             },
@@ -159,6 +159,7 @@ class FakeWindow(Closable):
 
     async def connect(self) -> None:
         self._sandbox = await asyncio.to_thread(Sandbox, self._settings)
+        self._sandbox.watcher = self._checkpoints
         try:
             await self._socket.connect()
         except BaseException:
@@ -173,7 +174,7 @@ class FakeWindow(Closable):
         await self._socket.wait_refused()
 
     async def aclose(self) -> None:
-        """The host ends, with every process it started; its journal stays."""
+        """End the host and every process it started; the journal stays."""
         await self._socket.aclose()
         await self._http.aclose()
         for task in self._tasks:
@@ -185,8 +186,7 @@ class FakeWindow(Closable):
 
     async def _register(self, hello: Mapping[str, Any]) -> None:
         if self.editor_is_dead:
-            raise HubUnreachable("The editor does not answer; this host speaks for nobody")
-        self._limit = hello["limits"]["message_bytes"]
+            raise HubUnreachable("The editor does not answer; this host cannot register")
         body = {
             "nonce": hello["nonce"],
             "window_id": self.journal.window_id,
@@ -225,15 +225,15 @@ class FakeWindow(Closable):
         return {"ok": True, "milliseconds": (time.perf_counter() - started) * 1000}
 
     async def _superseded(self, _data: object = None) -> None:
-        """What runs here ends, and nobody is told of it: the other host was asked instead."""
+        """Cancel running actions without an answer: the hub uses the other host instead."""
         self.superseded.set()
         for task in self._tasks:
             task.cancel()
 
     # Actions ------------------------------------------------------------------------------
 
-    async def _action_came(self, event: Mapping[str, Any]) -> None:
-        """Up to the end of this there is no await: actions are begun in the order they came."""
+    async def _on_action(self, event: Mapping[str, Any]) -> None:
+        """Contains no await, so that actions begin in the order in which they arrived."""
         action_id = EventId(event["id"])
         self.agents.add(event["agent"])
         known = self.journal.begun.get(action_id)
@@ -247,7 +247,7 @@ class FakeWindow(Closable):
         elif known.observation is not None:
             self._start(self._send(known.observation))
         elif known.has_ended:
-            error = OutcomeUnknown("It was done, and what was seen is not kept any more")
+            error = OutcomeUnknown("The action ran, but its observation is no longer stored")
             self._answer(action_id, error_observation(error, action_id))
         elif known.host_id != self.host_id:
             error = OutcomeUnknown("The window was reloaded while it did this")
@@ -276,17 +276,19 @@ class FakeWindow(Closable):
 
     def _answer(self, action_id: EventId, observation: Observation) -> None:
         event = encode_observation(observation)
-        size = len(to_json(event))
-        if size > self._limit:
-            error = MessageTooLarge(f"The observation has {size} bytes; ask for less of it")
-            event = encode_observation(error_observation(error, action_id))
+        if (number := self._checkpoints.found.pop(action_id, None)) is not None:
+            event["checkpoint"] = number
         self.journal.end(action_id, event)
         self._start(self._send(event))
 
     async def _send(self, observation: Mapping[str, Any]) -> None:
-        """Until it is acknowledged it is sent again after every reconnect."""
+        """Send an observation. Each reconnect sends it again until it is acknowledged."""
         try:
             await self._socket.call("oh_event", observation, timeout=_ACKNOWLEDGE)
+        except MessageTooLarge as error:
+            action_id = EventId(observation["cause"])
+            self._answer(action_id, error_observation(_too_large(error), action_id))
+            return
         except (LinkError, UsageError):
             return
         self.journal.acknowledged(observation["cause"])
@@ -297,14 +299,35 @@ class FakeWindow(Closable):
         except (LinkError, UsageError):
             return
 
-    async def _received_came(self, data: Mapping[str, Any]) -> None:
+    async def _on_received(self, data: Mapping[str, Any]) -> None:
         for action_id in data["ids"]:
             self.journal.received(EventId(action_id))
 
-    async def _cancel_came(self, data: Mapping[str, Any]) -> object:
+    async def _on_cancel(self, data: Mapping[str, Any]) -> object:
         return {"known": await self._in_flight.cancel(EventId(data["id"]))}
 
     def _start(self, work: Any) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+class _CheckpointNumbers:
+    """Remembers which checkpoint has what an action changed, until its observation is sent."""
+
+    def __init__(self) -> None:
+        self.found: dict[EventId, int] = {}
+
+    def began(self, _action: Action, on_progress: OnProgress | None) -> OnProgress:
+        return on_progress or (lambda _: None)
+
+    def ended(self, observation: Observation, _seconds: float, checkpoint: int | None) -> None:
+        if checkpoint is not None and observation.cause is not None:
+            self.found[observation.cause] = checkpoint
+
+    def failed(self, _action_id: EventId, _seconds: float, _why: str) -> None:
+        pass
+
+
+def _too_large(error: MessageTooLarge) -> MessageTooLarge:
+    return MessageTooLarge(f"{error.message}; ask for less of it")

@@ -33,7 +33,10 @@ async def test_it_opens_only_when_that_is_meant(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "said"),
-    [({"user": "openhands"}, "cannot be called openhands"), ({"likeness": "openhands"}, "paths")],
+    [
+        ({"user": "openhands"}, "not as openhands"),
+        ({"file_layout": "openhands"}, "file layout"),
+    ],
 )
 async def test_what_it_cannot_give_is_refused_with_who_can(
     tmp_path: Path, asked: dict[str, Any], said: str
@@ -43,7 +46,7 @@ async def test_what_it_cannot_give_is_refused_with_who_can(
     )
     async with PlainSpawner(tmp_path, allow_unisolated=True) as spawner:
         await spawner.open()
-        with pytest.raises(NotSupported, match=f"{said}.*local and docker"):
+        with pytest.raises(NotSupported, match=f"{said}.*local or docker"):
             await spawner.start(plan)
 
 

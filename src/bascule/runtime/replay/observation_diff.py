@@ -1,4 +1,4 @@
-"""Compares two observations, ignoring what differs on every run. Pure rules."""
+"""Compares two observations, ignoring values that differ on every run. Pure rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 MASK: Final = "***"
-"""What stands in a record for a secret."""
+"""The text that replaces a secret in a record."""
 _MASKS: Final = re.compile(r"[ \t]*" + re.escape(MASK))
 _WORKSPACE: Final = "<workspace>"
 _MONTH: Final = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -41,10 +41,10 @@ _PASSED_OVER: Final = frozenset(
     | {"extra_element_properties", "focused_element_bid", "last_browser_action"}
     | {"goal_image_urls", "image_urls", "open_pages_urls", "active_page_index"}
 )
-"""Extras that say what was asked, how it was done or shown, and not what came of it."""
+"""Extras that describe the request, its execution or its display, but not its result."""
 _METADATA: Final = ("exit_code", "state", "timed_out", "working_dir", "error_name")
 _SORTED: Final = {"glob": ("paths",), "grep": ("matches",)}
-"""Lists in the order in which files were changed, or found."""
+"""Lists whose order depends on when files were changed or found; they are sorted first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservationDiff:
-    """How to compare: `root_was` and `root_now` are the same directory; `exact` ignores nothing
-    else."""
+    """Compares observations. `root_was` and `root_now` count as the same directory. With `exact`,
+    no other difference is ignored."""
 
     root_was: str = ""
     root_now: str = ""
@@ -77,7 +77,7 @@ class ObservationDiff:
         ]
 
     def moved(self, value: Any) -> Any:
-        """An argument of an action with the recorded root replaced by the present one."""
+        """An argument of an action with the recorded root replaced by the current one."""
         if isinstance(value, str):
             return _renamed(value, self.root_was, self.root_now)
         if isinstance(value, Mapping):
@@ -91,7 +91,7 @@ class ObservationDiff:
     ) -> Iterator[tuple[str, str, str]]:
         kind = str(now.get("observation"))
         yield "observation", str(was.get("observation")), kind
-        before, after = self._was, self._now
+        before, after = self._recorded_text, self._now
         yield "content", before(_content(was, kind)), after(_content(now, kind))
         if was.get("observation") != now.get("observation"):
             return
@@ -104,7 +104,7 @@ class ObservationDiff:
             if name in one and name in other and one[name] is not None:
                 yield name, before(str(one[name])), after(str(other[name]))
 
-    def _was(self, text: str) -> str:
+    def _recorded_text(self, text: str) -> str:
         return self._plain(_renamed(text, self.root_was, _WORKSPACE))
 
     def _now(self, text: str) -> str:
@@ -128,7 +128,8 @@ def _renamed(text: str, old: str, new: str) -> str:
 
 def _fits(masked: str, text: str) -> bool:
     """Whether `text` is `masked` with any text, or none, for each mask."""
-    first, *rest = _MASKS.split(masked)  # at the end of a line spaces were dropped with nothing
+    # `_MASKS` includes spaces before a mask: `_plain` strips them from `text` at a line's end.
+    first, *rest = _MASKS.split(masked)
     if not rest or not text.startswith(first):
         return False
     at = len(first)
@@ -157,13 +158,13 @@ def _metadata(extras: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _value(value: object, kind: str, name: str) -> str:
     if kind == "list" and name == "entries" and isinstance(value, list):
-        value = [_lasting(each) for each in value]
+        value = [_comparable_entry(each) for each in value]
     if name in _SORTED.get(kind, ()) and isinstance(value, list):
         value = sorted(value, key=_written)
     return value if isinstance(value, str) else _written(value)
 
 
-def _lasting(entry: object) -> object:
+def _comparable_entry(entry: object) -> object:
     """A directory entry without its time, and without the size of a directory."""
     if not isinstance(entry, Mapping):
         return entry

@@ -18,18 +18,18 @@ from bascule.wire import decode_action, encode_action, encode_observation
 from .observation_diff import Difference, ObservationDiff
 from .script import Script, Step
 
-_LONGEST_WAIT: Final = 10.0
-"""Seconds that a step under way is given before the next that began meanwhile, however long it
-had when it was recorded; and one that never was answered, when it is the last."""
+_MAX_WAIT: Final = 10.0
+"""Maximum seconds to wait before a step that overlapped others in the recording, and at the end
+for steps without a recorded answer."""
 
 
 class Verdict(StrEnum):
     SAME = "same"
     DIFFERENT = "different"
     MASKED = "masked"
-    """It was not played: a secret is missing in it."""
+    """Not played, because a secret in the action is masked."""
     UNKNOWN = "unknown"
-    """It was played, and nobody had seen what came of it when it was recorded."""
+    """Played, but there is no recorded observation to compare with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +57,16 @@ async def play(
 ) -> list[StepOutcome]:
     """Run every action of `script` in `runtime`, which must be open, and compare the observations.
 
-    `root`: where it was recorded, when the script does not say; names below it become those of the
-    runtime's own directory. Raises what a runtime raises when it is lost.
+    `root`: the working directory of the recording, by default the script's. Paths below it are
+    moved to the runtime's own directory. Raises the runtime's error if it is lost.
     """
     was = root or script.working_dir
     now = await _working_dir(runtime) if was not in ("", "/") else ""
     diff = ObservationDiff(root_was=was if now else "", root_now=now, exact=exact)
-    return await _Playing(runtime, diff, on_outcome).play(script)
+    return await _Playback(runtime, diff, on_outcome).play(script)
 
 
-class _Playing:
+class _Playback:
     def __init__(self, runtime: Runtime, diff: ObservationDiff, on_outcome: OnOutcome) -> None:
         self._runtime = runtime
         self._diff = diff
@@ -77,7 +77,7 @@ class _Playing:
     async def play(self, script: Script) -> list[StepOutcome]:
         """Run all steps.
 
-        A step starts once those steps are answered that were when it was recorded.
+        A step starts when all steps are answered that were answered before it in the recording.
         """
         before: Step | None = None
         try:
@@ -85,10 +85,10 @@ class _Playing:
                 for step in script.steps:
                     await self._answered(step.answered_before)
                     if before is not None:
-                        await self._let_run(before, step)
+                        await self._wait_as_recorded(before, step)
                     before = step
                     if step.is_masked:
-                        self._tell(StepOutcome(step=step, verdict=Verdict.MASKED))
+                        self._report(StepOutcome(step=step, verdict=Verdict.MASKED))
                         continue
                     self._under_way[step.number] = step, tasks.create_task(self._do(step))
                 await self._finish(script)
@@ -101,26 +101,27 @@ class _Playing:
             if (known := self._under_way.pop(number, None)) is not None:
                 await asyncio.wait({known[1]})
 
-    async def _let_run(self, before: Step, step: Step) -> None:
-        """Give running steps the time they had. A step that was never answered is then ended."""
+    async def _wait_as_recorded(self, before: Step, step: Step) -> None:
+        """Give running steps the time they had in the recording. Then end the step before, if it
+        has no recorded answer."""
         if not self._under_way:
             return
-        pause = 0.0 if before.seen is not None else _LONGEST_WAIT
+        pause = 0.0 if before.seen is not None else _MAX_WAIT
         if before.began is not None and step.began is not None:
-            pause = min(max(step.began - before.began, 0.0), _LONGEST_WAIT)
+            pause = min(max(step.began - before.began, 0.0), _MAX_WAIT)
         await self._wait(pause)
         if before.seen is None and before.number in self._under_way:
             await self._end(before.number)
 
     async def _wait(self, most: float) -> None:
-        """Wait until all running steps have ended, at most that long."""
+        """Wait until all running steps have ended, at most `most` seconds."""
         if self._under_way:
             await asyncio.wait([task for _, task in self._under_way.values()], timeout=most)
 
     async def _finish(self, script: Script) -> None:
         unanswered = {step.number for step in script.steps if step.seen is None}
         await self._answered(tuple(set(self._under_way) - unanswered))
-        await self._wait(_LONGEST_WAIT)
+        await self._wait(_MAX_WAIT)
         for number in tuple(self._under_way):
             await self._end(number)
 
@@ -130,24 +131,26 @@ class _Playing:
         task.cancel()
         await asyncio.wait({task})
         if task.cancelled():
-            self._tell(StepOutcome(step=step, verdict=Verdict.UNKNOWN))
+            self._report(StepOutcome(step=step, verdict=Verdict.UNKNOWN))
 
     async def _do(self, step: Step) -> None:
         begun = time.monotonic()
         seen = encode_observation(await self._runtime.act(self._moved(step.action)))
         seconds = time.monotonic() - begun
         if step.seen is None:
-            self._tell(StepOutcome(step=step, verdict=Verdict.UNKNOWN, seen=seen, seconds=seconds))
+            self._report(
+                StepOutcome(step=step, verdict=Verdict.UNKNOWN, seen=seen, seconds=seconds)
+            )
             return
         found = self._diff.differences(step.seen, seen, is_masked=step.is_seen_masked)
         verdict = Verdict.DIFFERENT if found else Verdict.SAME
-        self._tell(
+        self._report(
             StepOutcome(
                 step=step, verdict=verdict, differences=tuple(found), seen=seen, seconds=seconds
             )
         )
 
-    def _tell(self, outcome: StepOutcome) -> None:
+    def _report(self, outcome: StepOutcome) -> None:
         self._outcomes.append(outcome)
         self._on_outcome(outcome)
 

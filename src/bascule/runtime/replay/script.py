@@ -1,6 +1,6 @@
 """Reads a trajectory into steps: each action with its recorded observation.
 
-Pure code, except for reading the file.
+Pure code, except for builder the file.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from bascule.core.errors import BasculeError, InvalidRequest
 from bascule.wire import decode_action, from_json
 from bascule.wire.trajectory import ours, overlay_of
 
-_TALK: Final = frozenset(
+_MESSAGE_KINDS: Final = frozenset(
     {"null", "message", "system", "think", "finish", "reject", "delegate", "recall"}
     | {"change_agent_state", "condensation", "condensation_request", "task_tracking"}
     | {"loop_recovery"}
 )
-"""Kinds between agent and user: no runtime has anything to do for them."""
+"""Kinds of events between agent and user, which no runtime executes."""
 _ANSWERS: Final = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
 _HIDDEN: Final = ("<secret_hidden>",)
-"""What others put in the place of a secret."""
+"""Texts that other programs put in place of a secret."""
 
 
 class InvalidTrajectory(InvalidRequest):
@@ -39,16 +39,16 @@ class Step:
     number: int
     """Counts up from 1."""
     line: int
-    """Of the file, or in a list the event's place; from 1."""
+    """Line in the file, or in a list the event's position; from 1."""
     action: Action
     seen: Mapping[str, Any] | None = None
-    """The observation that was recorded; None: nobody knows what came of it."""
+    """The recorded observation, if any."""
     is_masked: bool = False
-    """There was a secret in the action, so it cannot be played as it was."""
+    """Whether a secret in the action is masked, so that it cannot be played."""
     is_seen_masked: bool = False
-    """There was one in what was seen."""
+    """Whether a secret in the observation is masked."""
     began: float | None = None
-    """Unix time."""
+    """Unix time of its start."""
     answered_before: tuple[int, ...] = ()
     """Numbers of the steps that had been answered when this one began."""
 
@@ -59,40 +59,41 @@ class Script:
 
     steps: Sequence[Step]
     passed_over: Mapping[str, int] = field(default_factory=dict)
-    """Events that are nothing for a runtime to do, by kind."""
+    """Number of events that no runtime executes, by kind."""
     missed: int = 0
-    """Events that the recorder had to leave out."""
+    """Number of events that the recorder had to leave out."""
     working_dir: str = ""
-    """Where it was done; empty: the file does not say."""
+    """Working directory of the recording; empty if the file does not have it."""
 
 
 def read_script(path: Path) -> Script:
-    """Blocks. Reads JSON lines or one list, ours or OpenHands'. Raises `InvalidTrajectory`."""
+    """Read JSON lines or one list, in our format or OpenHands'. Blocks. Raises
+    `InvalidTrajectory`."""
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InvalidTrajectory(f"cannot read {path}: {error.strerror or error}") from error
-    reading = _Reading(str(path))
+    builder = _ScriptBuilder(str(path))
     for line, event in _events(str(path), data):
-        reading.take(line, event)
-    return reading.script()
+        builder.add(line, event)
+    return builder.script()
 
 
-class _Reading:
+class _ScriptBuilder:
     """Assigns observations to their actions, event by event."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._steps: list[Step] = []
         self._open: dict[object, int] = {}
-        """Places of the steps that have no answer yet, by the event's id."""
+        """Indices in `_steps` of the steps without an answer, by the event's id."""
         self._answered: list[int] = []
         self._passed_over: Counter[str] = Counter()
         self._ignored: set[object] = set()
         self._missed = 0
         self._working_dir = ""
 
-    def take(self, line: int, event: object) -> None:
+    def add(self, line: int, event: object) -> None:
         if not isinstance(event, Mapping) or not {"action", "observation"} & event.keys():
             raise InvalidTrajectory(
                 f"{self._name}, line {line}: this is not an event: it has neither "
@@ -111,7 +112,11 @@ class _Reading:
         kind, own_id = str(event["action"]), event.get("id")
         args = event.get("args")
         state = args.get("confirmation_state") if isinstance(args, Mapping) else None
-        if kind in _TALK or kind not in ACTIONS or state in ("rejected", "awaiting_confirmation"):
+        if (
+            kind in _MESSAGE_KINDS
+            or kind not in ACTIONS
+            or state in ("rejected", "awaiting_confirmation")
+        ):
             self._passed_over[kind] += 1
             self._ignored.add(own_id)
             return
@@ -124,8 +129,8 @@ class _Reading:
             number=len(self._steps) + 1,
             line=line,
             action=action,
-            is_masked=bool(overlay.get("masked")) or _hides(args),
-            began=_moment(event.get("timestamp")),
+            is_masked=bool(overlay.get("masked")) or _is_masked_value(args),
+            began=_timestamp(event.get("timestamp")),
             answered_before=tuple(self._answered),
         )
         self._answered = []
@@ -145,7 +150,7 @@ class _Reading:
         if overlay.get("lost"):
             return
         del self._open[cause]
-        masked = bool(overlay.get("masked")) or _hides(event)
+        masked = bool(overlay.get("masked")) or _is_masked_value(event)
         self._steps[place] = replace(self._steps[place], seen=event, is_seen_masked=masked)
         self._answered.append(place + 1)
         extras = event.get("extras")
@@ -170,7 +175,7 @@ class _Reading:
 def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
     """Events with their lines.
 
-    A list may stand alone, or under `trajectory` as in OpenHands' files.
+    A list may be the whole document, or under `trajectory` as in OpenHands' files.
     """
     text = data.lstrip()
     if text.startswith(b"[") or _is_document(text):
@@ -202,15 +207,15 @@ def _parsed(name: str, data: bytes, where: str) -> Any:
         raise InvalidTrajectory(f"{name}{where}: {error.message}") from error
 
 
-def _hides(value: object) -> bool:
+def _is_masked_value(value: object) -> bool:
     if isinstance(value, str):
         return any(word in value for word in _HIDDEN)
     if isinstance(value, Mapping):
-        return any(map(_hides, value.values()))
-    return isinstance(value, list) and any(map(_hides, value))
+        return any(map(_is_masked_value, value.values()))
+    return isinstance(value, list) and any(map(_is_masked_value, value))
 
 
-def _moment(text: object) -> float | None:
+def _timestamp(text: object) -> float | None:
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

@@ -30,22 +30,22 @@ async def used_below(root: Path, directory: Path) -> int:
 async def used(directory: int) -> int:
     """Bytes of the open directory and everything below it. Hard-linked files count once.
 
-    Links are not followed, and other file systems not entered. Nobody waits for the answer, so it
-    gives way to whatever else the machine has to do. Cancelling ends it.
+    Symlinks are not followed, and other file systems are not entered. `du` runs with the lowest
+    priority. Cancelling ends it.
     """
     where = f"/proc/self/fd/{directory}/."
     process = await asyncio.create_subprocess_exec(
         *("sh", "-c", _MEASURE, where), stdout=asyncio.subprocess.PIPE, pass_fds=[directory]
     )
     try:
-        # A status that is not 0 says no more than that something vanished or was closed to us.
-        said, _ = await process.communicate()
+        # A non-zero exit status only means that a file vanished or could not be read.
+        output, _ = await process.communicate()
     finally:
         if process.returncode is None:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
-    number = said.split(b"\t")[0]
+    number = output.split(b"\t")[0]
     if not number.isdigit():
         raise StorageFailed("`du` could not measure the disk usage of a session")
     return int(number)

@@ -1,8 +1,8 @@
 """Stops and continues the processes of a sandbox where no cgroup can freeze them.
 
-A shell that sees its command stop takes it for one that somebody stopped by Ctrl-Z: it says so and
-goes on with the rest of the line. So no parent may see a child of its own stopped: parents are
-stopped first, each generation until all of it has stopped, and continued last. All of it blocks.
+A shell that sees its command stop assumes Ctrl-Z: it prints a message and continues with the rest
+of the line. So no parent may see its child stopped: parents are stopped first, one generation after
+the other, and continued last. All functions block.
 """
 
 from __future__ import annotations
@@ -16,36 +16,51 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
-from .process_table import ProcessInfo, process_info
+from bascule.sandbox.process_table import ProcessInfo, process_info
 
 ListProcesses = Callable[[], Mapping[int, ProcessInfo]]
-"""The living processes of a sandbox at this moment, by number."""
+"""The living processes of a sandbox at this moment, by PID."""
 
-_STOP_TIMEOUT: Final = 5.0
-"""Seconds to wait until the processes are stopped."""
+_STOP_TIMEOUT: Final = 60.0
+"""Seconds to wait until all processes are stopped. Each has to be scheduled once to stop, which
+takes a while on a busy machine."""
+_UNINTERRUPTIBLE_TIMEOUT: Final = 5.0
+"""Seconds to wait for processes in an uninterruptible system call."""
 _POLL_INTERVAL: Final = 0.001
 
 
 def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collection[ProcessInfo]:
     """Stop all processes; returns once none is left that could start another.
 
-    `note`: a file to remember which were stopped already, by Ctrl-Z say, and have to stay so when
-    the others continue. One that is there is kept: it is of a pause that was begun before.
-    Processes in a system call that cannot be interrupted are waited for `_STOP_TIMEOUT` at most;
-    they stop when it is done.
+    `note`: a file that lists the processes that were stopped before, for example by Ctrl-Z, and
+    must stay stopped. An existing file is kept: it belongs to a pause that began earlier.
+
+    A process in an uninterruptible system call cannot notice that its child stopped, and stops
+    after the call. So its children need not wait for it; a parent in `vfork` waits for its child.
     """
-    deadline = monotonic() + _STOP_TIMEOUT
+    began = monotonic()
     members = list_processes()
     if note is not None and not note.exists():
         _remember(note, [each for each in members.values() if each.is_stopped])
+    signalled: set[int] = set()
     while running := {pid: each for pid, each in members.items() if not each.is_stopped}:
-        is_late = monotonic() > deadline
-        eldest = [pid for pid, each in running.items() if each.parent not in running or is_late]
+        is_late = monotonic() > began + _STOP_TIMEOUT
+        free = {
+            pid
+            for pid, each in running.items()
+            if not (pid in signalled and each.is_uninterruptible)
+        }
+        if not free and monotonic() > began + _UNINTERRUPTIBLE_TIMEOUT:
+            break
+        eldest = [pid for pid, each in running.items() if each.parent not in free or is_late]
         for pid in eldest:
             signal_one(pid, signal.SIGSTOP)
         if is_late:
             break
-        _wait_until_stopped(eldest, deadline)
+        signalled.update(eldest)
+        if not free:
+            sleep(_POLL_INTERVAL)
+        _wait_until_held(eldest, began + _STOP_TIMEOUT)
         members = list_processes()
     return members.values()
 
@@ -71,15 +86,18 @@ def signal_one(pid: int, number: signal.Signals) -> None:
             os.close(handle)
 
 
-def _wait_until_stopped(pids: Collection[int], deadline: float) -> None:
-    """Poll until the processes are stopped: the kernel tells only their parents."""
+def _wait_until_held(pids: Collection[int], deadline: float) -> None:
+    """Poll until none of the processes can run code: the kernel notifies only their parents."""
     left = set(pids)
     while left and monotonic() < deadline:
-        left = {
-            pid for pid in left if (now := process_info(pid)) is not None and not now.is_stopped
-        }
+        left = {pid for pid in left if _can_run(process_info(pid))}
         if left:
             sleep(_POLL_INTERVAL)
+
+
+def _can_run(process: ProcessInfo | None) -> bool:
+    """Whether a process that was sent SIGSTOP may still run code."""
+    return process is not None and not (process.is_stopped or process.is_uninterruptible)
 
 
 def _youngest_first(members: Mapping[int, ProcessInfo]) -> Iterator[ProcessInfo]:

@@ -1,7 +1,7 @@
 """A lock file that a process holds for as long as it lives.
 
-The kernel lets go of the lock when its holder ends, however that happens, and a process number
-that was given to somebody else since is never taken for the holder.
+The kernel releases the lock when its holder ends for any reason, so a process that reuses the
+holder's PID is never mistaken for it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FLOCK: Final = "hhqqi4x"
 def acquire(path: Path) -> int | None:
     """A descriptor that holds the lock on `path`, created if missing; None if it is locked.
 
-    Whoever inherits the descriptor holds the file too.
+    A process that inherits the descriptor holds the lock too.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -19,27 +19,28 @@ from typing import Final
 from bascule.core.contracts import OnStage, Spawner
 from bascule.core.errors import CannotIsolate, NoSuchSandbox, NotSupported, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
+from bascule.sandbox.process_table import process_info, usage_of
 from bascule.sandbox.session.launch import SandboxLaunch
 
 from . import disk, trees
 from .freezing import freeze, thaw
 from .lock_file import acquire, is_locked
-from .marked_processes import MARK, kill, kill_leader, marked_processes, usage
+from .marked_processes import MARK, kill, kill_leader, marked_processes
 from .readiness import wait_until_ready
 from .vscode import SharedVSCode
 
 RECORD: Final = "sandbox.lock"
-"""In a sandbox's `run_dir`: held by its first process, and says which one that is."""
+"""File in a sandbox's `run_dir` that its first process locks, and that has its PID."""
 STOPPED: Final = "stopped.json"
-"""In its `run_dir` while it is paused: which of its processes were stopped before that."""
+"""File in `run_dir` during a pause: the processes that were stopped before it."""
 LOG: Final = "sandbox.log"
-"""In its `state/`: what its action server said."""
+"""File in `state/` with the output of the action server."""
 
 _LOCK_DESCRIPTOR: Final = 3
 _KEEPER: Final = b"/_keeper_main.py"
-"""Names the program that removes what a sandbox's shells have in the machine's `/tmp`."""
+"""Identifies the program that removes the files of a sandbox's shells in the host's `/tmp`."""
 _LAST_WORDS: Final = 64 << 10
-"""Bytes of a log that are looked at for its last lines."""
+"""Bytes at the end of a log that are searched for its last lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +53,9 @@ class _Record:
 class PlainSpawner(Spawner):
     """Starts sandboxes as processes of the current user, for machines that can isolate nothing.
 
-    A session can read, and end, whatever that user can: other sessions and the hub included. So
-    it opens only for somebody who said `allow_unisolated`. Limits and egress are not enforced.
-    The `run_dir` of every plan has to be the session's id below `run_root`.
+    A session can read all files and end all processes of that user, including other sessions and
+    the hub. So `open` raises an error without `allow_unisolated`. Limits and egress are not
+    enforced. The `run_dir` of every plan must be the session's id below `run_root`.
     """
 
     kind = "plain"
@@ -84,14 +85,14 @@ class PlainSpawner(Spawner):
         await asyncio.to_thread(self._run_root.mkdir, mode=0o700, parents=True, exist_ok=True)
 
     async def aclose(self) -> None:
-        """Undo failed starts to their end. Running sandboxes continue."""
+        """Wait until failed starts are undone. Running sandboxes continue."""
         await asyncio.gather(*self._undoing)
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
         async with self._turns[plan.session_id]:
             record = await self._found(plan.session_id)
             if record is None:
-                record = await self._start_new(plan, on_stage or _say_nothing)
+                record = await self._start_new(plan, on_stage or _ignore_stage)
             else:
                 await self._until_it_answers(plan, record)
             return await asyncio.to_thread(_running, plan.session_id, record)
@@ -130,10 +131,9 @@ class PlainSpawner(Spawner):
 
     async def usage(self, session_id: SessionId) -> Usage:
         record = await self._needed(session_id)
-        members = await asyncio.to_thread(marked_processes, record.mark)
-        return usage(members.values())
+        return await asyncio.to_thread(lambda: usage_of(marked_processes(record.mark).values()))
 
-    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+    async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
         record = await asyncio.to_thread(self._read, session_id)
         return "" if record is None else await asyncio.to_thread(_tail, Path(record.log), lines)
 
@@ -163,7 +163,7 @@ class PlainSpawner(Spawner):
         return record
 
     async def _undo(self, session_id: SessionId, spawning: asyncio.Future[_Record]) -> None:
-        """Undo a start. Its thread continues when cancelled, so what it starts is ended as well."""
+        """Undo a start. Its thread cannot be cancelled: wait for it, then end what it started."""
         with suppress(SandboxStartFailed):
             record = await spawning
             await asyncio.to_thread(self._clear, session_id, record)
@@ -176,7 +176,7 @@ class PlainSpawner(Spawner):
     def _spawn(self, plan: SandboxPlan) -> _Record:
         workspace = plan.folder or plan.directory / "workspace"
         if not workspace.is_dir():
-            raise SandboxStartFailed(f"{workspace} is no directory of this machine")
+            raise SandboxStartFailed(f"{workspace} is not a directory on this machine")
         old = self._read(plan.session_id)
         if old is not None:
             self._clear(plan.session_id, old)
@@ -240,31 +240,28 @@ class PlainSpawner(Spawner):
             each.unlink(missing_ok=True)
 
 
-def _say_nothing(_stage: str) -> None: ...
+def _ignore_stage(_stage: str) -> None: ...
 
 
 def _ensure_can(plan: SandboxPlan) -> None:
-    """Raise an error for a plan that needs isolation: a user or paths of its own."""
-    if plan.likeness:
+    """Raise an error for a plan that needs isolation: its own user or paths."""
+    if plan.file_layout:
         raise NotSupported(
-            f"A session of the spawner plain has no paths of its own, so none like those of "
-            f"{plan.likeness}; the spawners local and docker can give them",
-            likeness=plan.likeness,
+            f"The spawner plain cannot imitate the file layout of {plan.file_layout}; use the "
+            "spawner local or docker",
+            likeness=plan.file_layout,
         )
     if plan.user and plan.user != getpass.getuser():
         raise NotSupported(
-            f"A session of the spawner plain is {getpass.getuser()}, as the hub is, and cannot be "
-            f"called {plan.user}; the spawners local and docker can do that",
+            f"The spawner plain runs sessions as the hub's user {getpass.getuser()}, not as "
+            f"{plan.user}; use the spawner local or docker",
             user=plan.user,
         )
 
 
 def _running(session_id: SessionId, record: _Record) -> RunningSandbox:
-    try:
-        stat = Path(f"/proc/{record.pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        stat = b") Z"
-    is_paused = stat[stat.rindex(b")") + 2 :][:1] == b"T"
+    server = process_info(record.pid)
+    is_paused = server is not None and server.is_stopped
     return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=os.getuid())
 
 
@@ -290,6 +287,7 @@ def _launch(plan: SandboxPlan, workspace: Path, vscode: SharedVSCode | None) -> 
         environment=_environment(plan, mark=secrets.token_hex(16)),
         shells=plan.shells,
         browser=plan.browser,
+        checkpoints=plan.checkpoints,
         hub_socket=str(plan.hub_socket or ""),
         session_id=plan.session_id,
         vscode=home,
@@ -322,7 +320,7 @@ def _spawn(launch: SandboxLaunch, plan: SandboxPlan, lock: int) -> _Record:
         os.pwrite(lock, json.dumps(asdict(record)).encode(), 0)
         os.close(read)
         read = -1
-        with suppress(BrokenPipeError):  # it ended already; its last words say why
+        with suppress(BrokenPipeError):  # it has ended; its log has the reason
             os.write(write, launch.to_json())
     finally:
         for each in (read, write, output):
@@ -348,7 +346,7 @@ async def _ended(record: _Record) -> str:
 
 @asynccontextmanager
 async def _watched(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A pidfd and a future of the process's end; raises `ProcessLookupError` if it has ended."""
+    """A pidfd, and an event for the process's end; raises `ProcessLookupError` if it has ended."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     handle = os.pidfd_open(pid)
@@ -369,7 +367,7 @@ def _how_it_ended(record: _Record) -> str:
 
 
 def _reap(pid: int) -> int | None:
-    """The exit status, if it is a child of ours and not yet reaped."""
+    """The exit status, if it is our child and not yet reaped."""
     try:
         waited, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

@@ -12,7 +12,7 @@ from bascule.runtime.remote import RemoteRuntime
 from bascule.sandbox.session.__main__ import SOCKET
 
 _DYING: Final = 2.0
-"""Seconds for a server that broke a connection to be gone, so that its end tells the cause."""
+"""Seconds to wait for the end of a server that broke a connection, to report its cause."""
 
 
 async def wait_until_ready(
@@ -21,22 +21,22 @@ async def wait_until_ready(
     *,
     ended: Awaitable[str],
     within: float,
-    said: Awaitable[object] | None = None,
+    announced: Awaitable[object] | None = None,
 ) -> None:
     """Wait until the action server accepts `key`; raises `SandboxStartFailed` with the cause.
 
-    `ended` says how the sandbox ended, if it does. `said` is over once it says that it listens;
-    without, it is asked again and again.
+    `ended` returns how the sandbox ended, if it ends. `announced` returns when the sandbox has
+    reported that it listens; without `announced`, this polls.
     """
     path = run_dir / SOCKET
     runtime = RemoteRuntime("http://localhost", key, socket_path=path, connect_timeout=within)
-    connecting = asyncio.ensure_future(_connect(runtime, said))
+    connecting = asyncio.ensure_future(_connect(runtime, announced))
     ending = asyncio.ensure_future(ended)
     try:
         async with asyncio.timeout(within):
             await asyncio.wait({connecting, ending}, return_when=asyncio.FIRST_COMPLETED)
             if connecting.done() and isinstance(connecting.exception(), LinkError):
-                await asyncio.wait({ending}, timeout=_DYING)  # connections break before it is gone
+                await asyncio.wait({ending}, timeout=_DYING)  # connections break before it ends
             if ending.done():
                 how = ending.result()
                 raise SandboxStartFailed(f"The sandbox ended before it answered: {how}")
@@ -50,7 +50,7 @@ async def wait_until_ready(
         await runtime.aclose()
 
 
-async def _connect(runtime: RemoteRuntime, said: Awaitable[object] | None) -> None:
-    if said is not None:
-        await said
+async def _connect(runtime: RemoteRuntime, announced: Awaitable[object] | None) -> None:
+    if announced is not None:
+        await announced
     await runtime.connect()

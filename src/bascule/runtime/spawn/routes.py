@@ -1,7 +1,7 @@
 """Routes in a network namespace that reject traffic, so that programs in it reach less.
 
-Nobody in a session has the right to change them. Stands by itself: containers run this file's
-text with the Python that they have. All of it blocks.
+Nobody in a session has the right to change them. This file imports only the standard library:
+containers run its text with their own Python. All functions block.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import sys
 from collections.abc import Iterable
 
 DONE = "done"
-"""What this file's text says at its end, run as a program."""
+"""The output of this file, run as a program, when it has succeeded."""
 _SIOCADDRT = 0x890B
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_AND_RUNNING = 0x41
 _UP, _GATEWAY, _REJECT = 0x1, 0x2, 0x200
 _GONE = (errno.EAFNOSUPPORT, errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EACCES)
-"""What is said where there is no IPv6."""
+"""Errors on a machine without IPv6."""
 
 
 def bring_up_loopback() -> None:

@@ -1,7 +1,7 @@
 """Removes and walks directory trees of any depth.
 
-A session makes trees of any depth, one step at a time; whoever follows by recursion, or keeps all
-of the way open, ends at some thousand steps. All of it blocks.
+A session can create trees of any depth, one directory at a time. Recursion, or one descriptor per
+level, would fail at some thousand levels. All functions block.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, Self
 
 OpenDir = Callable[[str, int], int]
-"""Opens a directory by its name in one that is open."""
+"""Opens a directory by its name in an open directory."""
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -40,8 +40,8 @@ def open_dir(name: str, parent: int) -> int:
     return os.open(name, _DIRECTORY, dir_fd=parent)
 
 
-def open_anyhow(name: str, parent: int) -> int:
-    """Open a directory, changing its mode first if its owner, who may be us, has closed it."""
+def open_with_rights(name: str, parent: int) -> int:
+    """Open a directory. Make it accessible first if its owner, maybe our user, has closed it."""
     try:
         descriptor = open_dir(name, parent)
     except PermissionError:
@@ -57,9 +57,9 @@ def innermost_first(
 ) -> Iterator[tuple[int, list[str], list[str]]]:
     """Walk the open directory and everything below it, innermost directories first.
 
-    Each is open until the next is asked for, and comes after those that are in it. Links are not
-    followed. Two descriptors do for any depth: the way back is `..`, and raises `OSError` where
-    that is not where we came from, because somebody moved it meanwhile.
+    Each directory stays open until the next is requested. Symlinks are not followed. Two
+    descriptors suffice for any depth: the way back is `..`. Raises `OSError` if `..` is not the
+    directory that we came from, because somebody moved it meanwhile.
     """
     here = os.dup(directory)
     try:
@@ -76,14 +76,14 @@ def innermost_first(
                 return
             here = _exchange(here, open_dir("..", here))
             if _identity(here) != levels[-1].identity:
-                raise OSError(errno.ESTALE, "a directory was moved while all in it was visited")
+                raise OSError(errno.ESTALE, "a directory was moved while it was being read")
     finally:
         os.close(here)
 
 
 def clear(directory: int) -> None:
     """Remove the contents of a directory. No process may change it meanwhile."""
-    for opened, folders, others in innermost_first(directory, opening=open_anyhow):
+    for opened, folders, others in innermost_first(directory, opening=open_with_rights):
         for name in others:
             os.unlink(name, dir_fd=opened)
         for name in folders:

@@ -15,7 +15,7 @@ class SharedVSCode:
     home: Path
     """The installation."""
     extensions: Path
-    """Those that all sessions share (`sandbox/vscode/shared.py`); a directory in `home`."""
+    """Extensions that all sessions share (`sandbox/vscode/shared.py`); a directory in `home`."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

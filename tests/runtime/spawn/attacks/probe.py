@@ -26,7 +26,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
 IS_X86 = platform.machine() == "x86_64"
 
-MOST = 20
+MAX_SHOWN = 20
 """Of what one attack gained; the rest is not told."""
 
 REFUSED = {errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EAFNOSUPPORT}
@@ -408,7 +408,7 @@ def main(mark: str) -> None:
         *(keys_of_whoever_started_us, set_id_files, mounts_that_keep_set_id_bits),
         *(other_users_processes,),
     ]
-    gained = {each.__name__: each()[:MOST] for each in attacks}
+    gained = {each.__name__: each()[:MAX_SHOWN] for each in attacks}
     gained["paths_of_the_host"] = paths_of_the_host(mark)
     sys.stdout.write(json.dumps({"attacks": gained, "seen": seen()}) + "\n")
 

@@ -119,7 +119,7 @@ def test_the_number_it_runs_as_has_a_name() -> None:
 
 
 def test_it_is_called_and_looks_as_was_asked() -> None:
-    asked = replace(PLAN, user="openhands", likeness="openhands")
+    asked = replace(PLAN, user="openhands", file_layout="openhands")
     spec = replace(SPEC, plan=asked)
     with tarfile.open(fileobj=io.BytesIO(spec.initial_files())) as tar:
         passwd = tar.extractfile("etc/passwd")
@@ -131,7 +131,7 @@ def test_it_is_called_and_looks_as_was_asked() -> None:
     assert (python.issym(), python.linkname) == (True, "/opt/bascule")
     assert mounts(spec)["/home/openhands"] == ("/s/abc123abc/home", False)
     assert launch.environment["HOME"] == "/home/openhands"
-    assert (launch.environment["USER"], launch.likeness) == ("openhands", "openhands")
+    assert (launch.environment["USER"], launch.file_layout) == ("openhands", "openhands")
 
 
 def test_it_is_not_called_root_unless_the_engine_is_the_users_own() -> None:
@@ -142,7 +142,7 @@ def test_it_is_not_called_root_unless_the_engine_is_the_users_own() -> None:
 
 
 def test_a_name_that_would_be_more_than_a_name_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="name of a user"):
+    with pytest.raises(InvalidRequest, match="valid user name"):
         ensure_can(replace(PLAN, user="x:x:0:0::/:/bin/sh\nx"), is_rootless=False)
 
 

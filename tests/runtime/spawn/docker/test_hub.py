@@ -30,7 +30,7 @@ from tests.e2e.code_server import CHROMIUM
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(300)]
 
 USER = 4321
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds before a test gives up; never a pause."""
 
 
@@ -75,7 +75,7 @@ class Machine:
             input=typed or "",
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
         assert done.returncode == 0, done.stderr + (self.place / "log").read_text()
@@ -96,7 +96,7 @@ class Machine:
         where = shown["vscode_url"].partition("/vscode/")[0] + f"/api/sessions/{session}/events"
         asking = urllib.request.Request(where)
         asking.add_header("Authorization", f"Bearer {self.must('token')}")
-        with urllib.request.urlopen(asking, timeout=PATIENCE) as events:
+        with urllib.request.urlopen(asking, timeout=TIMEOUT) as events:
             while (line := events.readline()).rstrip() != f"event: {wanted}".encode():
                 assert line, f"no {wanted}"
             return json.loads(events.readline().removeprefix(b"data: "))
@@ -193,11 +193,11 @@ def _browser_page(tmp_path: Path) -> Iterator[Page]:
     """What it shows last is kept beside the test's files."""
     if not Path(CHROMIUM).exists():
         pytest.skip("NO BROWSER: scripts/browser installs one")
-    expect.set_options(timeout=PATIENCE * 1000)
+    expect.set_options(timeout=TIMEOUT * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
-        page.set_default_timeout(PATIENCE * 1000)
+        page.set_default_timeout(TIMEOUT * 1000)
         try:
             yield page
         finally:

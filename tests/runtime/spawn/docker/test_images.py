@@ -174,7 +174,8 @@ def test_the_extension_has_to_be_built_before_what_holds_it(tmp_path: Path) -> N
 
 
 def test_what_is_asked_of_the_engine_names_target_and_arguments(tmp_path: Path) -> None:
-    asked = Build(project=tmp_path, base="b", arguments={"MICROMAMBA": "2"}, network="host").asked()
+    build = Build(project=tmp_path, base="b", arguments={"MICROMAMBA": "2"}, network="host")
+    asked = build.build_options()
     assert asked["target"] == "full"
     assert asked["buildargs"] == '{"MICROMAMBA": "2", "BASE": "b"}'
     assert asked["networkmode"] == "host"

@@ -185,7 +185,7 @@ def container(engine: Dockerd, image: str) -> Iterator[Container]:
     shutil.rmtree(place)
 
 
-class ContainedSuite(RuntimeSuite):
+class _InAContainer:
     kind: Literal["pty", "tmux"]
 
     @pytest.fixture
@@ -213,9 +213,30 @@ class ContainedSuite(RuntimeSuite):
         monkeypatch.setattr(contract, "gone", gone_inside)
 
 
-class TestPty(ContainedSuite):
+class TestPty(_InAContainer, RuntimeSuite):
     kind = "pty"
 
 
-class TestTmux(ContainedSuite):
+class TestTmux(_InAContainer):
+    """The container's own tmux. That tmux shells keep the rest of the contract is shown in
+    tests/runtime/test_local.py, that containers do in `TestPty`."""
+
     kind = "tmux"
+    runtime = RuntimeSuite.runtime
+    close_the_place = RuntimeSuite.close_the_place
+
+    test_a_shell_remembers = RuntimeSuite.test_a_shell_remembers
+    test_text_arrives_as_it_was_printed = RuntimeSuite.test_text_arrives_as_it_was_printed
+    test_output_is_seen_while_the_command_runs = (
+        RuntimeSuite.test_output_is_seen_while_the_command_runs
+    )
+    test_a_command_past_its_time_goes_on_and_can_be_typed_into = (
+        RuntimeSuite.test_a_command_past_its_time_goes_on_and_can_be_typed_into
+    )
+    test_an_interrupt_ends_the_program_and_says_so = (
+        RuntimeSuite.test_an_interrupt_ends_the_program_and_says_so
+    )
+    test_cancelling_ends_the_command_and_leaves_the_shell_usable = (
+        RuntimeSuite.test_cancelling_ends_the_command_and_leaves_the_shell_usable
+    )
+    test_closing_ends_every_process = RuntimeSuite.test_closing_ends_every_process

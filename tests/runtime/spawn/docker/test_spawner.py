@@ -95,7 +95,7 @@ class TestDocker(SpawnerSuite):
     async def test_a_session_is_called_and_looks_as_was_asked(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
-        asked = replace(plan, user="openhands", likeness="openhands")
+        asked = replace(plan, user="openhands", file_layout="openhands")
         await spawner.start(asked)
         async with client(asked) as runtime:
             seen = await runtime.run("whoami; echo ~; touch ~/made && stat -c %U ~/made .")

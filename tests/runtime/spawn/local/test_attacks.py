@@ -155,7 +155,7 @@ async def test_a_session_of_a_hub_with_a_user_of_its_own_gains_nothing(place: Pa
 
 
 async def test_a_session_with_sudo_gains_what_its_root_is_for(place: Path) -> None:
-    async with session(place, user="openhands", likeness="openhands") as (_, runtime):
+    async with session(place, user="openhands", file_layout="openhands") as (_, runtime):
         report = await attacked(runtime, place.name)
     bounding = ["CapBnd 00000000000000fb"]
     assert report.gained("set_id_files") == {
@@ -244,7 +244,7 @@ def overlay(place: Path) -> Iterator[Path]:
 async def test_where_owners_cannot_be_mapped_roots_folder_is_refused_with_a_way_out(
     place: Path, overlay: Path
 ) -> None:
-    with pytest.raises(AccessDenied, match=r"project is root's.*id-mapped mounts.*chown"):
+    with pytest.raises(AccessDenied, match=r"project belongs to root.*id-mapped mounts.*chown"):
         async with session(place, folder=overlay):
             pass
 

@@ -114,7 +114,10 @@ async def test_a_session_sees_its_own_processes_alone(two: tuple[Session, Sessio
     (_, first), (_, second) = two
     word = secrets.token_hex(8)
     await first.run(f"(setsid bash -c 'sleep 1000; :' {word} &)")
-    (pid,) = processes_with(word)
+    async with asyncio.timeout(30):
+        while len(found := processes_with(word)) != 1:  # setsid may still be forking
+            await asyncio.sleep(0.01)
+    (pid,) = found
     seen = await second.run(
         f"cat /proc/[0-9]*/cmdline | tr '\\0' ' '; kill -9 {pid}; ls /proc/{pid}"
     )
@@ -214,7 +217,7 @@ async def test_nobody_in_it_has_any_capability_or_can_get_one(one: Session) -> N
 async def test_one_that_is_called_root_has_the_number_and_no_right(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
-    plan = replace(new_plan(), user="root", likeness="openhands")
+    plan = replace(new_plan(), user="root", file_layout="openhands")
     await spawner.start(plan)
     async with client(plan) as runtime:
         seen = await runtime.run("id -u; whoami; echo ~; stat -c %U /workspace")
@@ -234,7 +237,7 @@ async def test_one_that_is_called_root_has_the_number_and_no_right(
 async def sudoer(place: Path, new_plan: Callable[[], SandboxPlan]) -> AsyncIterator[Session]:
     """A session whose user may become root of it, which takes a warden with the rights of root."""
     async with opened(LocalSpawner(settings_in(place))) as spawner:
-        plan = replace(new_plan(), user="openhands", likeness="openhands")
+        plan = replace(new_plan(), user="openhands", file_layout="openhands")
         await spawner.start(plan)
         async with client(plan) as runtime:
             yield plan, runtime
@@ -292,7 +295,7 @@ async def test_root_of_a_session_has_no_right_over_the_machine_or_another_sessio
 async def test_what_root_of_a_session_made_is_the_users_when_it_starts_again(
     place: Path, new_plan: Callable[[], SandboxPlan]
 ) -> None:
-    plan = replace(new_plan(), user="openhands", likeness="openhands")
+    plan = replace(new_plan(), user="openhands", file_layout="openhands")
     async with opened(LocalSpawner(settings_in(place))) as spawner:
         await spawner.start(plan)
         async with client(plan) as runtime:

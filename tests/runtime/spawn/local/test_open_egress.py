@@ -200,7 +200,7 @@ async def test_nobody_in_a_session_can_change_where_it_reaches(
         "ip link set tap0 down; nft flush ruleset; unshare -rn true; echo tried"
     )
     async with spawner_of("root", place, network=internet) as spawner:
-        plan = replace(new_plan(), user="openhands", likeness="openhands")
+        plan = replace(new_plan(), user="openhands", file_layout="openhands")
         await spawner.start(plan)
         async with client(plan) as runtime:
             for become in ("", "sudo "):
@@ -216,7 +216,7 @@ def test_what_is_no_network_is_named() -> None:
         network_reach(["10.1.2.3/8"], [])
 
 
-async def test_what_leads_out_has_a_user_of_its_own_and_no_rights(
+async def test_slirp4netns_has_its_own_user_and_no_privileges(
     spawner: LocalSpawner, new_plan: NewPlan
 ) -> None:
     """It reads packets that a session wrote: whoever takes it over has gained nothing."""

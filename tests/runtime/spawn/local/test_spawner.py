@@ -16,7 +16,32 @@ from tests.contracts.spawner import MakeSpawner, SpawnerSuite, client
 
 from .wardens import SOMEBODY, settings_in, warden_of
 
+FORKED, IMPORTED, COMPILED = "forked", "imported ", "compiled "
+"""Lines that `_LOG_IMPORTS` writes."""
+_LOG_IMPORTS = f"""
+import os, sys
+
+first = os.getpid()
+
+def log(event, arguments):
+    if os.getpid() != first and event == "import":
+        os.write(2, f"{IMPORTED}{{arguments[0]}}\\n".encode())
+    if os.getpid() != first and event == "compile":
+        os.write(2, f"{COMPILED}{{arguments}}\\n".encode())
+
+sys.addaudithook(log)
+os.register_at_fork(after_in_child=lambda: os.write(2, b"{FORKED}\\n"))
+"""
+
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="makes things for other users")
+
+
+@pytest.fixture
+def imports_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have forked processes of Python write each module that they import, and each program that
+    they compile, to their stderr. For a session's server this is its log."""
+    (tmp_path / "sitecustomize.py").write_text(_LOG_IMPORTS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
 
 
 class TestLocal(SpawnerSuite):
@@ -24,7 +49,7 @@ class TestLocal(SpawnerSuite):
     def make(self, place: Path) -> MakeSpawner:
         return lambda: LocalSpawner(settings_in(place))
 
-    async def test_what_its_server_said_counts_as_disk(
+    async def test_the_log_of_its_server_counts_as_disk_use(
         self, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         """A session can write there: the descriptor is in reach of its user."""
@@ -35,6 +60,49 @@ class TestLocal(SpawnerSuite):
             log.flush()
             os.fsync(log.fileno())
         assert await spawner.disk(plan.directory) >= before + (4 << 20)
+
+    async def test_its_server_imports_and_compiles_nothing_after_the_fork(
+        self, imports_logged: None, spawner: Spawner, plan: SandboxPlan, place: Path
+    ) -> None:
+        """The zygote has loaded everything. An import would cost each session time and memory."""
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.connect()
+            await runtime.run("echo a > made")
+            await runtime.write("made", "b\n")
+            assert (await runtime.read("made")).content == "b\n"
+        log = (place / "warden" / "logs" / plan.session_id).read_text().splitlines()
+        assert FORKED in log, "imports are logged"
+        assert [line for line in log if line.startswith((IMPORTED, COMPILED))] == []
+
+    async def test_its_server_imports_nothing_for_less_common_actions(
+        self, imports_logged: None, spawner: Spawner, plan: SandboxPlan, place: Path
+    ) -> None:
+        await spawner.start(plan)
+        async with client(plan) as runtime:
+            await runtime.list_dir()
+            await runtime.make_dir("made")
+            assert len((await runtime.checkpoints()).items) == 1
+        log = (place / "warden" / "logs" / plan.session_id).read_text().splitlines()
+        assert FORKED in log, "imports are logged"
+        assert [line for line in log if line.startswith(IMPORTED)] == []
+
+    async def test_its_server_opens_the_checkpoint_store_with_the_first_change(
+        self, spawner: Spawner, plan: SandboxPlan
+    ) -> None:
+        """Opening it would cost each session time and memory."""
+        await spawner.start(plan)
+        store = plan.directory / "state" / "checkpoints"
+        async with client(plan) as runtime:
+            await runtime.connect()
+            await runtime.list_dir()
+            await runtime.run("echo here")
+            assert not store.exists()
+
+            await runtime.run("echo a > made")
+
+            assert store.exists()
+            assert [each["files"] for each in (await runtime.checkpoints()).items] == [1]
 
     @needs_root
     async def test_a_folder_of_the_host_can_be_its_workspace(

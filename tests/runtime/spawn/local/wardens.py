@@ -79,7 +79,7 @@ async def warden_of(
     process.stdin.close()
     said = asyncio.create_task(process.stderr.read())
     try:
-        while not path.exists():  # bounded by the test's own time-out
+        while not path.exists():  # bounded by the test's own timeout
             assert process.returncode is None, (await said).decode()
             await asyncio.sleep(0.01)
         yield path

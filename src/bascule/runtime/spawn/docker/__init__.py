@@ -1,11 +1,11 @@
 """Sandboxes as containers of a Docker engine. Needs the extra `bascule[docker]`."""
 
-from bascule.core.errors import MissingTool
+from bascule.core.extras import missing_extra
 
 try:
     import aiodocker as aiodocker
 except ModuleNotFoundError as error:
-    raise MissingTool("Sandboxes in containers need aiodocker: pip install aiodocker") from error
+    raise missing_extra(error) from error
 
 from .settings import IMAGE, DockerSettings
 from .spawner import DockerSpawner

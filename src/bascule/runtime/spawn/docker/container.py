@@ -1,4 +1,4 @@
-"""What the engine is asked for to make one sandbox's container. Pure rules, no I/O."""
+"""The engine's configuration for the container of a sandbox. Pure rules, no I/O."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ContainerSpec:
     plan: SandboxPlan
     owner: HostOwner
     is_rootless: bool = False
-    """The engine is the user's own: root inside is that user outside."""
+    """Whether the engine runs without root: root in a container is then its user outside."""
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ class ContainerSpec:
             "Env": [f"HOME={self.home}", f"USER={self.user}"],
             "Hostname": "sandbox",
             "Labels": self._labels(),
-            # The launch is written here once; the end of that connection is the end of the input.
+            # The launch is written to stdin once; stdin ends when that connection closes.
             "OpenStdin": True,
             "StdinOnce": True,
             "StopSignal": "SIGTERM",
@@ -123,14 +123,15 @@ class ContainerSpec:
             environment={**default, **environment_of(image), **own, **plan.environment},
             shells=plan.shells,
             browser=plan.browser,
-            likeness=plan.likeness,
+            checkpoints=plan.checkpoints,
+            file_layout=plan.file_layout,
             hub_socket=f"{HUB_DIR}/{plan.hub_socket.name}" if plan.hub_socket else "",
             egress_socket=f"{EGRESS_DIR}/{EGRESS_SOCKET}" if self._is_proxied else "",
             session_id=plan.session_id,
             vscode=labels.get(_VSCODE, ""),
             vscode_extensions=labels.get(_VSCODE_EXTENSIONS, ""),
             confine=True,
-            # Of a person's UID they would be programs that run as that person.
+            # With a person's UID, set-ID files would be programs that run as that person.
             set_id_files=self.owner.uid in self.settings.lent_uids,
             is_isolated=True,
         )
@@ -147,7 +148,7 @@ class ContainerSpec:
                 entry.size, entry.mode = len(content), 0o644
                 tar.addfile(entry, io.BytesIO(content))
             environment = str(Path(self.settings.command[0]).parent.parent)
-            for path, target in links_for(self.plan.likeness, environment).items():
+            for path, target in links_for(self.plan.file_layout, environment).items():
                 entry = tarfile.TarInfo(path.lstrip("/"))
                 entry.type, entry.linkname = tarfile.SYMTYPE, target
                 tar.addfile(entry)
@@ -171,10 +172,10 @@ class ContainerSpec:
         return {
             "Mounts": list(self._mounts()),
             "NetworkMode": self.settings.network if self.plan.egress.mode == "open" else "none",
-            "Init": True,  # somebody has to reap the orphans of a session's shells
+            "Init": True,  # reaps the orphans of a session's shells
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges"],
-            # Numbers mean the same on both sides, also where the engine shifts those of others.
+            # UIDs are the same inside and outside, even if the engine remaps them elsewhere.
             "UsernsMode": "" if self.is_rootless else "host",
             "Memory": limits.memory or 0,
             "MemorySwap": limits.memory or 0,  # the sum of both: no swap
@@ -208,16 +209,16 @@ def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:
     ensure_user(plan.user)
     if plan.user == ROOT and not is_rootless:
         raise NotSupported(
-            "A session of the spawner docker cannot be called root: in a container that is the "
-            "root of this machine's files. Ask for another name (OpenHands: run_as_openhands), or "
-            "for the spawner local",
+            "The spawner docker cannot run a session as root, which would have root's access to "
+            "files of this machine. Use another user (OpenHands: run_as_openhands), or the spawner "
+            "local",
             user=plan.user,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerInfo:
-    """A container of ours, read from its labels and state."""
+    """One of our containers, read from its labels and state."""
 
     id: str
     session_id: SessionId

@@ -44,8 +44,8 @@ class EgressProxies(Closable):
             await self.close(session_id)
 
     async def aclose(self) -> None:
-        """Close all. Their directories stay: sandboxes will see the sockets of the next hub in
-        them."""
+        """Close all proxies. Their directories stay: sandboxes will see the sockets of the next
+        hub in them."""
         while self._open:
             _, proxy = self._open.popitem()
             await proxy.aclose()

@@ -1,4 +1,4 @@
-"""Client of the Docker engine: aiodocker, the calls it lacks, and its errors as ours."""
+"""Client of the Docker engine: aiodocker, with the calls that it lacks and with our errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .container import ContainerInfo
 _UNIX: Final = "unix://"
 _NEVER: Final = "0001-"
 """Prefix of the engine's timestamps for events that have not happened."""
-_OLDEST: Final = (1, 41)
+_MIN_API_VERSION: Final = (1, 41)
 """Oldest supported API version: Docker 20.10."""
 
 
@@ -33,7 +33,7 @@ class Engine(Closable):
     def __init__(self, address: str) -> None:
         if not address.startswith(_UNIX):
             raise InvalidSetting(
-                f"The Docker engine has to be on this machine, at unix:///...; not {address!r}"
+                f"The Docker engine must be on this machine, at unix:///...; not {address!r}"
             )
         self.address = address
         self.is_rootless = False
@@ -48,7 +48,7 @@ class Engine(Closable):
 
     async def open(self) -> None:
         """Connect. Raises `MissingTool` if no usable engine answers."""
-        # As many connections as are asked for: one waits for the end of every sandbox.
+        # No limit of connections: each sandbox needs one that waits for its end.
         self._connector = aiohttp.UnixConnector(self.address.removeprefix(_UNIX), limit=0)
         self._docker = aiodocker.Docker(url="unix://localhost", connector=self._connector)
         try:
@@ -58,9 +58,9 @@ class Engine(Closable):
             await self.aclose()
             raise MissingTool(
                 f"No Docker engine answers at {self.address}: {error}. Install one (Debian: "
-                "apt-get install docker.io), or let this user ask it (the group docker)"
+                "apt-get install docker.io), or add this user to the group docker"
             ) from error
-        if tuple(map(int, version["ApiVersion"].split("."))) < _OLDEST:
+        if tuple(map(int, version["ApiVersion"].split("."))) < _MIN_API_VERSION:
             await self.aclose()
             raise MissingTool(f"Docker {version['Version']} is too old; 20.10 or newer is needed")
         self.is_rootless = "name=rootless" in (info.get("SecurityOptions") or ())
@@ -78,7 +78,7 @@ class Engine(Closable):
         return self.docker.containers.container(name)
 
     async def find(self, name: str) -> ContainerInfo | None:
-        with losses():
+        with engine_errors():
             try:
                 shown = await self.container(name).show()
             except aiodocker.DockerError as error:
@@ -89,32 +89,32 @@ class Engine(Closable):
 
     async def all(self, label: str) -> list[ContainerInfo]:
         """Every container with the label, `name=value`."""
-        with losses():
+        with engine_errors():
             listed = await self.docker.containers.list(
                 all="true", filters=json.dumps({"label": [label]})
             )
         return [ContainerInfo.read(each["Id"], each["Labels"], each["State"]) for each in listed]
 
     async def idle_since(self, id: str) -> datetime:
-        """When the container ended, or was created if it never ran. Now, if it is gone."""
+        """When the container ended, or was created if it never ran. Now, if it was removed."""
         try:
-            with losses():
+            with engine_errors():
                 shown = await self.container(id).show()
         except aiodocker.DockerError:
             return datetime.now(UTC)
         finished = shown["State"]["FinishedAt"]
-        told = shown["Created"] if finished.startswith(_NEVER) else finished
-        return datetime.fromisoformat(told[:19]).replace(tzinfo=UTC)
+        time = shown["Created"] if finished.startswith(_NEVER) else finished
+        return datetime.fromisoformat(time[:19]).replace(tzinfo=UTC)
 
     async def usage(self, id: str) -> Usage:
-        # aiodocker's own waits a second for a rate of CPU that nobody here asks for.
-        with losses():
+        # aiodocker's method takes a second to measure a CPU rate, which is not needed here.
+        with engine_errors():
             stats = await self.docker._query_json(
                 f"containers/{id}/stats", params={"stream": "0", "one-shot": "1"}
             )
         memory = stats.get("memory_stats", {})
         details = memory.get("stats", {})
-        # Files that the kernel would drop at once are nobody's need: cgroup v1 and v2 in turn.
+        # Cached files that the kernel can drop at once do not count: cgroup v1, then v2.
         idle = details.get("total_inactive_file", details.get("inactive_file", 0))
         return Usage(
             cpu_seconds=stats["cpu_stats"]["cpu_usage"]["total_usage"] / 1e9,
@@ -142,19 +142,19 @@ class Engine(Closable):
                 "AutoRemove": True,
             },
         }
-        said = b""
-        with losses():
+        output = b""
+        with engine_errors():
             made = await self.docker.containers.create(configuration)
             async with made.attach(stdout=True, stderr=True) as stream:
                 await made.start()
                 while (message := await stream.read_out()) is not None:
-                    said += message.data
-        return said.decode(errors="replace")
+                    output += message.data
+        return output.decode(errors="replace")
 
     async def written(self, id: str) -> int:
-        """Bytes that a container has changed in its image's files, including `/tmp`; 0 if it is
-        gone."""
-        with losses():
+        """Bytes that a container has changed in its image's files, including `/tmp`; 0 if it was
+        removed."""
+        with engine_errors():
             try:
                 shown = await self.container(id).show(size="true")
             except aiodocker.DockerError as error:
@@ -164,14 +164,14 @@ class Engine(Closable):
         return int(shown.get("SizeRw") or 0)
 
     async def log(self, id: str, lines: int) -> str:
-        with losses():
-            said = await self.container(id).log(stdout=True, stderr=True, tail=lines)
-        return "".join(said)
+        with engine_errors():
+            pieces = await self.container(id).log(stdout=True, stderr=True, tail=lines)
+        return "".join(pieces)
 
     # Images -------------------------------------------------------------------------------
 
     async def image(self, name: str) -> Mapping[str, Any] | None:
-        with losses():
+        with engine_errors():
             try:
                 return await self.docker.images.inspect(name)
             except aiodocker.DockerError as error:
@@ -198,8 +198,8 @@ class Engine(Closable):
             headers={"content-type": "application/x-tar"},
             timeout=aiohttp.ClientTimeout(),
         ) as response:
-            async for told in json_stream_stream(response):
-                yield told
+            async for message in json_stream_stream(response):
+                yield message
 
 
 def end_input(line: Stream) -> None:
@@ -211,7 +211,7 @@ def end_input(line: Stream) -> None:
 
 
 @contextmanager
-def losses() -> Iterator[None]:
+def engine_errors() -> Iterator[None]:
     """Turns a lost connection to the engine into our error."""
     try:
         yield

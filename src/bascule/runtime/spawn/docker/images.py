@@ -17,7 +17,7 @@ import aiodocker
 from bascule.core.contracts import OnStage
 from bascule.core.errors import MissingTool, SandboxStartFailed
 
-from .engine import Engine, losses
+from .engine import Engine, engine_errors
 from .settings import IMAGE
 
 Target = Literal["sandbox", "full"]
@@ -43,22 +43,22 @@ async def ensure_image(engine: Engine, name: str, on_stage: OnStage) -> Mapping[
 async def _pull(engine: Engine, name: str, on_stage: OnStage) -> None:
     layers: dict[str, bool] = {}
     try:
-        with losses():
-            async with aclosing(_generator(engine.pull(name))) as telling:
-                async for told in telling:
+        with engine_errors():
+            async with aclosing(_generator(engine.pull(name))) as messages:
+                async for message in messages:
                     before = sum(layers.values())
-                    _note(layers, told)
+                    _note(layers, message)
                     if (done := sum(layers.values())) != before:
                         on_stage(f"pulling the image {name}: {done} of {len(layers)} layers")
     except aiodocker.DockerError as error:
-        way_out = "; `make image`, in a clone, builds it" if name == IMAGE else ""
+        advice = "; `make image`, in a clone, builds it" if name == IMAGE else ""
         raise SandboxStartFailed(
-            f"The image {name} cannot be pulled: {error.message}{way_out}"
+            f"The image {name} cannot be pulled: {error.message}{advice}"
         ) from error
 
 
-def _note(layers: dict[str, bool], told: Mapping[str, Any]) -> None:
-    layer, status = told.get("id"), told.get("status", "")
+def _note(layers: dict[str, bool], message: Mapping[str, Any]) -> None:
+    layer, status = message.get("id"), message.get("status", "")
     if layer and status in ("Pulling fs layer", "Waiting", "Already exists", "Pull complete"):
         layers[layer] = status in ("Already exists", "Pull complete")
 
@@ -83,13 +83,13 @@ class Build:
     """A Debian image to build on; empty: the Dockerfile's own."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     certificates: Iterable[Path] = ()
-    """Authorities that the network here needs, besides those in `images/certificates`."""
+    """CA certificates that this network needs, besides those in `images/certificates`."""
     network: str = ""
-    """Of the engine's networks the one that steps of the build use; empty: its default."""
+    """The engine's network for the steps of the build; empty: its default."""
 
-    def asked(self) -> dict[str, str]:
+    def build_options(self) -> dict[str, str]:
         arguments = {**self.arguments, **({"BASE": self.base} if self.base else {})}
-        asked = {
+        build_options = {
             "t": self.tag,
             "dockerfile": _DOCKERFILE,
             "target": self.target,
@@ -97,17 +97,17 @@ class Build:
             "rm": "1",
             "forcerm": "1",
         }
-        return {**asked, **({"networkmode": self.network} if self.network else {})}
+        return {**build_options, **({"networkmode": self.network} if self.network else {})}
 
     def context(self) -> IO[bytes]:
         """The build context as a tar. The same files always give the same layers."""
         if not (self.project / _DOCKERFILE).is_file():
             raise MissingTool(
-                f"The image is built in a clone of the project; {self.project} is none"
+                f"The image is built in a clone of the project, and {self.project} is not one"
             )
         if self.target == "full" and not (self.project / _EXTENSION).is_file():
             raise MissingTool("The extension is not built; in a clone, `make image` does it")
-        packed = TemporaryFile()  # noqa: SIM115 - the caller's to close
+        packed = TemporaryFile()  # noqa: SIM115 - the caller closes it
         with tarfile.open(fileobj=packed, mode="w") as tar:
             for part in (*_PARTS, *_SOURCES):
                 tar.add(self.project / part, part, filter=_plain)
@@ -125,8 +125,8 @@ async def build_image(engine: Engine, build: Build, on_line: OnStage) -> None:
     context = await asyncio.to_thread(build.context)
     with context:
         try:
-            async for told in engine.build(context, build.asked()):
-                if line := str(told.get("stream", "")).rstrip():
+            async for message in engine.build(context, build.build_options()):
+                if line := str(message.get("stream", "")).rstrip():
                     on_line(line)
         except aiodocker.DockerError as error:
             raise SandboxStartFailed(f"The image could not be built: {error.message}") from error

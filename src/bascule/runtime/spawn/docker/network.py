@@ -13,7 +13,7 @@ from .engine import Engine
 
 
 class Network:
-    """Exists while a session needs it, so that no trace stays in the engine."""
+    """Exists only while a session needs it, so that nothing stays in the engine."""
 
     def __init__(self, engine: Engine, name: str, scope: str) -> None:
         self._engine = engine
@@ -32,7 +32,7 @@ class Network:
             yield
 
     async def drop(self) -> None:
-        """Remove the network, unless another container uses it; the last one to go removes it."""
+        """Remove the network, unless a container still uses it."""
         async with self._turn:
             with suppress(aiodocker.DockerError):
                 network = await self._engine.docker.networks.get(self._name)

@@ -11,7 +11,7 @@ from bascule import __version__
 from bascule.runtime.spawn.session_paths import WORKSPACE
 
 IMAGE: Final = f"bascule/sandbox:{__version__}"
-"""Ours, as `make image` names it."""
+"""Our image, as `make image` names it."""
 ENGINE: Final = "unix:///var/run/docker.sock"
 
 
@@ -20,37 +20,37 @@ class DockerSettings:
     """Settings. Spawners with the same `sessions_dir` and engine share their sandboxes."""
 
     sessions_dir: Path
-    """Directories of sessions lie directly in it, each named by its session."""
+    """Contains the directory of each session, named by the session's id."""
     run_dir: Path
-    """Where the run directories of sessions lie, and the sockets of the egress proxy."""
+    """Contains the run directories of sessions and the sockets of the egress proxy."""
     engine: str = ENGINE
-    """A unix socket: files and sockets are shared with containers, so it has to be this machine."""
+    """Unix socket of the engine: it must be on this machine, to share files with containers."""
     image: str = IMAGE
-    """For sessions that name none. One that the engine does not have is pulled."""
+    """Image for sessions that name none. It is pulled if the engine does not have it."""
     command: tuple[str, ...] = ("/opt/bascule/bin/python", "-m", "bascule.sandbox.session")
-    """The first process of every sandbox, as the image has it."""
+    """Command of the first process of every sandbox, with its path in the image."""
     workspace: str = WORKSPACE
-    """Where a session sees its workspace."""
+    """Path of the workspace inside a session."""
     workspace_roots: tuple[Path, ...] = ()
     """A folder of the host can be a workspace if it is in one of these."""
     network: str = "bascule"
-    """Of sessions whose egress is `open`. Made when needed, and such that none reaches another."""
+    """Docker network of sessions with egress `open`. Sessions in it cannot reach each other."""
     open_networks: tuple[str, ...] = ()
-    """Networks that are not public and that sessions whose egress is `open` reach all the same."""
+    """Networks that are not public but that sessions with egress `open` may reach."""
     first_uid: int = 70_000
     uid_count: int = 20_000
-    """The UIDs that sessions run as, where we are root. Nobody else's."""
+    """UIDs that sessions run as, if this process is root. No other user may have them."""
     socket_gid: int | None = None
-    """The group that may connect to a session's sockets, the hub's and nginx's; None: our own."""
+    """The group of hub and nginx, which may connect to a session's sockets; None: our own."""
     allow_root: bool = False
-    """Let a session work in a folder of root, for which it has to be root in its container."""
+    """Allow sessions in folders of root; such a session is root in its container."""
     shared_memory: int = 1 << 30
-    """Bytes of `/dev/shm`, most of them for browsers; they count as the session's memory."""
+    """Bytes of `/dev/shm`, mainly for browsers; they count as the session's memory."""
     start_timeout: float = 60.0
     """Seconds from the start of the container to the first answer of the action server."""
 
     kept_for: float = 600.0
-    """Seconds after which a container that does not run, and that nobody stopped, is removed."""
+    """Seconds after which a container that has ended or never started is removed."""
 
     @property
     def lent_uids(self) -> range:

@@ -35,7 +35,7 @@ from bascule.runtime.spawn.readiness import wait_until_ready
 
 from .container import SCOPE, ContainerInfo, ContainerSpec, container_name, ensure_can
 from .egress_proxies import EgressProxies
-from .engine import Engine, end_input, losses
+from .engine import Engine, end_input, engine_errors
 from .images import ensure_image
 from .network import Network
 from .settings import DockerSettings
@@ -57,10 +57,10 @@ _GONE: Final = (404, 409)
 class DockerSpawner(Spawner):
     """Starts each sandbox as a container that runs as the owner of its workspace.
 
-    A container is known by its name and labels, so whatever becomes of this process, `running`
-    and `stop` of another one find it. The launch, with the key in it, goes through the container's
-    standard input: neither the engine nor any file keeps it. A spawner that dies before it has
-    written it closes that input, by which the sandbox ends.
+    A container is found by its name and labels, so `running` and `stop` of another process find it
+    if this process dies. The launch settings, which contain the key, go through the container's
+    stdin: neither the engine nor any file stores them. If the spawner dies before it has written
+    them, stdin closes and the sandbox ends.
     """
 
     kind = "docker"
@@ -82,13 +82,13 @@ class DockerSpawner(Spawner):
                 await self._proxies.open(found.session_id, found.egress)
 
     async def aclose(self) -> None:
-        """Undo failed starts to their end. Running sandboxes continue."""
+        """Wait until failed starts are undone. Running sandboxes continue."""
         await asyncio.gather(*self._undoing, return_exceptions=True)
         await self._proxies.aclose()
         await self._engine.aclose()
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        say = on_stage or _say_nothing
+        say = on_stage or _ignore_stage
         async with self._turns[plan.session_id]:
             try:
                 found = await self._find(plan.session_id)
@@ -103,8 +103,8 @@ class DockerSpawner(Spawner):
     async def running(self) -> Sequence[RunningSandbox]:
         """The running sandboxes.
 
-        Also removes what a killed spawner left: containers that never started, and those that ended
-        long ago.
+        Also removes containers that a killed spawner left: those that never started, and those
+        that ended long ago.
         """
         everything = await self._all()
         for found in everything:
@@ -119,14 +119,14 @@ class DockerSpawner(Spawner):
         async with self._turns[session_id]:
             found = await self._needed(session_id)
             if not found.is_paused:
-                with losses():
+                with engine_errors():
                     await self._engine.container(found.id).pause()
 
     async def resume(self, session_id: SessionId) -> None:
         async with self._turns[session_id]:
             found = await self._needed(session_id)
             if found.is_paused:
-                with losses():
+                with engine_errors():
                     await self._engine.container(found.id).unpause()
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
@@ -148,12 +148,12 @@ class DockerSpawner(Spawner):
         found = await self._needed(session_id)
         return await self._engine.usage(found.id)
 
-    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+    async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
         found = await self._find(session_id)
         if found is not None:
             return await self._engine.log(found.id, lines)
-        said = await asyncio.to_thread(_read, self._log_of(session_id))
-        return "\n".join(said.splitlines()[-lines:])
+        log = await asyncio.to_thread(_read, self._log_of(session_id))
+        return "\n".join(log.splitlines()[-lines:])
 
     async def disk(self, directory: Path) -> int:
         run_dir = self.settings.run_dir
@@ -164,7 +164,7 @@ class DockerSpawner(Spawner):
 
     async def remove(self, directory: Path) -> None:
         if directory.parent != self.settings.sessions_dir:
-            raise AccessDenied(f"{directory} is no directory of a session in this hub's own")
+            raise AccessDenied(f"{directory} is not a session directory of this hub")
         async with self._turns[SessionId(directory.name)]:
             await asyncio.to_thread(remove_directory, directory)
 
@@ -173,7 +173,7 @@ class DockerSpawner(Spawner):
     async def _answers(self, plan: SandboxPlan, found: ContainerInfo) -> bool:
         """Whether the container answers. False: it has ended, which the engine may notice later."""
         if found.is_paused:
-            with losses():
+            with engine_errors():
                 await self._engine.container(found.id).unpause()
         try:
             if found.is_running:
@@ -198,7 +198,7 @@ class DockerSpawner(Spawner):
         try:
             container_id, line = await asyncio.shield(starting)
             say("waiting for its action server")
-            await self._until_it_answers(plan, container_id, said=line.read_out())
+            await self._until_it_answers(plan, container_id, announced=line.read_out())
         except BaseException:
             await self._undo(plan, starting)
             raise
@@ -210,18 +210,18 @@ class DockerSpawner(Spawner):
 
         Must not be cancelled: the engine would continue regardless.
 
-        The first that comes on the stream, which is the caller's to close, says that it answers.
+        The first output on the stream means that the sandbox answers. The caller closes the stream.
         """
         plan = spec.plan
         await self._proxies.open(plan.session_id, plan.egress)
-        with losses():
+        with engine_errors():
             async with self._network.held(needed=plan.egress.mode == "open"):
                 made = await self._created(spec)
                 given = spec.initial_files()
                 await made.put_archive("/", given)  # type: ignore[no-untyped-call]
                 line = made.attach(stdin=True, stdout=True)
                 try:
-                    # Attached before it runs: should we end in between, so does its input.
+                    # Attach before the start: if we die in between, its stdin closes.
                     await line.__aenter__()
                     await made.start()
                     if plan.egress.mode == "open":
@@ -245,15 +245,17 @@ class DockerSpawner(Spawner):
             {"reject": out.rejected, "lead": out.allowed_networks, "allowed": allowed}
         )
         command = [self.settings.command[0], "-I", "-c", program, asked]
-        said = await self._engine.run_in_network_of(container_id, image, command)
-        if said != routes.DONE:
-            raise SandboxStartFailed(f"The routes of its network could not be set: {said.strip()}")
+        output = await self._engine.run_in_network_of(container_id, image, command)
+        if output != routes.DONE:
+            raise SandboxStartFailed(
+                f"The routes of its network could not be set: {output.strip()}"
+            )
 
     async def _created(self, spec: ContainerSpec) -> DockerContainer:
         """Create the container.
 
-        The engine may still be creating one for a killed spawner: that one is removed first, as a
-        container of our name is ours.
+        The engine may still be creating one for a killed spawner. That container has our name, so
+        it is ours and is removed first.
         """
         deadline = asyncio.get_running_loop().time() + _BUSY
         while True:
@@ -265,18 +267,18 @@ class DockerSpawner(Spawner):
                 if error.status != 409 or asyncio.get_running_loop().time() > deadline:
                     raise
             await asyncio.sleep(_GLANCE)
-            with suppress(aiodocker.DockerError):  # not there yet, or no longer
+            with suppress(aiodocker.DockerError):  # not created yet, or removed already
                 await self._engine.container(spec.name).delete(force=True)
 
     async def _until_it_answers(
-        self, plan: SandboxPlan, container_id: str, *, said: Awaitable[object] | None = None
+        self, plan: SandboxPlan, container_id: str, *, announced: Awaitable[object] | None = None
     ) -> None:
         await wait_until_ready(
             plan.run_dir,
             plan.key,
             ended=self._ended(container_id),
             within=self.settings.start_timeout,
-            said=said,
+            announced=announced,
         )
 
     async def _undo(self, plan: SandboxPlan, starting: Awaitable[tuple[str, Stream]]) -> None:
@@ -286,7 +288,7 @@ class DockerSpawner(Spawner):
         await asyncio.shield(undoing)
 
     async def _undo_start(self, plan: SandboxPlan, starting: Awaitable[tuple[str, Stream]]) -> None:
-        with suppress(aiodocker.DockerError, BasculeError):  # the start's own, told by the start
+        with suppress(aiodocker.DockerError, BasculeError):  # the start itself reports them
             _, line = await starting
             await line.close()
         if (found := await self._find(plan.session_id)) is not None:
@@ -310,7 +312,7 @@ class DockerSpawner(Spawner):
 
     async def _ended(self, container_id: str) -> str:
         try:
-            with losses():
+            with engine_errors():
                 await self._engine.container(container_id).wait()
                 shown = await self._engine.container(container_id).show()
             words = await self._engine.log(container_id, 20)
@@ -330,7 +332,10 @@ class DockerSpawner(Spawner):
 
         The engine unpauses a paused one to deliver the signal.
         """
-        with losses(), suppress(aiodocker.DockerError):  # it ended, or is removed by force next
+        with (
+            engine_errors(),
+            suppress(aiodocker.DockerError),
+        ):  # it ended, or is removed by force next
             await self._engine.container(found.id).stop(t=math.ceil(grace))
 
     async def _remove_if_old(self, found: ContainerInfo) -> None:
@@ -345,18 +350,18 @@ class DockerSpawner(Spawner):
         """Remove the container by force, with everything made for it; its last log lines
         are kept."""
         container = self._engine.container(found.id)
-        with suppress(aiodocker.DockerError):  # never started, or gone
-            said = await self._engine.log(found.id, _KEPT_LINES)
-            await asyncio.to_thread(_write, self._log_of(found.session_id), said)
+        with suppress(aiodocker.DockerError):  # never started, or removed
+            text = await self._engine.log(found.id, _KEPT_LINES)
+            await asyncio.to_thread(_write, self._log_of(found.session_id), text)
         try:
-            with losses():
+            with engine_errors():
                 await container.delete(force=True, v=True)
         except aiodocker.DockerError as error:
             if error.status not in _GONE:
                 raise SandboxUnreachable(
                     f"The engine did not remove it: {error.message}"
                 ) from error
-            with losses(), suppress(aiodocker.DockerError):
+            with engine_errors(), suppress(aiodocker.DockerError):
                 await container.wait(condition="removed")
         await asyncio.to_thread(clear_sockets, found.run_dir)
         await self._proxies.close(found.session_id)
@@ -367,7 +372,7 @@ class DockerSpawner(Spawner):
         return self.settings.sessions_dir / session_id / LOG
 
 
-def _say_nothing(_stage: str) -> None: ...
+def _ignore_stage(_stage: str) -> None: ...
 
 
 def _make_dirs(settings: DockerSettings) -> None:
@@ -375,13 +380,13 @@ def _make_dirs(settings: DockerSettings) -> None:
     settings.run_dir.mkdir(parents=True, exist_ok=True)
 
 
-def _write(log: Path, said: str) -> None:
+def _write(log: Path, text: str) -> None:
     if log.parent.is_dir():
         descriptor = os.open(
             log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-            file.write(said)
+            file.write(text)
 
 
 def _read(log: Path) -> str:

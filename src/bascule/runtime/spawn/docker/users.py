@@ -19,7 +19,7 @@ from .settings import DockerSettings
 def prepare(settings: DockerSettings, plan: SandboxPlan, taken: Collection[int]) -> HostOwner:
     """Choose the user, create missing directories and change their owner. `taken`: UIDs in use."""
     if plan.directory != settings.sessions_dir / plan.session_id:
-        raise AccessDenied(f"{plan.directory} is no directory of a session in this hub's own")
+        raise AccessDenied(f"{plan.directory} is not a session directory of this hub")
     workspace = plan.folder or plan.directory / "workspace"
     if plan.folder is None:
         workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -38,12 +38,12 @@ def _ensure_may_be_used(settings: DockerSettings, folder: Path) -> None:
     except OSError as error:
         raise SandboxStartFailed(f"{folder} cannot be a workspace: {error.strerror}") from error
     if not real.is_dir():
-        raise SandboxStartFailed(f"{folder} is no directory of this machine")
+        raise SandboxStartFailed(f"{folder} is not a directory on this machine")
     if real != folder:
         raise AccessDenied(f"{folder} leads to {real}; links are not followed")
     if not any(real.is_relative_to(root) for root in settings.workspace_roots):
         named = ", ".join(map(str, settings.workspace_roots)) or "none is set"
-        raise AccessDenied(f"{folder} is in none of the workspace_roots ({named})")
+        raise AccessDenied(f"{folder} is not below any of the workspace_roots ({named})")
 
 
 def _owner(
@@ -53,15 +53,16 @@ def _owner(
     if os.geteuid() != 0:
         if found.st_uid != os.geteuid():
             raise AccessDenied(
-                f"{workspace} is another user's; a hub that is not root shares its own alone"
+                f"{workspace} belongs to another user; a hub that is not root can share only "
+                "its own user's folders"
             )
         return HostOwner(os.geteuid(), os.getegid())
     if plan.folder is not None:
         if found.st_uid == 0 and not settings.allow_root:
             raise AccessDenied(
-                f"{plan.folder} is root's, and the session would be root in its container: give "
-                "the folder to another user (chown), use the spawner local, in which no session is "
-                "root, or set allow_root"
+                f"{plan.folder} belongs to root, so the session would be root in its container: "
+                "give the folder to another user (chown), use the spawner local, in which no "
+                "session is root, or set allow_root"
             )
         return HostOwner(found.st_uid, found.st_gid)
     lent = settings.lent_uids

@@ -1,7 +1,4 @@
-"""Networks that a session with egress `open` cannot reach.
-
-Rules, and this machine's own addresses.
-"""
+"""Networks that a session with egress `open` cannot reach, and this machine's own addresses."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ NOT_PUBLIC: Final = (
     *("192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15", "224.0.0.0/4", "240.0.0.0/4"),
     *("fc00::/7", "ff00::/8", "64:ff9b::/96", "2002::/16"),
 )
-"""Private, shared, link-local (where clouds have their metadata) and reserved; and IPv6 that stands
-for an IPv4 address."""
+"""Private, shared, link-local (where clouds serve metadata) and reserved networks, and IPv6
+addresses that contain an IPv4 address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +66,6 @@ def _covers(wide: Network, narrow: Network) -> bool:
 
 
 def _counts(network: Network) -> bool:
-    """Whether the address can be reached from a session, which has its own loopback and no link."""
+    """Whether a session could reach the address: not loopback and not link-local IPv6."""
     address = network.network_address
     return not address.is_loopback and not (address.version == 6 and address.is_link_local)

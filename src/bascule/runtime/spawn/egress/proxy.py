@@ -1,9 +1,8 @@
-"""An HTTP proxy on a unix socket: the only way out of a session whose egress is `proxy`.
+"""An HTTP proxy on a unix socket: the only network access of a session with egress `proxy`.
 
-`CONNECT` and plain requests. A name is looked up once, its addresses are judged, and the
-connection goes to an address that was judged: a name that points elsewhere a moment later gains
-nothing. One request for each connection of a client, so that the second cannot be for another
-host than the one that was judged.
+It serves `CONNECT` and plain requests. It resolves a name once, checks the addresses and connects
+to a checked one, so a name that resolves differently a moment later gains nothing. It serves one
+request per connection, so that a second request cannot go to a host that was not checked.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bascule.core.contracts import Closable
+from bascule.serving.sockets import stop_accepting
 
 from .request import ProxyRequest, parse_request
 from .rules import EgressRules
@@ -25,11 +25,11 @@ logger = logging.getLogger(__name__)
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-_MOST_HEAD: Final = 64 << 10
+_MAX_HEAD: Final = 64 << 10
 _HEAD_TIMEOUT: Final = 20.0
 _CONNECT_TIMEOUT: Final = 15.0
 _PIECE: Final = 64 << 10
-MOST_CONNECTIONS: Final = 256
+MAX_CONNECTIONS: Final = 256
 """Connections that one session may have at a time. Each costs the hub two descriptors."""
 _REFUSED_AT_A_TIME: Final = 16
 
@@ -50,7 +50,7 @@ class EgressProxy(Closable):
         rules: EgressRules,
         resolve: Resolve | None = None,
         *,
-        most_connections: int = MOST_CONNECTIONS,
+        most_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self._path = path
         self._most = most_connections
@@ -60,18 +60,16 @@ class EgressProxy(Closable):
         self._clients: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Listen, in place of a socket that an earlier hub left."""
-        await asyncio.to_thread(_make_way, self._path)
-        self._server = await asyncio.start_unix_server(
-            self._on_client, self._path, limit=_MOST_HEAD
-        )
-        # Whoever can see it may connect: its directory is shown to one sandbox alone.
+        """Listen, and replace a socket that an earlier hub left."""
+        await asyncio.to_thread(_remove_stale_socket, self._path)
+        self._server = await asyncio.start_unix_server(self._on_client, self._path, limit=_MAX_HEAD)
+        # Everyone who can see it may connect: only one sandbox sees its directory.
         await asyncio.to_thread(self._path.chmod, 0o666)
 
     async def aclose(self) -> None:
         if self._server is None:
             return
-        self._server.close()
+        await stop_accepting(self._server)
         for client in self._clients:
             client.cancel()
         await asyncio.gather(*self._clients, return_exceptions=True)
@@ -83,14 +81,14 @@ class EgressProxy(Closable):
         assert task is not None
         self._clients.add(task)
         try:
-            # A few more are heard out before they are refused: a connection that is closed with
-            # bytes unread is reset, and the client would never see why.
+            # Read the request of a few clients too many before refusing them: a connection that
+            # is closed with unread bytes is reset, and the client would not see the reason.
             if len(self._clients) <= self._most + _REFUSED_AT_A_TIME:
                 await self._serve(reader, writer, is_full=len(self._clients) > self._most)
         except asyncio.CancelledError:
-            return  # by `aclose`; the stream's own callback would complain of it
+            return  # cancelled by `aclose`; asyncio's stream callback would log it
         except (OSError, asyncio.IncompleteReadError):
-            logger.debug("a connection of a session broke", exc_info=True)
+            logger.debug("a connection of a session failed", exc_info=True)
         finally:
             self._clients.discard(task)
             writer.close()
@@ -130,7 +128,7 @@ class EgressProxy(Closable):
                         "403 Forbidden", f"{host} is at no address that sessions may reach"
                     )
                 return await _first_that_answers(allowed, port)
-        except OSError as error:  # of names, of connections, of time
+        except OSError as error:  # of the name lookup, the connection or the timeout
             why = f"{host}:{port} cannot be reached: {str(error) or 'it took too long'}"
             raise _Refused("502 Bad Gateway", why) from error
 
@@ -146,7 +144,7 @@ async def _refuse(writer: asyncio.StreamWriter, refused: _Refused) -> None:
 
 
 def _too_many(most: int) -> _Refused:
-    why = f"This session has {most} connections to the network already, and may have no more"
+    why = f"This session has {most} connections to the network, the maximum"
     return _Refused("503 Service Unavailable", why)
 
 
@@ -176,14 +174,14 @@ async def _join(
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     body: int | None,
 ) -> None:
-    """Copy bytes both ways until the server has sent everything, or either side is gone."""
+    """Copy bytes both ways until the server has sent everything, or a connection breaks."""
     async with asyncio.TaskGroup() as both:
-        up = both.create_task(_carry(near[0], far[1], body))
-        await _carry(far[0], near[1], None)
+        up = both.create_task(_copy(near[0], far[1], body))
+        await _copy(far[0], near[1], None)
         up.cancel()
 
 
-async def _carry(
+async def _copy(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int | None
 ) -> None:
     with contextlib.suppress(ConnectionError):
@@ -204,6 +202,6 @@ async def _look_up(host: str, port: int) -> Sequence[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def _make_way(path: Path) -> None:
+def _remove_stale_socket(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o711)
     path.unlink(missing_ok=True)

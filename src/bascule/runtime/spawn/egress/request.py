@@ -23,13 +23,13 @@ _REQUEST_LINE: Final = re.compile(
 _AUTHORITY: Final = re.compile(rf"{_HOST}:{_PORT}")
 _URL: Final = re.compile(rf"http://(?P<authority>{_HOST}(?::{_PORT})?)(?P<path>[/?].*)?", re.I)
 _HEADER: Final = re.compile(rf"(?P<name>{_WORD}):(?P<value>[\t\x20-\x7e\x80-\xff]*)")
-_LONGEST_NAME: Final = 253
+_MAX_NAME: Final = 253
 _HIGHEST_PORT: Final = 65535
 
 _HOP_BY_HOP: Final = frozenset(
     {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "host", "upgrade"}
 )
-"""Headers that are not passed on; `Host` and `Connection` are written anew."""
+"""Headers that are not passed on; `Host` and `Connection` are replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 def is_host_name(text: str) -> bool:
     """Whether this is a DNS name: only letters, digits, `-`, `_` and dots."""
-    return len(text) <= _LONGEST_NAME and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
+    return len(text) <= _MAX_NAME and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
 
 
 def _plain(request: re.Match[str], headers: Sequence[tuple[str, str]]) -> ProxyRequest:
@@ -82,8 +82,8 @@ def _plain(request: re.Match[str], headers: Sequence[tuple[str, str]]) -> ProxyR
 
 def _host(found: re.Match[str]) -> str:
     host = found["six"] or found["name"]
-    if len(host) > _LONGEST_NAME:
-        raise ValueError(f"its host has more than {_LONGEST_NAME} characters")
+    if len(host) > _MAX_NAME:
+        raise ValueError(f"its host has more than {_MAX_NAME} characters")
     return host
 
 

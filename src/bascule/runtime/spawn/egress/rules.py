@@ -23,7 +23,11 @@ class EgressRules:
 
     def allows_name(self, host: str, port: int) -> bool:
         is_name = is_host_name(host) or _is_address(host)
-        return is_name and port in self.ports and any(_fits(host, each) for each in self.domains)
+        return (
+            is_name
+            and port in self.ports
+            and any(_matches_domain(host, each) for each in self.domains)
+        )
 
     def allows_address(self, address: str) -> bool:
         """Whether this is a public address: nothing of this machine or its network."""
@@ -40,7 +44,7 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _fits(host: str, domain: str) -> bool:
+def _matches_domain(host: str, domain: str) -> bool:
     host, domain = host.lower().rstrip("."), domain.lower().rstrip(".")
     if domain.startswith("*."):
         return host.endswith(domain[1:]) and len(host) > len(domain) - 1

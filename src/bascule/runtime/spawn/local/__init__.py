@@ -1,11 +1,12 @@
 """Sandboxes as processes of this machine, kept apart by bubblewrap, UIDs and cgroups.
 
-A name is imported when it is first used: the processes that make sandboxes are in this package
-too, and each loads what it needs and no more.
+Names are imported on first use: the processes that create sandboxes are in this package too, and
+each loads only what it needs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bascule.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .client import start_warden
@@ -16,10 +17,4 @@ __all__ = ["LocalSettings", "LocalSpawner", "start_warden"]
 
 _HOMES = {"LocalSettings": "settings", "LocalSpawner": "spawner", "start_warden": "client"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_exports(__name__, _HOMES)

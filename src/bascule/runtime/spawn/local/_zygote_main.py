@@ -1,18 +1,18 @@
 """The zygote: a process with everything a sandbox needs already loaded, which forks one in
 milliseconds.
 
-`python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT`. Over the socket FD come orders,
-one message each, with descriptors; for each it forks. The fork joins the session's cgroups, has
-bubblewrap make the namespaces and all that is seen in them, enters these and forks once more: that
-is the session's server, which shares with all others the memory of what was loaded here.
+`python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT` reads orders from the socket FD,
+one message each, with descriptors. It forks for each order. The fork joins the session's cgroups,
+lets bubblewrap create the namespaces and mounts, enters them and forks again. The second fork is
+the session's server. All servers share the memory of the modules that were loaded here.
 
-Bubblewrap's own child is `cat`, which ends when the last end of its input closes. That end is held
-by us until there is a server, then by the server alone, and with `cat` the kernel ends the whole
-namespace: nothing in it can outlive the server, and no moment exists in which a `kill -9` of any
-process leaves something behind.
+Bubblewrap's own child is `cat`, which exits when the last write end of its stdin closes. The first
+fork holds this end until there is a server, then only the server holds it. When `cat` exits, the
+kernel ends the whole namespace. So nothing in it outlives the server, and a `kill -9` of any
+process at any moment leaves nothing behind.
 
-What ends below us is told: `{"pid", "status"}`. When the warden ends so do we, at once: an order
-that nobody waits for is not carried out. Servers stay.
+The zygote reports each child that ends: `{"pid", "status"}`. It dies with the warden at once, so
+that an order nobody waits for is not carried out. Servers stay.
 """
 
 from __future__ import annotations
@@ -34,24 +34,35 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, NoReturn, Self
 
+from bascule.core.actions import CmdRun, FileEdit, FileRead, FileWrite
+from bascule.core.observations import (
+    CmdMetadata,
+    CmdOutput,
+    Error,
+    FileContent,
+    FileEdited,
+    FileWritten,
+)
 from bascule.runtime.spawn import routes
 from bascule.sandbox.session import seccomp
+from bascule.sandbox.shell.keeper import compiled_keeper
+from bascule.wire import prepare_kinds
 
 from . import bind_mounts, proc_masks, sudo
 from .etc_tree import EtcTree
 from .namespaces import (
     adopt_orphans,
-    be_called,
-    become,
     become_root_of,
-    become_with_root,
     die_with,
+    drop_privileges,
+    drop_privileges_with_root,
     enter,
     enter_with_rights,
     join_network,
     limit_terminals,
     new_network,
     owner_of_network,
+    set_process_name,
     with_own_device,
 )
 from .records import claim
@@ -59,63 +70,71 @@ from .records import claim
 SERVER: Final = "bascule.sandbox.session.__main__"
 LOADED: Final = (
     SERVER,
-    # What a server imports only when it starts.
+    # Modules that a server imports only when it starts, or with the first request for them.
+    "bascule.sandbox.files.file_actions",
+    "bascule.sandbox.server.endpoints",
     "encodings.idna",
     "importlib.metadata",
+    "bascule.sandbox.checkpoint_recorder",
     "uvicorn.lifespan.off",
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
-"""Here it is imported once, not once for each sandbox."""
-MOST_BYTES: Final = 1 << 18
-MOST_DESCRIPTORS: Final = 32
+"""Modules that the zygote imports once, instead of once for each sandbox."""
+COMMON_KINDS: Final = (
+    *(CmdRun, CmdOutput, CmdMetadata, Error),
+    *(FileRead, FileContent, FileWrite, FileWritten, FileEdit, FileEdited),
+)
+"""Events that nearly every session sends or receives. To prepare all kinds would delay the zygote's
+start."""
+MAX_BYTES: Final = 1 << 18
+MAX_DESCRIPTORS: Final = 32
 ETC: Final = "@etc"
-"""Stands for the tree of mounts that the zygote makes of `Order.etc`."""
+"""Placeholder for the tree of mounts that the zygote creates from `Order.etc`."""
 TUN: Final = "/dev/net/tun"
 SLIRP_GATEWAY: Final = "10.0.2.2"
 _ECHO: Final = b"."
-_WAY_OUT_FILES: Final = 4096
-"""Descriptors it may have, one for each connection: those are the machine's, not the session's."""
+_NETWORK_FILES: Final = 4096
+"""Descriptors of the process that connects a session's network: one per connection, on the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A sandbox to make.
+    """A sandbox to create.
 
     `given` has descriptors by name. A word `@name` in `bubblewrap` stands for the path at which the
     mount with that descriptor is attached.
     """
 
     bubblewrap: Sequence[str]
-    """Empty: no isolation."""
+    """Bubblewrap's arguments; empty: no isolation."""
     stage: str
-    """A directory of the warden's own, below which mounts are attached for bubblewrap alone."""
+    """A directory of the warden, below which mounts are attached that only bubblewrap sees."""
     etc: Mapping[str, str]
-    """Paths of the machine that are shown in `/etc`, if bubblewrap is told to bind `@etc`."""
+    """Paths on the host by their path in `/etc`, used if `bubblewrap` has `@etc`."""
     files: Mapping[str, str]
     cgroups: Sequence[str]
     own_network: bool
     own_user: bool
     network: Sequence[str]
-    """A program that gives the namespace a way out; empty: there is none."""
+    """Command that connects the namespace to the network; empty: no network."""
     network_uid: int
-    """As whom it runs."""
+    """The UID of that command."""
     rejected: Sequence[str]
-    """Networks that are not reached by it."""
+    """Networks that the session cannot reach."""
     allowed_networks: Sequence[str]
-    """Networks in these that are."""
+    """Networks inside `rejected` that the session can reach."""
     uid: int
     gid: int
     as_root: bool
-    """Called root inside, by the number 0 in a user namespace of its own."""
+    """Whether the user is called root inside: UID 0 in its own user namespace."""
     root: int | None
-    """Who is root inside, besides its user, and can be had by `sudo`; None: nobody."""
+    """Host UID of a second user who is root inside, for `sudo`; None: there is none."""
     terminals: int
-    """How many pseudoterminals it may have: without a limit one session takes all of the
-    machine's."""
+    """Maximum number of pseudoterminals of the session, so that it cannot use up the machine's."""
     set_id_files: bool
     """Whether its programs can give files the set-user-ID and set-group-ID bits."""
     memory: int | None
-    """Limits on each process or user, for machines without cgroups."""
+    """Like `processes`, a limit for machines without cgroups: per process, or per user."""
     processes: int | None
     environment: Mapping[str, str]
     given: Mapping[str, int]
@@ -129,7 +148,7 @@ def main(descriptor: int, parent: int) -> None:
     if not die_with(parent):
         return
     adopt_orphans()
-    be_called("zygote")
+    set_process_name("zygote")
     link = socket.socket(fileno=descriptor)
     link.set_inheritable(False)
     died, dies = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -140,8 +159,10 @@ def main(descriptor: int, parent: int) -> None:
         import_module(name)
     for set_id_files in (True, False):
         seccomp.assembled(set_id_files=set_id_files)
+    compiled_keeper()
+    prepare_kinds(COMMON_KINDS)
     gc.collect()
-    gc.freeze()  # a collector that never looks at these never has them copied
+    gc.freeze()  # the collector skips these objects, so forks keep sharing their memory
     stage = _Stage()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while True:
@@ -149,13 +170,13 @@ def main(descriptor: int, parent: int) -> None:
             if died in ready:
                 os.read(died, 4096)
                 _reap(link)
-            if link.fileno() in ready and not _obey(link, stage):
+            if link.fileno() in ready and not _serve_orders(link, stage):
                 return
 
 
 @dataclass(slots=True)
 class _Stage:
-    """Where mounts are attached for bubblewrap. Made for the first order that needs it."""
+    """The mounts for bubblewrap, created for the first order that needs them."""
 
     etc: EtcTree | None = None
 
@@ -170,8 +191,8 @@ class _Stage:
         self.etc.refresh(order.etc)
 
 
-def _obey(link: socket.socket, stage: _Stage) -> bool:
-    message, descriptors, _, _ = socket.recv_fds(link, MOST_BYTES, MOST_DESCRIPTORS)
+def _serve_orders(link: socket.socket, stage: _Stage) -> bool:
+    message, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, MAX_DESCRIPTORS)
     if not message:
         return False
     data = json.loads(message)
@@ -180,7 +201,7 @@ def _obey(link: socket.socket, stage: _Stage) -> bool:
     try:
         stage.prepare(order)
     except OSError as error:
-        failure = error  # the fork raises it, so that it is in the log of its session
+        failure = error  # the fork raises it, so that it is in the session's log
     zygote, pid = os.getpid(), os.fork()
     if pid == 0:
         if not die_with(zygote):
@@ -211,12 +232,12 @@ def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
     Reports each step on the descriptor `result`; the cause of a failure is in `log`.
     """
     try:
-        signal.set_wakeup_fd(-1)
+        signal.set_wakeup_fd(-1)  # signals of this fork must not wake the zygote
         for number in (signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.dup2(order.given["log"], 1)
         os.dup2(order.given["log"], 2)
-        _tell(order, {"fork": os.getpid()})
+        _report(order, {"fork": os.getpid()})
         if failure is not None:
             raise failure
         for procs in order.cgroups:
@@ -226,7 +247,7 @@ def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
         server = os.fork()
         if server == 0:
             _serve(order, holds)
-        _tell(order, {"server": server})
+        _report(order, {"server": server})
     except _ProgramFailed as error:
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
@@ -242,21 +263,21 @@ def _isolate(order: Order) -> list[int]:
     """Enter the sandbox's namespaces; returns the descriptors that keep them alive."""
     input_end, life = os.pipe2(os.O_CLOEXEC)
     answers, output_end = os.pipe2(os.O_CLOEXEC)
-    told, info = os.pipe2(os.O_CLOEXEC)
+    info_end, info = os.pipe2(os.O_CLOEXEC)
     numbers = [info, *(_in_memory(text) for text in order.files.values())]
     bubblewrap, *words = _attached(order)
-    # A tree of mounts is read-only: a file there is covered by one of the session's own.
+    # The tree `@etc` is read-only, so the session's own files are mounted over those in it.
     make = "--ro-bind-data" if ETC in order.bubblewrap else "--file"
     for path, number in zip(order.files, numbers[1:], strict=True):
         words += ["--perms", "0644", make, str(number), path]
     words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info)]
-    way_out = None
+    session_network = None
     if order.network and not order.own_user:
-        # Bubblewrap would make one that belongs to root, and so would be whoever leads out of it.
-        way_out = _WayOut.made(order.network_uid)
-        join_network(way_out.network)
+        # Bubblewrap's network would belong to root, and so would the process that connects it.
+        session_network = SessionNetwork.create(order.network_uid)
+        join_network(session_network.network_namespace)
         words.remove("--unshare-net")
-    # A session reads the command line of its first process, which is bubblewrap: no paths there.
+    # A session can read the command line of its first process, bubblewrap: keep paths out of it.
     numbers.append(_in_memory("".join(f"{word}\0" for word in words)))
     program = subprocess.Popen(
         [bubblewrap, "--args", str(numbers[-1]), "--", "cat"],
@@ -267,18 +288,18 @@ def _isolate(order: Order) -> list[int]:
     )
     for number in (input_end, output_end, *numbers):
         os.close(number)
-    # `cat` answers once bubblewrap is done with everything; before that there is nothing to enter.
+    # `cat` answers once bubblewrap has finished; before that there are no namespaces to enter.
     os.write(life, _ECHO)
     if os.read(answers, 1) != _ECHO:
         raise _ProgramFailed(f"bubblewrap ended with status {program.wait()}")
     os.close(answers)
-    inside = int(json.loads(os.read(told, 4096))["child-pid"])
-    os.close(told)
-    _tell(order, {"first": inside})
+    inside = int(json.loads(os.read(info_end, 4096))["child-pid"])
+    os.close(info_end)
+    _report(order, {"first": inside})
     holds = [life]
     if order.network:
-        holds.append(_connect(order, inside, way_out))
-    # Here, and not in a child: to fork a process of this size takes milliseconds.
+        holds.append(_connect(order, inside, session_network))
+    # In this process, not in a child: forking a process of this size takes milliseconds.
     enter(
         inside,
         own_network=order.own_network,
@@ -286,54 +307,54 @@ def _isolate(order: Order) -> list[int]:
         arrange=lambda: _arrange_mounts(order),
     )
     if order.root is not None:
-        sudo.furnish(order.root)
-    if way_out is not None:
-        way_out.close()
-    program.returncode = 0  # the zygote waits for it, not we
+        sudo.install(order.root)
+    if session_network is not None:
+        session_network.close()
+    program.returncode = 0  # the zygote reaps it, not this process
     return holds
 
 
 @dataclass(frozen=True, slots=True)
-class _WayOut:
+class SessionNetwork:
     """The network namespace of a session, created by root, and the process that connects it."""
 
-    user: int
-    """A user namespace to which the other belongs, with one user in it."""
-    network: int
-    outside: int
-    """The network namespace it leads to."""
+    user_namespace: int
+    """The user namespace that owns `network_namespace`, with one user."""
+    network_namespace: int
+    host_namespace: int
+    """The network namespace that it is connected to."""
 
     @classmethod
-    def made(cls, uid: int) -> Self:
-        outside = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-        return cls(*new_network(uid), outside)
+    def create(cls, uid: int) -> Self:
+        host_namespace = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        return cls(*new_network(uid), host_namespace)
 
-    def become(self, uid: int) -> None:
-        """Take rights over the session's network and nothing else."""
-        join_network(self.outside)
+    def drop_other_rights(self, uid: int) -> None:
+        """Give this process rights over the session's network and nothing else."""
+        join_network(self.host_namespace)
         with_own_device(TUN, uid)
-        become_root_of(self.user)
+        become_root_of(self.user_namespace)
 
     def close(self) -> None:
-        for number in (self.user, self.network, self.outside):
+        for number in (self.user_namespace, self.network_namespace, self.host_namespace):
             os.close(number)
 
 
-def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
+def _connect(order: Order, inside: int, session_network: SessionNetwork | None) -> int:
     """Start the process that connects the namespace to the network; closing the result ends it.
 
-    It shuts itself in before it sees the first packet (`--enable-sandbox`).
+    The process confines itself before it sees the first packet (`--enable-sandbox`).
     """
     _with_rights(order, inside, "net", lambda: _set_routes(order))
     ends, held = os.pipe2(os.O_CLOEXEC)
     ready, says_ready = os.pipe2(os.O_CLOEXEC)
-    network = os.open(f"/proc/{inside}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    passed = [ends, says_ready, network]
+    namespace = os.open(f"/proc/{inside}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    passed = [ends, says_ready, namespace]
 
     def prepare() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_WAY_OUT_FILES, _WAY_OUT_FILES))
-        if way_out is not None:
-            way_out.become(order.network_uid)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (_NETWORK_FILES, _NETWORK_FILES))
+        if session_network is not None:
+            session_network.drop_other_rights(order.network_uid)
         else:
             become_root_of(owner_of_network(inside))
 
@@ -341,7 +362,7 @@ def _connect(order: Order, inside: int, way_out: _WayOut | None) -> int:
         [
             *order.network,
             *("--exit-fd", str(ends), "--ready-fd", str(says_ready)),
-            *("--netns-type", "path", f"/proc/self/fd/{network}", "tap0"),
+            *("--netns-type", "path", f"/proc/self/fd/{namespace}", "tap0"),
         ],
         stdin=subprocess.DEVNULL,
         pass_fds=passed,
@@ -398,7 +419,7 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
     kept.update(number for name, number in order.given.items() if name.startswith("lease"))
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
         if number not in kept:
-            with contextlib.suppress(OSError):  # the listing's own
+            with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(number)
     if order.memory is not None:
         resource.setrlimit(resource.RLIMIT_DATA, (order.memory, order.memory))
@@ -412,16 +433,16 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
             seccomp.confine(set_id_files=order.set_id_files)
 
     if order.root is None:
-        become(order.uid, order.gid, as_root=order.as_root, confine=confine)
+        drop_privileges(order.uid, order.gid, as_root=order.as_root, confine=confine)
     else:
-        become_with_root(order.uid, order.gid, order.root, confine)
+        drop_privileges_with_root(order.uid, order.gid, order.root, confine)
     claim(lock)
     os.environ.clear()
     os.environ.update(order.environment)
-    be_called("sandbox")
+    set_process_name("sandbox")
     status = 1
     try:
-        import_module(SERVER).main(on_started=lambda _: _be_ready(order))
+        import_module(SERVER).main(on_started=lambda _: _report_ready(order))
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
@@ -432,19 +453,19 @@ def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
         os._exit(status)
 
 
-def _be_ready(order: Order) -> None:
-    """Report that the server answers; or exit, if the warden is gone or aborted the start."""
+def _report_ready(order: Order) -> None:
+    """Report that the server answers, or exit if the warden has exited or aborted the start."""
     with socket.socket(fileno=order.given["result"]) as link:
         try:
             link.recv(1, socket.MSG_DONTWAIT)
-        except BlockingIOError:  # it is open, and nothing was said: that is the way it should be
+        except BlockingIOError:  # normal: the warden is alive and has not aborted
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                _tell(order, {"ready": True})
+                _report(order, {"ready": True})
                 return
     os._exit(0)
 
 
-def _tell(order: Order, what: Mapping[str, Any]) -> None:
+def _report(order: Order, what: Mapping[str, Any]) -> None:
     os.write(order.given["result"], json.dumps(what).encode() + b"\n")
 
 

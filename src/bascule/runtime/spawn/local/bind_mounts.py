@@ -1,9 +1,9 @@
 """Bind mounts held as file descriptors, optionally with their files mapped to another owner.
 
-The warden opens a directory step by step (`safe_open`) and clones the mount of what it opened: from
-then on nobody can exchange it, since no path is looked up again. An id-mapped mount (Linux 5.12)
-shows the files of one UID as those of another, in both directions: a session that runs as a leased
-UID reads and writes a folder of its owner, and what it makes there belongs to that owner on disk.
+The warden opens a directory step by step (`safe_open`) and clones its mount. From then on nobody
+can replace the directory, because no path is looked up again. An id-mapped mount (Linux 5.12) shows
+the files of one UID as those of another, in both directions: a session that runs as a leased UID
+reads and writes a folder of its owner, and the files it creates belong to that owner on disk.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_FDCWD: Final = -100
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _MOUNT_ATTR_IDMAP: Final = 0x00100000
 _MOUNT_ATTR_READ_ONLY: Final = 0x7
-"""And no devices and no set-ID bits."""
+"""Read-only, without devices and set-ID bits."""
 _MOUNT_ATTR_NOEXEC: Final = 0x8
 _CLONE_NEWNS: Final = 0x00020000
 _MS_RDONLY: Final = 0x1
@@ -42,7 +42,7 @@ _MS_PRIVATE: Final = 1 << 18
 _MS_SLAVE: Final = 1 << 19
 _MNT_DETACH: Final = 2
 _NO_ID: Final = 2**32 - 1
-"""The one number that is no UID: the end of every range."""
+"""The highest number, which is not a valid UID: the end of every range."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,23 +68,23 @@ def clone(
     owner: MountOwner | None = None,
     shown_as: MountOwner | None = None,
     read_only: bool = False,
-    programs: bool = False,
+    executable: bool = False,
 ) -> int:
     """A descriptor of a detached mount of `source` and the mounts below it.
 
     Closing it before it is attached removes the mount. Blocks.
 
-    `owner`, `shown_as`: show the files of the first as the second's. Raises `OSError` where the
-    kernel or one of the file systems has no id-mapped mounts. `programs`: files in a read-only
+    `owner`, `shown_as`: show files of `owner` as files of `shown_as`. Raises `OSError` if the
+    kernel or one of the file systems has no id-mapped mounts. `executable`: files in a read-only
     mount can be executed.
     """
     flags = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     tree = _syscall(_SYS_OPEN_TREE, source, b"", flags)
     try:
-        # Not in the peer group of the host's mount: what is mounted on either side stays there.
+        # Private: later mounts on the host or in the clone do not propagate to the other side.
         attributes = _MountAttributes(propagation=_MS_PRIVATE)
         if read_only:
-            attributes.set = _MOUNT_ATTR_READ_ONLY | (0 if programs else _MOUNT_ATTR_NOEXEC)
+            attributes.set = _MOUNT_ATTR_READ_ONLY | (0 if executable else _MOUNT_ATTR_NOEXEC)
         with contextlib.ExitStack() as stack:
             if owner is not None and shown_as is not None and owner != shown_as:
                 attributes.set |= _MOUNT_ATTR_IDMAP
@@ -100,10 +100,10 @@ def clone(
 
 
 def open_stage(stage: Path) -> None:
-    """Give the calling process a mount namespace of its own, with an empty file system at `stage`.
+    """Give the calling process its own mount namespace, with an empty file system at `stage`.
 
-    Nobody but its forks sees what is attached below `stage`, so that a program can be told these
-    paths and finds exactly these mounts.
+    Only its forks see mounts below `stage`, so a program that gets these paths finds exactly these
+    mounts.
     """
     _new_namespace()
     mount_tmpfs(stage, mode=0o700)
@@ -118,7 +118,7 @@ def attach_all(trees: Mapping[str, int], stage: Path) -> None:
 
 
 def make_target(tree: int, path: Path) -> None:
-    """Have a directory or file there, whichever the mount `tree` needs."""
+    """Create the directory or file that the mount `tree` needs as its mount point."""
     if stat.S_ISDIR(os.fstat(tree).st_mode):
         path.mkdir(exist_ok=True)
     else:
@@ -139,12 +139,12 @@ def mount_empty(path: Path) -> None:
 
 
 def mount_tmpfs(path: Path, *, mode: int) -> None:
-    """An empty file system in memory, for mount points."""
+    """Mount an empty file system in memory, for mount points."""
     _mount_tmpfs(path, _MS_NOSUID | _MS_NODEV | _MS_NOEXEC, f"mode={mode:o}")
 
 
 def unmount(path: Path) -> None:
-    """Take away the mount at `path` and those below it; copies in other namespaces stay."""
+    """Detach the mount at `path` and those below it; copies in other namespaces stay."""
     _checked(_libc.umount2(os.fsencode(path), _MNT_DETACH), str(path))
 
 
@@ -158,7 +158,7 @@ def id_map_lines(inside: int, outside: int) -> Sequence[str]:
 
 @contextlib.contextmanager
 def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
-    """A descriptor of a user namespace with this id map, in which no process runs any more."""
+    """A descriptor of a user namespace with this id map, in which no process runs."""
     unshare = shutil.which("unshare", path="/usr/bin:/bin")
     if unshare is None:
         raise FileNotFoundError("unshare(1) of util-linux is not installed")
@@ -168,10 +168,10 @@ def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
         assert program.stdin is not None
         assert program.stdout is not None
         try:
-            # `cat` answers, so it is inside.
+            # Once `cat` answers, it is inside the namespace.
             os.write(program.stdin.fileno(), b".")
             if not os.read(program.stdout.fileno(), 1):
-                raise OSError("a user namespace cannot be made")
+                raise OSError("a user namespace cannot be created")
             pairs = (("uid_map", owner.uid, shown_as.uid), ("gid_map", owner.gid, shown_as.gid))
             for name, on_disk, seen in pairs:
                 lines = "".join(f"{line}\n" for line in id_map_lines(on_disk, seen))
@@ -187,7 +187,7 @@ def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
 
 def _new_namespace() -> None:
     _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
-    # What the machine mounts later is still seen; nothing goes the other way.
+    # Later mounts of the host still appear here; nothing propagates the other way.
     _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
 
 

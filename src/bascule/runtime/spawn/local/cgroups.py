@@ -1,7 +1,7 @@
 """Resource limits, freezing and accounting by cgroups, versions 1 and 2.
 
-Plain reading and writing of small files in memory. One group of ours holds a group per session;
-its name says whose they are, so that two hubs on a machine never sweep each other's.
+All operations read and write small files in memory. One parent group contains a group per session.
+Its name identifies the hub, so that two hubs on a machine never remove each other's groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Cgroups(ABC):
     """One group for each session, by its id. Queries about a missing group return zeros."""
 
     version: str
-    """For people."""
+    """For display."""
 
     @abstractmethod
     def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
@@ -61,7 +61,7 @@ class Cgroups(ABC):
     def kill(self, name: str) -> None:
         """Kill all processes in the group.
 
-        One that forks meanwhile may survive: call again until none is left.
+        A process that is forked meanwhile may survive: call again until none is left.
         """
         for pid in self.processes(name):
             with contextlib.suppress(ProcessLookupError):
@@ -82,7 +82,7 @@ class CgroupsV1(Cgroups):
     version = "cgroup v1"
 
     def __init__(self, name: str, mounted: Path = MOUNTED) -> None:
-        """Raises `OSError` when groups cannot be made here."""
+        """Raises `OSError` if groups cannot be created here."""
         self._bases = {kind: mounted / kind / name for kind in _V1}
         for base in self._bases.values():
             _make_dir(base)
@@ -126,12 +126,12 @@ class CgroupsV1(Cgroups):
         return _table(self._bases["memory"] / name / "memory.oom_control").get("oom_kill", 0)
 
     def directories(self, name: str) -> Sequence[Path]:
-        """cpu and cpuacct may be one."""
+        """Without duplicates: cpu and cpuacct may be the same directory."""
         return list({(base / name).resolve(): None for base in self._bases.values()})
 
     def remove_all(self) -> None:
         for base in self._bases.values():
-            with contextlib.suppress(OSError):  # another's sessions are in it
+            with contextlib.suppress(OSError):  # sessions of another warden are in it
                 base.rmdir()
 
 
@@ -139,7 +139,7 @@ class CgroupsV2(Cgroups):
     version = "cgroup v2"
 
     def __init__(self, name: str, mounted: Path = MOUNTED) -> None:
-        """Raises `OSError` when groups cannot be made here."""
+        """Raises `OSError` if groups cannot be created here."""
         self._base = mounted / name
         _make_dir(self._base)
         for above in (mounted, self._base):
@@ -249,7 +249,7 @@ def _write(path: Path, value: object, *, must_exist: bool = False) -> None:
 
 
 def _read(path: Path) -> str:
-    """Empty once the group is gone."""
+    """The text of a file; empty if the group was removed."""
     try:
         return path.read_text()
     except (FileNotFoundError, OSError) as error:
@@ -263,6 +263,6 @@ def _number(path: Path) -> int:
 
 
 def _table(path: Path) -> Mapping[str, int]:
-    """Lines of a name and a number."""
+    """Parse lines of a name and a number."""
     rows = (line.split() for line in _read(path).splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import itertools
-import json
 import socket
 import subprocess
 import sys
@@ -15,18 +12,19 @@ from typing import Any
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxUnreachable
+from bascule.link.json_lines import JsonLineRequests, JsonLines
 from bascule.wire.errors import error_from_wire
 
-from .messages import LONGEST
+from .messages import MAX_LINE
 from .settings import LocalSettings
 
 OnStage = Callable[[str], None]
 
 
 def start_warden(settings: LocalSettings) -> socket.socket:
-    """Start a warden with our present rights; it exits when the returned socket is closed.
+    """Start a warden with our current rights; it exits when the returned socket is closed.
 
-    For a hub that starts as root: start it, then drop the rights, then hand the socket to the
+    For a hub that starts as root: start the warden, drop the rights, then pass the socket to the
     spawner.
     """
     ours, theirs = socket.socketpair()
@@ -37,7 +35,7 @@ def start_warden(settings: LocalSettings) -> socket.socket:
         assert process.stdin is not None
         with process.stdin as given:
             given.write(settings.to_json())
-    process.returncode = 0  # it ends after us, or is the zombie of a process that ends
+    process.returncode = 0  # never waited for: it ends with this process or after it
     return ours
 
 
@@ -61,79 +59,51 @@ def _command(link: socket.socket) -> list[str]:
 class WardenClient(Closable):
     """Sends requests over a connected socket.
 
-    If it breaks, pending ones raise `SandboxUnreachable`.
+    If the connection is lost, pending requests raise `SandboxUnreachable`.
     """
 
     def __init__(self) -> None:
-        self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._waiting: dict[int, tuple[asyncio.Future[Any], OnStage | None]] = {}
-        self._numbers = itertools.count(1)
+        self._requests: JsonLineRequests | None = None
 
     @property
     def is_open(self) -> bool:
-        return self._reading is not None and not self._reading.done()
+        return self._requests is not None and self._requests.is_open
 
     async def connect(self, link: socket.socket | Path) -> None:
         if isinstance(link, Path):
             try:
-                reader, writer = await asyncio.open_unix_connection(link, limit=LONGEST)
+                streams = await asyncio.open_unix_connection(link, limit=MAX_LINE)
             except OSError as error:
                 raise SandboxUnreachable(f"No warden answers at {link}: {error}") from error
+            lines = JsonLines(*streams)
         else:
-            link.setblocking(False)  # noqa: ASYNC240  # a socket
-            reader, writer = await asyncio.open_connection(sock=link, limit=LONGEST)
-        self._writer = writer
-        self._reading = asyncio.create_task(self._read(reader))
+            lines = await JsonLines.open(link, limit=MAX_LINE)
+        self._requests = JsonLineRequests(
+            lines, lost=_lost, is_answer=lambda message: "stage" not in message
+        )
 
     async def ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
         """Send a request. Cancelling makes the warden undo it, and returns when that is done."""
-        number = next(self._numbers)
-        answer = asyncio.get_running_loop().create_future()
-        self._waiting[number] = (answer, on_stage)
-        try:
-            self._send({"id": number, "do": do, "with": given})
+        if self._requests is None:
+            raise _lost()
+        on_progress = None if on_stage is None else lambda message: on_stage(message["stage"])
+        with self._requests.begin({"do": do, "with": given}, on_progress=on_progress) as request:
             try:
-                return await asyncio.shield(answer)
+                answer = await request.answer()
             except asyncio.CancelledError:
-                with contextlib.suppress(Exception):  # whatever it is, nobody waits for it
-                    self._send({"id": number, "do": "cancel"})
-                    await answer
+                request.cancel({"do": "cancel"})
+                await request.settled()
                 raise
-        finally:
-            del self._waiting[number]
+        if "error" in answer:
+            raise error_from_wire(answer["error"])
+        if "cancelled" in answer:
+            raise SandboxUnreachable("The warden cancelled the request")
+        return answer["answer"]
 
     async def aclose(self) -> None:
-        if self._writer is None or self._reading is None:
-            return
-        self._writer.close()
-        await asyncio.gather(self._reading, return_exceptions=True)
+        if self._requests is not None:
+            await self._requests.aclose()
 
-    def _send(self, message: dict[str, Any]) -> None:
-        if self._writer is None or not self.is_open:
-            raise SandboxUnreachable("The warden is gone")
-        self._writer.write(json.dumps(message).encode() + b"\n")
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
-            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                while line := await reader.readline():
-                    self._on_told(json.loads(line))
-        finally:
-            for answer, _ in self._waiting.values():
-                if not answer.done():
-                    answer.set_exception(SandboxUnreachable("The warden went away"))
-
-    def _on_told(self, told: dict[str, Any]) -> None:
-        answer, on_stage = self._waiting.get(told["id"], (None, None))
-        if answer is None or answer.done():
-            return
-        if "stage" in told:
-            if on_stage is not None:
-                on_stage(told["stage"])
-        elif "error" in told:
-            answer.set_exception(error_from_wire(told["error"]))
-        elif "cancelled" in told:
-            answer.set_exception(SandboxUnreachable("The warden was told to leave it"))
-        else:
-            answer.set_result(told["answer"])
+def _lost() -> SandboxUnreachable:
+    return SandboxUnreachable("The warden has ended")

@@ -1,8 +1,8 @@
-"""Opens the directories that a warden works in, anew for each request. Most functions block.
+"""Opens the directories that a warden works in, again for each request. Most functions block.
 
-The hub's user owns what is above and around them, may rename it at any moment and may be in the
-hands of an attacker. So a path of the settings is opened step by step (`safe_open.open_real`), has
-to belong to the hub or to root, and everything is done to descriptors.
+The hub's user owns the directories around them, can rename them at any moment, and may be
+controlled by an attacker. So each path of the settings is opened step by step
+(`safe_open.open_real`) and must belong to the hub or to root, and all work is done on descriptors.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class WardenDirectories:
 
     settings: LocalSettings
     is_lent: Callable[[int], bool]
-    """Whether a UID is one that sessions are lent."""
+    """Whether a UID is one of those that are leased to sessions."""
 
     def ensure_usable(self) -> None:
         """Check existing directories at the start, so that the operator sees errors at once."""
@@ -59,7 +59,7 @@ class WardenDirectories:
     def make_run_dir(self, run_dir: Path, uid: int) -> int:
         """The run directory of a session, directly in `run_dir`; created if missing.
 
-        `uid`: whose it may be besides, from an earlier start of the session.
+        `uid`: another permitted owner, from an earlier start of the session.
         """
         root = self._open_root_of(self.settings.run_dir, run_dir)
         try:
@@ -78,7 +78,7 @@ class WardenDirectories:
     async def used(self, directory: Path, uid: int | None = None) -> int:
         """Bytes of the directory and of the run directory with its name; 0 for missing ones.
 
-        `uid`: whose the run directory may be besides, while the session runs.
+        `uid`: another permitted owner of the run directory, while the session runs.
         """
         run_dir = self.settings.run_dir / directory.name
         own = await _used(lambda: self.open_session(directory))
@@ -153,4 +153,4 @@ def _ensure_same(path: Path, opened: int, parent: int) -> None:
     except FileNotFoundError:
         now = None
     if now is None or not os.path.samestat(now, os.fstat(opened)):
-        raise AccessDenied(f"{path} was exchanged while it was removed")
+        raise AccessDenied(f"{path} was replaced during its removal")

@@ -1,8 +1,8 @@
-"""`/etc` of sessions: a tree of read-only mounts that the zygote makes once for all of them.
+"""`/etc` of sessions: a tree of read-only mounts that the zygote creates once for all of them.
 
-Bubblewrap reads the list of all mounts again for each bind mount it makes, so the forty files and
-directories that sessions see of the machine's `/etc` took longer than the rest of its work. It
-binds this tree in one step.
+Bubblewrap reads the list of all mounts again for each bind mount that it creates, so the forty
+files and directories of the host's `/etc` took longer than the rest of its work. It binds this tree
+in one step.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ State = Mapping[str, tuple[int, int]]
 class EtcTree:
     """Mounts below `path`, a directory that only the calling process and its forks see.
 
-    Rewritten files of the machine are seen as they are. A file that was replaced is another inode,
-    which the mounts do not follow: `refresh` then makes them anew, for sessions that start later.
+    Sessions see new content of the host's files. A replaced file is a new inode, which the mounts
+    do not follow: `refresh` then creates them again, for sessions that start later.
     """
 
     def __init__(self, path: Path, *, empty: Iterable[str]) -> None:
-        """`empty`: files of `/etc` that each session has with its own content."""
+        """`empty`: files of `/etc` that have their own content in each session."""
         self._path = path
         self._empty = tuple(empty)
         self._state: State | None = None
 
     def refresh(self, sources: Mapping[str, str]) -> None:
-        """Show each of `sources`, which are paths on the machine by their path in a session.
+        """Mount each of `sources`: paths on the host by their path in a session.
 
-        Raises `OSError`, after which it can be called again.
+        After an `OSError` it can be called again.
         """
         state = _state(sources)
         if state == self._state:
             return
-        # Unknown until the end: where one of these steps fails, the next start makes all anew.
+        # Unknown until the end: if one of these steps fails, the next start repeats all of them.
         self._state = None
         if self._path.is_mount():
             bind_mounts.unmount(self._path)
@@ -55,7 +55,7 @@ class EtcTree:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(source, os.O_PATH | os.O_CLOEXEC)
         try:
-            tree = bind_mounts.clone(descriptor, read_only=True, programs=True)
+            tree = bind_mounts.clone(descriptor, read_only=True, executable=True)
         finally:
             os.close(descriptor)
         try:
@@ -66,10 +66,10 @@ class EtcTree:
 
 
 def _state(sources: Mapping[str, str]) -> State:
-    """Of those that exist: what was removed from the machine is not shown."""
+    """The state of existing files; those removed from the host are not shown."""
     found = {}
     for seen, source in sources.items():
         with contextlib.suppress(FileNotFoundError):
-            status = os.stat(source)  # noqa: PTH116  # forty of them at every start
+            status = os.stat(source)  # noqa: PTH116  # called forty times at every start
             found[seen] = status.st_dev, status.st_ino
     return found

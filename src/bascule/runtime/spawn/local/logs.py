@@ -12,10 +12,10 @@ from typing import Final
 
 from bascule.core.sessions import SessionId
 
-_MOST: Final = 1 << 20
-"""Bytes that one may have from look to look."""
+_MAX_LOG: Final = 1 << 20
+"""Bytes above which `trim` cuts a log."""
 _LAST_WORDS: Final = 1 << 16
-"""Bytes of its end that are looked at, and left when there are too many."""
+"""Bytes at the end of a log that are read, and that `trim` keeps."""
 
 
 class SandboxLogs:
@@ -57,7 +57,7 @@ class SandboxLogs:
 
 
 def _trim(path: Path) -> None:
-    if path.stat().st_size > _MOST:
+    if path.stat().st_size > _MAX_LOG:
         last = _end(path)
         os.truncate(path, 0)
         with path.open("r+b") as file:

@@ -37,14 +37,14 @@ _PROBE_TIMEOUT: Final = 20.0
 class Machine:
     is_root: bool
     bubblewrap: str
-    """Its path; empty where sandboxes are not isolated."""
+    """Path of bubblewrap; empty if sandboxes are not isolated."""
     slirp: str
-    """slirp4netns, by which a network of its own reaches out; empty: there is none."""
+    """Path of slirp4netns, which connects a session's network; empty if not installed."""
     no_network: str
-    """Why no session can have a way out by it, and the cure; empty: it can."""
+    """Why sessions cannot use slirp4netns, and how to fix that; empty if they can."""
     cgroups: Cgroups | None
     notices: tuple[str, ...]
-    """What an operator should know, a sentence each."""
+    """Warnings for the operator, one sentence each."""
 
     @property
     def own_user(self) -> bool:
@@ -60,7 +60,7 @@ def look(settings: LocalSettings) -> Machine:
     is_root = os.geteuid() == 0
     notices = []
     bubblewrap = shutil.which("bwrap") or ""
-    if lack := _lack(bubblewrap, is_root):
+    if lack := _missing_for_isolation(bubblewrap, is_root):
         if not settings.allow_unisolated:
             raise CannotIsolate(
                 f"Sessions cannot be isolated on this machine: {lack}. To run them "
@@ -117,7 +117,7 @@ def network_lack() -> str:
     return ""
 
 
-def _lack(bubblewrap: str, is_root: bool) -> str:
+def _missing_for_isolation(bubblewrap: str, is_root: bool) -> str:
     """What is missing for isolation and how to get it; empty if nothing is."""
     if not bubblewrap:
         return f"bubblewrap is not installed (Debian or Ubuntu, as root: {INSTALL})"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.sessions import (
+    WIRE_FILE_LAYOUT,
     Egress,
     RunningSandbox,
     SandboxPlan,
@@ -20,8 +21,8 @@ from bascule.core.sessions import (
     Usage,
 )
 
-LONGEST: Final = 8 << 20
-"""Bytes of a line."""
+MAX_LINE: Final = 8 << 20
+"""Maximum bytes of a line."""
 
 _PATHS: Final = ("directory", "run_dir", "folder", "hub_socket")
 
@@ -29,13 +30,16 @@ _PATHS: Final = ("directory", "run_dir", "folder", "hub_socket")
 def plan_to_wire(plan: SandboxPlan) -> dict[str, Any]:
     data = asdict(plan)
     data["environment"] = dict(plan.environment)
+    data[WIRE_FILE_LAYOUT] = data.pop("file_layout")
     return data | {name: str(data[name]) for name in _PATHS if data[name] is not None}
 
 
 def plan_from_wire(data: Mapping[str, Any]) -> SandboxPlan:
+    layout = {"file_layout": data[WIRE_FILE_LAYOUT]}
+    fields = {name: value for name, value in data.items() if name != WIRE_FILE_LAYOUT}
     paths = {name: Path(data[name]) for name in _PATHS if data[name] is not None}
     parts = {"limits": SessionLimits(**data["limits"]), "egress": egress_from_wire(data["egress"])}
-    return SandboxPlan(**{**data, **paths, **parts})
+    return SandboxPlan(**{**fields, **layout, **paths, **parts})
 
 
 def running_from_wire(data: Mapping[str, Any]) -> RunningSandbox:

@@ -1,7 +1,7 @@
 """Enters namespaces of other processes, and drops privileges.
 
-The few system calls that Python 3.11 has no words for. Every function acts on the calling process
-for good; they are meant for one that was forked to become a sandbox.
+Uses system calls that Python 3.11 does not offer. Most functions change the calling process for
+good: they are for a process that was forked to become a sandbox.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _PR_SET_PDEATHSIG: Final = 1
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _MORE_CAPABILITIES_THAN_THERE_ARE: Final = 64
 _OF_A_NAMED_ROOT: Final = frozenset(range(8)) - {2}
-"""Over files and processes of those who are in its user namespace: CHOWN, DAC_OVERRIDE, FOWNER,
-FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
+"""Capabilities over files and processes of the users in its user namespace: CHOWN, DAC_OVERRIDE,
+FOWNER, FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -51,8 +51,8 @@ def enter(
 
     `arrange` is called inside, with rights over the mounts.
 
-    With a user namespace of its own, the others belong to the one that was made first, and the
-    process may have gone on into a further one. Rights over the others are had in the first only.
+    `own_user`: the process has its own user namespace, which owns the other namespaces, and it may
+    have entered a second one since. Only the first gives rights over the others.
     """
     process = os.pidfd_open(pid)
     if own_user:
@@ -75,15 +75,15 @@ def owner_of_network(pid: int) -> int:
     return _owner_of(Path(f"/proc/{pid}/ns/net"))
 
 
-def become(
+def drop_privileges(
     uid: int, gid: int, *, as_root: bool = False, confine: Callable[[], None] = lambda: None
 ) -> None:
     """Become that user, without privileges, also after any `exec`.
 
     `confine` is called as that user, while a seccomp filter can still be installed.
 
-    `as_root`: have the number 0, in a user namespace in which nobody else has one. It is a name and
-    no more: the rights that come with it there are given up as well.
+    `as_root`: have UID 0 in a user namespace without other users. This is only a name: the
+    capabilities that UID 0 has in that namespace are dropped as well.
     """
     if not as_root:
         drop_capabilities_for_good()
@@ -92,25 +92,25 @@ def become(
         os.setresgid(gid, gid, gid)
         os.setresuid(uid, uid, uid)
     if as_root:
-        if os.geteuid() != 0:  # without rights bubblewrap's namespace may have made us 0 already
-            _be_numbered_zero(uid, gid)
+        if os.geteuid() != 0:  # a bubblewrap without root may have made us UID 0 already
+            _map_to_uid_zero(uid, gid)
         drop_capabilities_for_good()
     confine()
     _clear_capabilities()
-    # Other processes of this user are not to read the key out of the server's memory.
+    # Other processes of this user must not read the key from the server's memory.
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def become_with_root(
+def drop_privileges_with_root(
     uid: int, gid: int, root: int, confine: Callable[[], None] = lambda: None
 ) -> None:
     """Become that user, in a user namespace with a second user who is root, and no others.
 
-    Whoever runs a program that has the set-user-ID bit of `root` becomes that one, and may then do
-    what root can with what belongs to the two.
+    A set-user-ID program of `root` runs as that second user, who has root's rights over the files
+    and processes of these two users.
     """
     os.setgroups([])
-    _be_two(uid, gid, root)
+    _map_two_users(uid, gid, root)
     _drop_from_bounding_set(kept=_OF_A_NAMED_ROOT)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
@@ -119,7 +119,7 @@ def become_with_root(
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
-def _be_two(uid: int, gid: int, root: int) -> None:
+def _map_two_users(uid: int, gid: int, root: int) -> None:
     """Map two users. Only a process outside a new user namespace can map ids other than its own."""
     entered, enters = os.pipe2(os.O_CLOEXEC)
     writer = os.fork()
@@ -138,9 +138,9 @@ def _be_two(uid: int, gid: int, root: int) -> None:
     os.close(enters)
 
 
-def _be_numbered_zero(uid: int, gid: int) -> None:
+def _map_to_uid_zero(uid: int, gid: int) -> None:
     _checked(_libc.unshare(_CLONE_NEWUSER), "unshare")
-    # Whoever has just changed user owns no file of their own below /proc, unless this is set.
+    # After a change of user, a process does not own its files in /proc unless it is dumpable.
     _prctl(_PR_SET_DUMPABLE, 1)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
         with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123
@@ -160,7 +160,7 @@ def new_network(uid: int) -> tuple[int, int]:
     os.close(makes)
     try:
         if not os.read(made, 1):
-            raise OSError("no network namespace could be made")
+            raise OSError("a network namespace could not be created")
         for name in ("uid_map", "gid_map"):
             with open(f"/proc/{maker}/{name}", "w") as file:  # noqa: PTH123
                 file.write(f"0 {uid} 1\n")
@@ -183,8 +183,8 @@ def become_root_of(user: int) -> None:
 
 
 def with_own_device(device: str, uid: int) -> None:
-    """Make `device` that user's, in a private mount namespace: on the host it may be
-    root's only."""
+    """Give `device` to that user, in a private mount namespace: on the host, maybe only root
+    has access to it."""
     _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
     _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
     number = Path(device).stat().st_rdev
@@ -208,7 +208,7 @@ def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
 
 
 def limit_terminals(most: int) -> None:
-    """Limit the number of terminals in the present mount namespace, which has its own."""
+    """Limit the number of terminals in the current mount namespace, which has its own."""
     flags = _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC
     options = f"ptmxmode=0666,mode=620,max={most}".encode()
     _checked(_libc.mount(b"devpts", b"/dev/pts", b"devpts", flags, options), "mount of /dev/pts")
@@ -221,7 +221,7 @@ def drop_capabilities_for_good() -> None:
 
 def _drop_from_bounding_set(*, kept: Set[int]) -> None:
     for capability in set(range(_MORE_CAPABILITIES_THAN_THERE_ARE)) - kept:
-        # Refused to those who never had it in their bounding set's power, and past the last one.
+        # Errors are ignored: without CAP_SETPCAP, and for numbers above the last capability.
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 
@@ -234,10 +234,11 @@ def adopt_orphans() -> None:
 def die_with(parent: int) -> bool:
     """Die when the parent does; returns whether the parent is still alive."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    # A parent that died before the call sends no signal.
     return os.getppid() == parent
 
 
-def be_called(name: str) -> None:
+def set_process_name(name: str) -> None:
     _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()[:15]), 0, 0, 0)
 
 

@@ -1,10 +1,10 @@
-"""Makes a directory in which the kernel follows no symlinks, for any process (`nosymfollow`).
+"""Makes the kernel follow no symlinks in a directory, for any process (`nosymfollow`).
 
-Sessions make sockets in directories that the hub and nginx look into. A link one of them plants
-there, to another session's socket or to one of the machine's, would be followed with the hub's
-rights; here it is an error of the file system.
+Sessions create sockets in directories that the hub and nginx use. A session could plant a symlink
+there to a socket of another session or of the machine, which would be followed with the hub's
+rights. In a `nosymfollow` directory the kernel returns an error instead.
 
-All of it acts on open directories: where a path leads may change between two looks.
+All functions work on open directories, because a path can change between two lookups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .safe_open import open_real
 _OPEN_TREE: Final = 428
 _MOVE_MOUNT: Final = 429
 _MOUNT_SETATTR: Final = 442
-"""Numbers of system calls, the same on every kind of processor. Linux 5.14 has all we need."""
+"""Numbers of system calls, the same on every architecture. Linux 5.14 has all that is needed."""
 _OPEN_TREE_CLONE: Final = 0x1
 _AT_EMPTY_PATH: Final = 0x1000
 _MOVE_MOUNT_BOTH_EMPTY: Final = 0x04 | 0x40
@@ -45,7 +45,7 @@ def forbid_links(path: Path) -> bool:
     try:
         if follows_no_links(directory):
             return False
-        _cover(directory, path)
+        _mount_over_itself(directory, path)
         return True
     finally:
         os.close(directory)
@@ -66,7 +66,7 @@ def follows_no_links(directory: int) -> bool:
     return bool(os.fstatvfs(directory).f_flag & _ST_NOSYMFOLLOW)
 
 
-def _cover(directory: int, path: Path) -> None:
+def _mount_over_itself(directory: int, path: Path) -> None:
     """Mount the directory over itself, with the attribute set before the mount is visible."""
     clone = _libc.syscall(
         _OPEN_TREE, directory, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH

@@ -69,21 +69,21 @@ class SandboxPreparation:
     readable: Sequence[Path] = field(init=False)
     has_sudo: bool = field(init=False)
     stage: Path = field(init=False)
-    """Where a starting sandbox attaches its directories, in a mount namespace of its own."""
+    """Directory in which a starting sandbox attaches its mounts, in its own mount namespace."""
 
     def __post_init__(self) -> None:
         self.stage = self.settings.state_dir / "mounts"
         self.stage.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.system = view.system()
         self.etc = view.etc()
-        self.has_sudo = sudo.can_be_had()
+        self.has_sudo = sudo.is_available()
         given = {*view.python_paths(), *self.settings.visible}
         self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
 
     def prepare(self, plan: SandboxPlan) -> PreparedSandbox | None:
         """Prepare a sandbox.
 
-        None: one of that session runs or is starting. Raises an error if the plan is impossible.
+        None: a sandbox of that session runs or starts. Raises an error if the plan is impossible.
         """
         opened: dict[str, int] = {}
         try:
@@ -129,7 +129,7 @@ class SandboxPreparation:
         )
         opened["launch"] = _in_memory(self._launch(plan, root).to_json())
         order = self._order(plan, gid, record)
-        # Directories that bubblewrap is told by their paths are of no further use.
+        # Bubblewrap opens the other directories by path, so their descriptors are not needed.
         named = {word[1:] for word in order["bubblewrap"] if word.startswith("@")}
         for name in [name for name in opened if name.startswith("dir:") and name not in named]:
             os.close(opened.pop(name))
@@ -139,9 +139,8 @@ class SandboxPreparation:
         machine = self.machine
         if plan.egress.mode == "open" and machine.bubblewrap and machine.no_network:
             raise MissingTool(
-                "A session whose egress is 'open' reaches the network by slirp4netns, and here "
-                f"it cannot: {machine.no_network}. Sessions whose egress is 'off' or 'proxy' can "
-                "be had"
+                "A session with egress 'open' needs slirp4netns, which does not work here: "
+                f"{machine.no_network}. Use egress 'off' or 'proxy'"
             )
 
     def _open_directories(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
@@ -181,7 +180,7 @@ class SandboxPreparation:
             return uid, uid
         if plan.folder is not None and workspace.st_uid == 0 and not self.settings.allow_root:
             raise AccessDenied(
-                f"{plan.folder} is root's, and sessions work in root's folders only where "
+                f"{plan.folder} belongs to root; sessions may use root's folders only if "
                 "allow_root is set"
             )
         first, count = self.settings.first_uid, self.settings.uid_count
@@ -209,7 +208,8 @@ class SandboxPreparation:
         except OSError as error:
             if found.st_uid == 0:
                 raise AccessDenied(
-                    f"{folder} is root's, and cannot be shown to a session as its own, which has "
+                    f"{folder} belongs to root and cannot be mapped to the user of a session, "
+                    "which has "
                     f"another UID: there are no id-mapped mounts of its file system here ({error})."
                     " Give the folder to another user (chown), or let the session have a workspace "
                     "of its own"
@@ -232,7 +232,9 @@ class SandboxPreparation:
         owner.
         """
         wanted = (
-            plan.likeness == "openhands" and plan.user != session_paths.ROOT and plan.folder is None
+            plan.file_layout == "openhands"
+            and plan.user != session_paths.ROOT
+            and plan.folder is None
         )
         if not (wanted and self.has_sudo and "lease" in opened):
             return None
@@ -304,7 +306,8 @@ class SandboxPreparation:
             },
             shells=plan.shells,
             browser=plan.browser,
-            likeness=plan.likeness,
+            checkpoints=plan.checkpoints,
+            file_layout=plan.file_layout,
             hub_socket=inside_hub,
             session_id=plan.session_id,
             is_isolated=isolated,
@@ -362,7 +365,7 @@ class SandboxPreparation:
             "as_root": plan.user == session_paths.ROOT and bool(machine.bubblewrap),
             "root": root,
             "terminals": self.settings.max_terminals,
-            # A leased UID can have such files: to become it is to gain nothing.
+            # A leased UID may own set-ID files: nobody gains rights by becoming it.
             "set_id_files": machine.is_root and plan.folder is None,
             "memory": limits.memory if weak else None,
             "processes": limits.processes if weak and machine.own_user else None,
@@ -394,7 +397,7 @@ class SandboxPreparation:
             uid=uid,
             gid=gid,
             user=plan.user or session_paths.USER,
-            links=links_for(plan.likeness),
+            links=links_for(plan.file_layout),
             read_only=read_only,
             own_user=self.machine.own_user,
             resolver=_SLIRP_RESOLVER if is_open else "",
@@ -418,12 +421,12 @@ def _clone_mounts(opened: dict[str, int]) -> None:
 
 def ensure_id(session_id: str) -> None:
     if not _ID.fullmatch(session_id):
-        raise InvalidRequest(f"{session_id!r} is no id of a session")
+        raise InvalidRequest(f"{session_id!r} is not a session id")
 
 
 def ensure_user(name: str) -> None:
     if name and not _USER.fullmatch(name):
-        raise InvalidRequest(f"{name!r} cannot be the name of a user")
+        raise InvalidRequest(f"{name!r} is not a valid user name")
 
 
 def _socket_gid(settings: LocalSettings) -> int:

@@ -1,7 +1,7 @@
 """Hides the parts of `/proc` that show the whole machine, before a session runs anything.
 
-Bubblewrap leaves these as they are for its purposes. It could be told to cover them, but reads all
-mounts anew for each thing it is told.
+Bubblewrap does not hide them by itself. It could mount something over each of them, but it reads
+the list of all mounts again for each mount.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ HIDDEN: Final = (
     *("acpi", "asound", "interrupts", "kcore", "key-users", "keys", "kmsg", "latency_stats"),
     *("sched_debug", "scsi", "sysrq-trigger", "timer_list", "timer_stats"),
 )
-"""Users may not write or read most of it anyway; a session need not rely on that."""
+"""File permissions protect most of these anyway; sessions do not have to rely on that."""
 
 
 def cover_proc() -> None:
-    """Hide them in the present mount namespace. Needs the rights over it."""
+    """Hide them in the current mount namespace. Needs rights over it."""
     for name in READ_ONLY:
         path = Path("/proc", name)
         if path.exists():
-            _cover(path, by=path)
+            _mount_over(path, by=path)
     for name in HIDDEN:
         path = Path("/proc", name)
         if path.is_dir():
             bind_mounts.mount_empty(path)
         elif path.exists():
             # Mounted without devices, so it cannot even be opened.
-            _cover(path, by=Path("/dev/null"))
+            _mount_over(path, by=Path("/dev/null"))
 
 
-def _cover(path: Path, *, by: Path) -> None:
+def _mount_over(path: Path, *, by: Path) -> None:
     source = os.open(by, os.O_PATH | os.O_CLOEXEC)
     try:
         tree = bind_mounts.clone(source, read_only=True)

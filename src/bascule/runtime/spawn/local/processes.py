@@ -1,4 +1,4 @@
-"""Processes by pidfd: members of a namespace, their usage, and their end."""
+"""Handles of processes (pidfd), and the processes of a PID namespace."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ import os
 import select
 import signal
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Final
 
-from bascule.core.sessions import Usage
-
-_PROC: Final = Path("/proc")
-_TICK: Final = os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+from bascule.sandbox.process_table import all_pids, is_first_in_namespace, pid_namespace
 
 
 class ProcessHandle:
@@ -41,7 +35,7 @@ class ProcessHandle:
         """Wait until the process has ended, even if it is not reaped yet."""
         loop = asyncio.get_running_loop()
         over = loop.create_future()
-        watched = os.dup(self._descriptor)  # several may wait, and a loop has one reader for each
+        watched = os.dup(self._descriptor)  # a loop has one reader per descriptor; many may wait
 
         def on_ready() -> None:
             loop.remove_reader(watched)
@@ -61,65 +55,13 @@ class ProcessHandle:
             self._descriptor = -1
 
 
-def namespace_of(pid: int) -> int:
-    """The id of a process's PID namespace; 0 if unknown."""
-    try:
-        return (_PROC / str(pid) / "ns" / "pid").stat().st_ino
-    except OSError:
-        return 0
-
-
-def firsts() -> Mapping[int, int]:
+def first_processes() -> Mapping[int, int]:
     """The first process of each visible PID namespace; its end kills all others in it."""
-    found = {namespace_of(pid): pid for pid in _all() if _is_first(pid)}
+    found = {pid_namespace(pid): pid for pid in all_pids() if is_first_in_namespace(pid)}
     found.pop(0, None)
     return found
 
 
 def members(namespace: int) -> Iterator[int]:
     """Every visible process in that PID namespace."""
-    return (pid for pid in _all() if namespace and namespace_of(pid) == namespace)
-
-
-def is_stopped(pid: int) -> bool:
-    return _stat(pid)[:1] == ["T"]
-
-
-def usage_of(pids: Iterator[int]) -> Usage:
-    """Usage without cgroups. Memory shared between processes is left out."""
-    seconds, pages, count = 0.0, 0, 0
-    for pid in pids:
-        fields = _stat(pid)
-        if len(fields) < 15:
-            continue
-        # user and system time, of itself and of its children that have ended
-        seconds += sum(map(int, fields[11:15])) / _TICK
-        pages += _own_pages(pid)
-        count += 1
-    return Usage(cpu_seconds=seconds, memory_bytes=pages * _PAGE, processes=count)
-
-
-def _all() -> Iterator[int]:
-    return (int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit())
-
-
-def _own_pages(pid: int) -> int:
-    with contextlib.suppress(OSError):
-        _, resident, shared = (_PROC / str(pid) / "statm").read_text().split()[:3]
-        return int(resident) - int(shared)
-    return 0
-
-
-def _stat(pid: int) -> list[str]:
-    """The fields of `/proc/PID/stat` after the name, which may contain anything."""
-    with contextlib.suppress(OSError):
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
-    return []
-
-
-def _is_first(pid: int) -> bool:
-    with contextlib.suppress(OSError):
-        for line in (_PROC / str(pid) / "status").read_text().splitlines():
-            if line.startswith("NSpid:"):
-                return line.split()[-1] == "1"
-    return False
+    return (pid for pid in all_pids() if namespace and pid_namespace(pid) == namespace)

@@ -1,9 +1,9 @@
 """Records of running sandboxes: one file each, locked for as long as its server lives.
 
-The lock is the truth, the file only says what the lock is about. It is held twice by one
-descriptor: as a `flock`, which goes from the warden to the server without a gap, and as a record
-lock of the server's own, by which the kernel tells its PID to whoever asks. A PID that was written
-down could be another's by now; this one cannot.
+The lock decides whether a sandbox runs; the file only describes it. One descriptor holds two locks:
+a `flock`, which passes from the warden to the server without a gap, and a record lock of the server
+itself, through which the kernel reports the server's PID. A PID in a file could belong to another
+process by now; this PID cannot.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class SandboxRecord:
     is_isolated: bool
     egress: Egress
     namespace: int = 0
-    """The PID namespace it has; 0: none, or it is not known yet."""
+    """Its PID namespace; 0: none, or not known yet."""
     root: int | None = None
-    """The UID of its root, where it has one besides its user."""
+    """The UID of its second user, root, if it has one."""
     network: int | None = None
-    """The UID of what gives it a way out, where that has one of its own."""
+    """The UID of the process that connects its network, if that has its own."""
 
     @property
     def uids(self) -> Sequence[int]:
@@ -60,7 +60,7 @@ class LockedRecord:
 
     record: SandboxRecord
     pid: int | None
-    """The server's; None while it is being started."""
+    """The server's PID; None while it starts."""
 
 
 class SandboxRecords:
@@ -87,7 +87,7 @@ class SandboxRecords:
         os.pwrite(descriptor, record.to_json(), 0)
 
     def held(self, session_id: SessionId) -> LockedRecord | None:
-        """The record of a living sandbox. None if none lives, whether or not there is a record."""
+        """The record of a running sandbox; None if it does not run, even if a record exists."""
         try:
             descriptor = os.open(self._directory / session_id, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -162,7 +162,7 @@ def _lock_file(path: Path, flags: int) -> int | None:
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
         except FileNotFoundError:
-            if flags and not path.parent.exists():  # just removed, by one who found it empty
+            if flags and not path.parent.exists():  # `tidy` of another process just removed it
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 continue
             return None
@@ -171,7 +171,7 @@ def _lock_file(path: Path, flags: int) -> int | None:
             return None
         if _is_still(path, descriptor):
             return descriptor
-        os.close(descriptor)  # it was removed between the two; there is another now, or none
+        os.close(descriptor)  # the file was removed between open and lock: try again
 
 
 def _holder(descriptor: int) -> int | None:

@@ -1,8 +1,8 @@
 """Opens directories one path component at a time, so that no symlink can redirect the warden.
 
-A warden with the rights of root does here what somebody without them asks. So it is told names
-and settles itself where they lead: each step is opened without following links, and what is done
-afterwards is done to what was opened.
+A warden with the rights of root acts here on requests of a process without them. So it gets names
+and resolves them itself: it opens each component without following symlinks, and then works only on
+the opened descriptors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bascule.runtime.spawn import trees
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STEP: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_LINKS: Final = 40
+_MAX_LINKS: Final = 40
 _AT_EMPTY_PATH: Final = 0x1000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -30,11 +30,11 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def open_real(path: Path) -> int:
     """A descriptor of the directory `path`, opened component by component from `/`.
 
-    A symlink on the way is followed only if root or we ourselves made it, in a directory where
-    nobody else can exchange it. Whoever else could, could have us act on any directory.
+    A symlink on the way is followed only if root or our own user made it, in a directory where
+    nobody else can replace it. Otherwise another user could make us act on any directory.
     """
     if not path.is_absolute() or ".." in path.parts:
-        raise AccessDenied(f"{path} has to be an absolute path without '..'")
+        raise AccessDenied(f"{path} must be an absolute path without '..'")
     steps = list(reversed(path.parts[1:]))
     here = os.open("/", _STEP)
     links = 0
@@ -81,7 +81,7 @@ def open_folder(roots: Sequence[Path], folder: Path) -> int:
         if folder.is_relative_to(root):
             return open_beneath(root, folder)
     named = ", ".join(map(str, roots)) or "none is set"
-    raise AccessDenied(f"{folder} is in none of the workspace_roots ({named})")
+    raise AccessDenied(f"{folder} is not below any of the workspace_roots ({named})")
 
 
 def make_dir(parent: int, name: str) -> int:
@@ -111,11 +111,10 @@ def open_socket(directory: int, name: str) -> int:
 def hand_over(
     directory: int, uid: int, gid: int, may_take: Callable[[int], bool], *, look_on: bool = False
 ) -> None:
-    """Change the owner of a tree, where it is not yet that user and `may_take` allows the present
-    one.
+    """Give a tree to a user: change the owner of each entry whose current owner `may_take` allows.
 
-    Looks no further when the directory itself is theirs already: it was handed over before. Unless
-    it is to `look_on`: somebody else may have made something in there since.
+    Returns at once if the directory itself already belongs to `uid`: it was handed over before.
+    With `look_on` the entries are checked anyway: another user may have created some since.
     """
     owner = os.fstat(directory).st_uid
     if owner == uid and not look_on:
@@ -127,7 +126,7 @@ def hand_over(
     for opened, folders, others in trees.innermost_first(directory):
         for name in (*folders, *others):
             _hand_over_entry(name, opened, uid, gid, may_take)
-    os.fchown(directory, uid, gid)  # last: only now is it done
+    os.fchown(directory, uid, gid)  # last: it marks the whole tree as handed over
 
 
 def _hand_over_entry(
@@ -139,7 +138,7 @@ def _hand_over_entry(
         owner = os.fstat(entry)
         if (owner.st_uid, owner.st_gid) == (uid, gid) or not may_take(owner.st_uid):
             return
-        # `os.fchown` refuses such a descriptor, and a symlink has no other.
+        # `os.fchown` refuses O_PATH descriptors, and a symlink can have no other.
         if _libc.fchownat(entry, b"", uid, gid, _AT_EMPTY_PATH) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), name)
@@ -155,13 +154,13 @@ def _step(here: int, name: str, path: Path) -> int:
 
 
 def _follow(directory: int, link: int, path: Path, count: int) -> tuple[int, list[str]]:
-    """The directory where the symlink's components start, and those, last one first.
+    """The directory where a symlink's target starts, and the target's components, last first.
 
     Closes both descriptors.
     """
     try:
         _ensure_trusted(directory, link, path)
-        if count > _MOST_LINKS:
+        if count > _MAX_LINKS:
             raise _refused(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
         target = os.readlink("", dir_fd=link)
         start = os.open("/", _STEP) if target.startswith("/") else os.dup(directory)

@@ -17,7 +17,14 @@ from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, NoSuchPath, NoSuchSandbox, SandboxStartFailed
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn.freezing import freeze, thaw
-from bascule.runtime.spawn.process_table import ProcessInfo, all_processes, with_relatives
+from bascule.sandbox.process_table import (
+    ProcessInfo,
+    all_processes,
+    pid_namespace,
+    process_info,
+    usage_of,
+    with_relatives,
+)
 
 from . import nosymfollow, processes
 from .directories import WardenDirectories
@@ -34,7 +41,7 @@ logger = logging.getLogger(__name__)
 OnStage = Callable[[str], None]
 
 _CAUSE = 20
-"""Lines of what a sandbox said that go into the message when it did not start."""
+"""Lines of a sandbox's log in the error message of a failed start."""
 
 
 @dataclass(slots=True)
@@ -44,7 +51,7 @@ class WatchedSandbox:
     record: SandboxRecord
     server: ProcessHandle
     first: ProcessHandle | None
-    """The one whose end is the end of all in its namespace."""
+    """The first process of its PID namespace, whose end ends all others in it."""
     watching: asyncio.Task[str]
 
 
@@ -105,7 +112,7 @@ class Sandboxes(Closable):
                     prepared.close()
                     if plan.session_id not in self._running:
                         self._return(prepared.record)
-            return self._shown(self._running[plan.session_id])
+            return self._as_running(self._running[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
         await self.find()
@@ -114,7 +121,7 @@ class Sandboxes(Closable):
             sandbox.watching for sandbox in self._running.values() if sandbox.server.is_over
         }:
             await asyncio.wait(over)
-        return [self._shown(sandbox) for sandbox in self._running.values()]
+        return [self._as_running(sandbox) for sandbox in self._running.values()]
 
     async def pause(self, session_id: SessionId) -> None:
         sandbox = self._get_running(session_id)
@@ -137,7 +144,7 @@ class Sandboxes(Closable):
             await self._thaw(sandbox)
             done, _ = await asyncio.wait({sandbox.watching}, timeout=grace)
             if not done:
-                level = logging.WARNING if grace else logging.DEBUG  # none was to be given
+                level = logging.WARNING if grace else logging.DEBUG  # expected without grace
                 logger.log(level, "the sandbox of %s did not stop and is killed", session_id)
                 self._kill(sandbox)
                 await asyncio.wait({sandbox.watching})
@@ -153,9 +160,9 @@ class Sandboxes(Closable):
         sandbox = self._get_running(session_id)
         if self.machine.cgroups is not None:
             return self.machine.cgroups.usage(session_id)
-        return await asyncio.to_thread(lambda: processes.usage_of(iter(self._members(sandbox))))
+        return await asyncio.to_thread(lambda: usage_of(self._members(sandbox).values()))
 
-    async def last_words(self, session_id: SessionId, lines: int) -> str:
+    async def log_tail(self, session_id: SessionId, lines: int) -> str:
         ensure_id(session_id)
         return await asyncio.to_thread(self._logs.tail, session_id, lines)
 
@@ -178,15 +185,15 @@ class Sandboxes(Closable):
             known |= {SessionId(name) for name in self.machine.cgroups.names()}
         if not (unknown := known - set(self._running)):
             return
-        firsts = await asyncio.to_thread(processes.firsts)
+        first_processes = await asyncio.to_thread(processes.first_processes)
         for session_id in unknown:
             turn = self._turns[session_id]
             if turn.locked():
                 continue
             async with turn:
-                await self._adopt(session_id, firsts)
+                await self._adopt(session_id, first_processes)
                 if session_id not in self._running:
-                    await self._clear_or_say(session_id)
+                    await self._try_clean_up(session_id)
 
     async def aclose(self) -> None:
         for watcher in self._watchers:
@@ -209,7 +216,7 @@ class Sandboxes(Closable):
         try:
             prepared = await asyncio.shield(work)
         except BaseException as error:
-            # What a thread has begun it finishes, also when nobody waits for it any more.
+            # A thread cannot be cancelled: wait until it has finished.
             await asyncio.wait({work})
             is_done = isinstance(error, asyncio.CancelledError) and not work.exception()
             if is_done and (late := work.result()) is not None:
@@ -240,25 +247,25 @@ class Sandboxes(Closable):
             first = known.get("first", 0)
             self._watch(self._completed(prepared, first), known["server"], first)
         except (TimeoutError, ProcessLookupError) as error:
-            said = await self.last_words(session_id, _CAUSE)
+            log = await self.log_tail(session_id, _CAUSE)
             how = f"did not answer in {self._settings.start_timeout:g} seconds"
             if isinstance(error, ProcessLookupError):
                 how = "ended before it answered"
-            raise SandboxStartFailed(f"The sandbox {how}: {said}") from error
+            raise SandboxStartFailed(f"The sandbox {how}: {log}") from error
         finally:
             if session_id not in self._running:
                 await asyncio.shield(self._undo(prepared, pending, known))
             pending.close()
 
     def _completed(self, prepared: PreparedSandbox, first: int) -> SandboxRecord:
-        record = replace(prepared.record, namespace=processes.namespace_of(first))
+        record = replace(prepared.record, namespace=pid_namespace(first))
         self._records.write(record, prepared.given["lock"])
         return record
 
     async def _undo(
         self, prepared: PreparedSandbox, pending: PendingSandbox, known: Mapping[str, int]
     ) -> None:
-        """End what was forked, outermost first, so that nothing holds the inner processes."""
+        """End the forked processes, outermost first, so that nothing holds the inner ones."""
         pending.abort()
         step: Mapping[str, int] | None = known
         while step is not None:
@@ -266,23 +273,28 @@ class Sandboxes(Closable):
                 if name in step:
                     await _end(step[name])
             step = await pending.next_step()
-        # The lock is ours still, by the descriptor that the server would have inherited.
+        # We still hold the lock, through the descriptor that the server would have inherited.
         await self._clear_places(prepared.record)
         self._records.forget(prepared.record.session_id, os.dup(prepared.given["lock"]))
 
     # Watching --------------------------------------------------------------------------
 
-    async def _adopt(self, session_id: SessionId, firsts: Mapping[int, int] | None = None) -> None:
-        """Watch the sandbox if it runs. Pass `firsts` when adopting many, so it is read once."""
+    async def _adopt(
+        self, session_id: SessionId, first_processes: Mapping[int, int] | None = None
+    ) -> None:
+        """Watch the sandbox if it runs.
+
+        Pass `first_processes` when adopting many, so that it is read once.
+        """
         ensure_id(session_id)
         if session_id in self._running:
             return
         held = await asyncio.to_thread(self._records.held, session_id)
         if held is not None and held.pid is not None:
-            if firsts is None:
-                firsts = await asyncio.to_thread(processes.firsts)
-            with contextlib.suppress(ProcessLookupError):  # it has ended between the two
-                self._watch(held.record, held.pid, firsts.get(held.record.namespace, 0))
+            if first_processes is None:
+                first_processes = await asyncio.to_thread(processes.first_processes)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
+                self._watch(held.record, held.pid, first_processes.get(held.record.namespace, 0))
 
     def _watch(self, record: SandboxRecord, pid: int, first: int) -> None:
         server = ProcessHandle(pid)
@@ -297,22 +309,22 @@ class Sandboxes(Closable):
         status = await self._zygote.status(sandbox.server)
         if sandbox.first is not None:
             await sandbox.first.ended()
-        how = self._how(session_id, status)
-        await self._clear_or_say(session_id)
+        how = self._end_reason(session_id, status)
+        await self._try_clean_up(session_id)
         self._running.pop(session_id, None)
         _close(sandbox)
         return how
 
-    def _how(self, session_id: SessionId, status: int | None) -> str:
-        said = "Its action server ended"
+    def _end_reason(self, session_id: SessionId, status: int | None) -> str:
+        text = "Its action server ended"
         if status is not None and status < 0:
-            said = f"Its action server was ended by signal {signal.Signals(-status).name}"
+            text = f"Its action server was ended by signal {signal.Signals(-status).name}"
         elif status:
-            said = f"Its action server ended with status {status}"
+            text = f"Its action server ended with status {status}"
         cgroups = self.machine.cgroups
         if status != 0 and cgroups is not None and cgroups.kills_for_memory(session_id):
-            said += "; the session had reached its memory limit"
-        return said
+            text += "; the session had reached its memory limit"
+        return text
 
     # Ending ----------------------------------------------------------------------------
 
@@ -330,12 +342,14 @@ class Sandboxes(Closable):
         if self.machine.cgroups is not None:
             self.machine.cgroups.kill(sandbox.record.session_id)
 
-    async def _clear_or_say(self, session_id: SessionId) -> None:
+    async def _try_clean_up(self, session_id: SessionId) -> None:
         """Clean up. On failure the record stays, and the next check tries again."""
         try:
             await self._clear(session_id)
         except (BasculeError, OSError) as error:
-            logger.error("what the sandbox of %s left could not be removed: %s", session_id, error)
+            logger.error(
+                "files of the ended sandbox of %s could not be removed: %s", session_id, error
+            )
 
     async def _clear(self, session_id: SessionId) -> None:
         """Remove what an ended sandbox left: processes, groups, sockets and its record."""
@@ -392,7 +406,7 @@ class Sandboxes(Closable):
         if self.machine.is_root:
             nosymfollow.allow_links(self._settings.run_dir)
 
-    # Asking ----------------------------------------------------------------------------
+    # Queries ---------------------------------------------------------------------------
 
     def _get_running(self, session_id: SessionId) -> WatchedSandbox:
         try:
@@ -400,19 +414,20 @@ class Sandboxes(Closable):
         except KeyError:
             raise NoSuchSandbox(f"No sandbox runs for {session_id}") from None
 
-    def _shown(self, sandbox: WatchedSandbox) -> RunningSandbox:
+    def _as_running(self, sandbox: WatchedSandbox) -> RunningSandbox:
         session_id = sandbox.record.session_id
         if self.machine.cgroups is not None:
             is_paused = self.machine.cgroups.is_frozen(session_id)
         else:
-            is_paused = processes.is_stopped(sandbox.server.pid)
+            server = process_info(sandbox.server.pid)
+            is_paused = server is not None and server.is_stopped
         return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=sandbox.record.uid)
 
     def _members(self, sandbox: WatchedSandbox) -> Mapping[int, ProcessInfo]:
         """The sandbox's processes, on a machine without cgroups. Blocks."""
         found = {sandbox.server.pid}
         if sandbox.record.is_isolated:
-            # The server keeps to itself which namespace it is in, from all but root.
+            # This misses the server: it is not dumpable, so only root can read its namespace.
             found.update(processes.members(sandbox.record.namespace))
         return with_relatives(found, all_processes())
 
@@ -430,7 +445,7 @@ class Sandboxes(Closable):
         fcntl.flock(self._presence, fcntl.LOCK_SH)
         self._logs.open()
         (settings.state_dir / "stopped").mkdir(mode=0o700, exist_ok=True)
-        if settings.hub_uid is None:  # else they are the hub's to make, where root has no business
+        if settings.hub_uid is None:  # otherwise the hub creates them, without root's rights
             for directory in (settings.sessions_dir, settings.run_dir):
                 directory.mkdir(parents=True, exist_ok=True)
         self._directories.ensure_usable()

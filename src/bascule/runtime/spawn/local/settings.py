@@ -14,40 +14,41 @@ from bascule.runtime.spawn.vscode import SharedVSCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """Set by whoever starts the warden, which checks the hub's requests against them."""
+    """Set by the process that starts the warden. The warden checks the hub's requests against
+    them."""
 
     sessions_dir: Path
-    """Directories of sessions lie directly in it; no other directory is ever given to one."""
+    """Contains the directories of sessions; no other directory is ever given to a session."""
     run_dir: Path
-    """Where the run directories of sessions lie, and the sockets of the egress proxy."""
+    """Contains the run directories of sessions and the sockets of the egress proxy."""
     state_dir: Path
-    """The warden's own: which sandboxes run, which UIDs are lent, what servers said last."""
+    """The warden's own data: records of running sandboxes, and logs of their servers."""
     workspace_roots: tuple[Path, ...] = ()
     """A folder of the host can be a workspace if it is in one of these."""
     visible: tuple[Path, ...] = ()
-    """What every sandbox may read besides the system and our own Python: tools."""
+    """Paths that every sandbox may read besides the system and our own Python, such as tools."""
     vscode: SharedVSCode | None = None
-    """What sessions have as their VS Code; None: they have none."""
+    """VS Code of the sessions; None: they have none."""
     open_networks: tuple[str, ...] = ()
-    """Networks that are not public and that sessions whose egress is `open` reach all the same."""
+    """Networks that are not public but that sessions with egress `open` may reach."""
     max_terminals: int = 128
-    """Pseudoterminals that one session may have; the machine has some thousand for all."""
+    """Maximum number of pseudoterminals of one session; the machine has some thousand in total."""
     first_uid: int = 70_000
     uid_count: int = 20_000
-    """The UIDs that sessions are lent, one each, where the warden is root. Nobody else's."""
+    """UIDs that a warden with root's rights leases to sessions. No other user may have them."""
     leases_dir: Path = Path("/run/bascule-uids")
-    """Which of them are lent: one place for all hubs of a machine."""
+    """Records of the leased UIDs: one directory for all hubs of a machine."""
     hub_uid: int | None = None
-    """Who may ask a warden on a socket; None: whoever it runs as."""
+    """User that may connect to a warden's socket, besides root; None: the warden's own user."""
     socket_gid: int | None = None
     """The group that may connect to a session's sockets; None: the hub's own. nginx's worker has
     to be in it."""
     cgroup: str = "bascule"
-    """Limits are kept in cgroups whose names begin so."""
+    """Prefix of the names of our cgroups."""
     allow_root: bool = False
-    """Let sessions work in folders of root, where what they make is root's. No session is root."""
+    """Let sessions work in folders of root, where their files are root's. No session is root."""
     allow_unisolated: bool = False
-    """Start sandboxes also where nothing keeps them apart. Any session can then do what we can."""
+    """Start sandboxes even without isolation. Any session can then do what the warden can."""
     start_timeout: float = 30.0
     """Seconds from the order to the first answer of the action server."""
 

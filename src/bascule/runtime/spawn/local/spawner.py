@@ -43,11 +43,11 @@ class LocalSpawner(Spawner):
         warden: socket.socket | Path | None = None,
         resolve: Resolve | None = None,
     ) -> None:
-        """`warden`: a connected socket of `start_warden`, or where one listens. `resolve`: how
-        egress proxies look up names."""
+        """`warden`: a connected socket of `start_warden`, or the path where a warden listens.
+        `resolve`: how egress proxies look up names."""
         self.settings = settings
         self.notices: tuple[str, ...] = ()
-        """What an operator should know of how well sessions are kept apart; known once open."""
+        """Warnings for the operator about the isolation of sessions; set by `open`."""
         self._warden = warden
         self._resolve = resolve
         self._client = WardenClient()
@@ -95,14 +95,14 @@ class LocalSpawner(Spawner):
 
     async def ended(self, session_id: SessionId) -> str:
         while True:
-            with contextlib.suppress(SandboxUnreachable):  # a warden more or less ends no sandbox
+            with contextlib.suppress(SandboxUnreachable):  # sandboxes outlive a warden
                 return str(await self._ask("ended", session_id=session_id))
             self._ensure_open()
 
     async def usage(self, session_id: SessionId) -> Usage:
         return usage_from_wire(await self._ask("usage", session_id=session_id))
 
-    async def last_words(self, session_id: SessionId, *, lines: int = 100) -> str:
+    async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
         return str(await self._ask("last_words", session_id=session_id, lines=lines))
 
     async def disk(self, directory: Path) -> int:
@@ -124,9 +124,9 @@ class LocalSpawner(Spawner):
     # The warden ------------------------------------------------------------------------
 
     async def _ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
-        """Send a request, again if the warden dies.
+        """Send a request, and again if the warden dies.
 
-        A start is not repeated by that: an interrupted one undoes itself.
+        A start is not repeated: an interrupted start undoes itself.
         """
         client = await self._connected()
         try:
@@ -194,7 +194,7 @@ class LocalSpawner(Spawner):
 
 
 def _make_dirs(settings: LocalSettings) -> None:
-    """Create directories where we may; a warden with more rights creates the others."""
+    """Create directories if permitted; a warden with more rights creates the others."""
     with contextlib.suppress(PermissionError):
         settings.run_dir.mkdir(parents=True, exist_ok=True)
         (settings.run_dir / "egress").mkdir(exist_ok=True, mode=0o700)

@@ -1,10 +1,10 @@
 """A `sudo` that makes a session's user root inside the session only.
 
-Such a session has a user namespace with two users in it, each lent by this machine to this session
-alone: its own, and the number 0. The second can do to the files and processes of both what root can
-(give them away, read and end them), and to all else as little as anybody: what of the machine a
-session sees belongs to nobody in there. By setpriv(1), as a copy with the set-user-ID bit in a
-place where that bit counts, since all else a session sees is mounted so that it does not.
+Such a session has a user namespace with two users: its own, and UID 0. Both have a UID that is
+leased to this session alone. The second user has root's rights over the files and processes of both
+(chown, read, kill), and no rights over anything else: the host's files that a session sees belong
+to nobody in the namespace. `sudo` runs a copy of setpriv(1) with the set-user-ID bit. The copy is
+on a mount where the bit takes effect; all other mounts of a session are `nosuid`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 HOME: Final = "/root"
-"""Root's own. What a session is shown may lie below it: then others get through, and no more."""
+"""Root's home. If the session sees files below it, others may pass through but not list it."""
 PLACE: Final = "/run/sudo"
 
 _BECOME: Final = "become"
@@ -52,13 +52,13 @@ exec {PLACE}/{_BECOME} --reuid "$user" --regid "$user" --clear-groups -- "$@"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def can_be_had() -> bool:
-    """Whether the program it needs exists and setuid bits take effect."""
+def is_available() -> bool:
+    """Whether setpriv exists and set-user-ID bits take effect."""
     return bool(_setpriv()) and "NoNewPrivs:\t0" in Path("/proc/self/status").read_text()
 
 
-def furnish(root: int) -> None:
-    """Install it, in the session's mount namespace with the rights of its creator.
+def install(root: int) -> None:
+    """Install `sudo`, in the session's mount namespace and with the rights of its creator.
 
     `root`: the host's id of the session's root. Blocks.
     """
@@ -70,7 +70,7 @@ def furnish(root: int) -> None:
     sudo.write_text(_SCRIPT)
     sudo.chmod(0o755)
     os.chown(become, root, root)
-    become.chmod(0o4755)  # after the owner, whose change takes the bit away
+    become.chmod(0o4755)  # after chown, which clears the bit
     _remount(PLACE, _MS_NODEV | _MS_RDONLY)
     _remount("/", _MS_NOSUID | _MS_NODEV)
     os.chown("/", root, root)

@@ -1,7 +1,7 @@
-"""What a sandbox sees of the machine: the arguments of bubblewrap. Pure rules, nothing is run.
+"""The parts of the machine that a sandbox sees, as bubblewrap's arguments. Nothing is run.
 
-A system it can read, its own directories, a private `/tmp`, and processes, network and interprocess
-communication of its own. Where its files are, `spawn/session_paths.py` says.
+A sandbox can read the system. It has its own directories, `/tmp`, processes, network and
+interprocess communication. `spawn/session_paths.py` defines the paths inside.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _ETC: Final = (
     *("python3", "python3.11", "python3.12", "python3.13", "java", "maven", "perl", "R", "vim"),
     *("chromium", "chromium.d", "emacs", "npmrc", "nanorc", "wgetrc", "gai.conf", "login.defs"),
 )
-"""What programs need to work, and nothing about this machine, its users or its services. Of these,
-only what every user of the machine may read."""
+"""Files in `/etc` that programs need, with nothing about this machine, its users or its services.
+Only those that every user of the machine may read are shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,9 @@ class SandboxView:
     """The directories of one session on the host, named as bubblewrap needs them."""
 
     system: Sequence[str]
-    """What `system` says, the same for all sessions."""
+    """The result of `system()`, the same for all sessions."""
     etc: Mapping[str, str]
-    """What is bound below `/etc`, or all of it at once (`etc_tree`)."""
+    """Mounts below `/etc`, or all of `/etc` at once (`etc_tree`)."""
     workspace: str
     home: str
     run_dir: str
@@ -56,16 +56,16 @@ class SandboxView:
     uid: int
     gid: int
     user: str = USER
-    """What it is called inside; `root` has the number 0 there."""
+    """The user name inside; `root` has UID 0."""
     links: Mapping[str, str] = field(default_factory=dict)
-    """Symbolic links: where each is, and what it names."""
+    """Targets of symlinks, by their path inside."""
     scratch: Sequence[str] = ()
-    """More directories in memory, at which or below which something else may be shown."""
+    """More directories in memory; other mounts may be at or below them."""
     read_only: Mapping[str, str] = field(default_factory=dict)
-    """More of the host: where it is seen, and what it is there."""
+    """More paths of the host, by their path inside."""
     own_network: bool = True
     own_user: bool = False
-    """Made by somebody without rights, in a user namespace of its own."""
+    """Whether it is created without root, in its own user namespace."""
     resolver: str = ""
     """The address of a name server; empty: names are not resolved."""
 
@@ -77,17 +77,17 @@ class SandboxView:
             *(["--unshare-user"] if self.own_user else []),
             *("--cap-drop", "ALL"),
             *self.system,
-            *_shown("--ro-bind", self.etc),
+            *_mount_arguments("--ro-bind", self.etc),
             *_scratch(),
-            *_dirs(_above(self.scratch)),
+            *_dirs(_parent_directories(self.scratch)),
             *(word for path in self.scratch for word in ("--tmpfs", path)),
-            # Its home first: what is read may lie below it, as the Python of a root who has one.
-            *_shown("--bind", self._own()),
-            *_shown("--ro-bind", self.read_only),
+            # Its home first: read-only mounts may be below it, such as a Python in root's home.
+            *_mount_arguments("--bind", self._own_directories()),
+            *_mount_arguments("--ro-bind", self.read_only),
             *_linked(self.links),
         ]
 
-    def _own(self) -> Mapping[str, str]:
+    def _own_directories(self) -> Mapping[str, str]:
         own = {RUN_DIR: self.run_dir, STATE_DIR: self.state}
         return own | {home_of(self.user): self.home, WORKSPACE: self.workspace}
 
@@ -115,7 +115,7 @@ def python_paths() -> Sequence[Path]:
 
 def _is_dir(path: Path) -> bool:
     """Whether this is a directory; False where we have no permission to look."""
-    return os.path.isdir(path)  # noqa: PTH112  # which answers, where `Path` raises
+    return os.path.isdir(path)  # noqa: PTH112  # returns False where `Path` raises
 
 
 def outermost(paths: Iterable[Path]) -> Sequence[Path]:
@@ -134,19 +134,19 @@ def system() -> Sequence[str]:
         elif top.is_dir():
             shown[str(top)] = str(top)
     shown |= _readable("/opt", "/sys/devices/system/cpu")
-    return words + _shown("--ro-bind", shown)
+    return words + _mount_arguments("--ro-bind", shown)
 
 
 def etc() -> Mapping[str, str]:
-    """What is shown of `/etc`: real paths, by the path in a session. Looks at some fifty files."""
+    """The visible files of `/etc`: real paths, by path in a session. Looks at some fifty files."""
     return _readable(*(f"/etc/{name}" for name in _ETC))
 
 
 def _readable(*paths: str) -> dict[str, str]:
-    return {path: os.path.realpath(path) for path in paths if _is_everybodys(path)}
+    return {path: os.path.realpath(path) for path in paths if _is_world_readable(path)}
 
 
-def _is_everybodys(path: str) -> bool:
+def _is_world_readable(path: str) -> bool:
     try:
         return bool(Path(path).stat().st_mode & stat.S_IROTH)
     except OSError:
@@ -154,32 +154,32 @@ def _is_everybodys(path: str) -> bool:
 
 
 def _scratch() -> list[str]:
-    """Writable directories in memory, which counts as the session's."""
+    """Writable directories in memory, which count as the session's memory."""
     words = ["--proc", "/proc", "--dev", "/dev"]
     for path in ("/dev/shm", "/tmp", "/var/tmp"):  # noqa: S108
         words += ["--perms", "1777", "--tmpfs", path]
     return words
 
 
-def _shown(how: str, places: Mapping[str, str]) -> list[str]:
-    """By where each is seen."""
-    words = _dirs(_above(places))
+def _mount_arguments(how: str, places: Mapping[str, str]) -> list[str]:
+    """Arguments that mount each value of `places` at its key."""
+    words = _dirs(_parent_directories(places))
     for seen, there in sorted(places.items()):
         words += [how, there, seen]
     return words
 
 
 def _linked(links: Mapping[str, str]) -> list[str]:
-    words = _dirs(_above(links))
+    words = _dirs(_parent_directories(links))
     for path, target in sorted(links.items()):
         words += ["--symlink", target, path]
     return words
 
 
-def _above(paths: Iterable[str]) -> list[str]:
+def _parent_directories(paths: Iterable[str]) -> list[str]:
     """The parent directories of these paths.
 
-    We create them: bubblewrap would make them for itself only.
+    We create them: bubblewrap would make them accessible only to itself.
     """
     above = {parent for path in paths for parent in Path(path).parents if parent != Path("/")}
     return [str(path) for path in sorted(above)]

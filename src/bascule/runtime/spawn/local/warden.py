@@ -1,17 +1,16 @@
 """The warden: the small process with the rights that sandboxes need, so that the hub needs none.
 
-`python -P -m bascule.runtime.spawn.local.warden PLACE` with `LocalSettings` as one line of JSON on
-standard input. It answers the questions in `_DOES` and no others, for sessions in the directories
-it was told of and no others. PLACE is a descriptor of a connected socket, served until that
-closes, or the path of a socket to listen on: whoever is `hub_uid` may ask there, until SIGTERM.
-Sandboxes outlive it.
+`python -P -m bascule.runtime.spawn.local.warden PLACE` reads `LocalSettings` as one line of JSON
+from stdin. It answers only the requests in `_DOES`, and only for sessions in the directories of its
+settings. PLACE is the descriptor of a connected socket, which it serves until that closes, or the
+path of a socket to listen on until SIGTERM. There only the user `hub_uid` and root may connect.
+Sandboxes outlive the warden.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import signal
@@ -26,9 +25,10 @@ from typing import Any, Final
 from bascule.core.errors import AccessDenied, BasculeError, InternalError, InvalidRequest
 from bascule.core.printable import OneLineFormatter
 from bascule.core.sessions import SessionId
+from bascule.link.json_lines import JsonLines
 from bascule.wire.errors import error_to_wire
 
-from .messages import LONGEST, plan_from_wire
+from .messages import MAX_LINE, plan_from_wire
 from .sandboxes import Sandboxes
 from .settings import LocalSettings
 
@@ -64,6 +64,7 @@ def _id(given: Mapping[str, Any]) -> SessionId:
     return SessionId(given["session_id"])
 
 
+# These names are sent between processes: the hub and a warden of another version may be connected.
 _DOES: Final[Mapping[str, _Do]] = {
     "look": _look,
     "start": _start,
@@ -73,7 +74,7 @@ _DOES: Final[Mapping[str, _Do]] = {
     "stop": lambda boxes, given, _: boxes.stop(_id(given), given["grace"]),
     "ended": lambda boxes, given, _: boxes.ended(_id(given)),
     "usage": lambda boxes, given, _: _as_dict(boxes.usage(_id(given))),
-    "last_words": lambda boxes, given, _: boxes.last_words(_id(given), given["lines"]),
+    "last_words": lambda boxes, given, _: boxes.log_tail(_id(given), given["lines"]),
     "disk": lambda boxes, given, _: boxes.disk(Path(given["directory"])),
     "remove": lambda boxes, given, _: boxes.remove(Path(given["directory"])),
 }
@@ -84,28 +85,27 @@ async def _as_dict(value: Awaitable[Any]) -> Any:
 
 
 class WardenConnection:
-    """One hub's requests, answered as each is done.
+    """Answers one hub's requests, each when it is done.
 
-    Pending ones are cancelled when the hub leaves.
+    Cancels pending requests when the hub disconnects.
     """
 
-    def __init__(self, opening: asyncio.Task[Sandboxes], writer: asyncio.StreamWriter) -> None:
+    def __init__(self, opening: asyncio.Task[Sandboxes], lines: JsonLines) -> None:
         self._opening = opening
-        self._writer = writer
+        self._lines = lines
         self._under_way: dict[int, asyncio.Task[None]] = {}
 
-    async def hold(self, reader: asyncio.StreamReader) -> None:
+    async def serve(self) -> None:
         try:
-            with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-                while line := await reader.readline():
-                    self._take(json.loads(line))
+            while (question := await self._lines.receive()) is not None:
+                self._handle(question)
         finally:
             for task in tuple(self._under_way.values()):
                 task.cancel()
             await asyncio.gather(*self._under_way.values(), return_exceptions=True)
-            self._writer.close()
+            await self._lines.aclose()
 
-    def _take(self, question: Mapping[str, Any]) -> None:
+    def _handle(self, question: Mapping[str, Any]) -> None:
         number = int(question["id"])
         if question["do"] == "cancel":
             if (task := self._under_way.get(number)) is not None:
@@ -119,15 +119,15 @@ class WardenConnection:
         """Runs for every task, also for one cancelled before it started."""
         self._under_way.pop(number, None)
         if task.cancelled():
-            self._tell(number, {"cancelled": True})
+            self._send(number, {"cancelled": True})
 
-    def _tell(self, number: int, what: Mapping[str, Any]) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(json.dumps({"id": number, **what}).encode() + b"\n")
+    def _send(self, number: int, what: Mapping[str, Any]) -> None:
+        if self._lines.is_open:
+            self._lines.send({"id": number, **what})
 
     async def _answer(self, number: int, question: Mapping[str, Any]) -> None:
-        def tell(what: Mapping[str, Any]) -> None:
-            self._tell(number, what)
+        def send(what: Mapping[str, Any]) -> None:
+            self._send(number, what)
 
         try:
             do = _DOES.get(question["do"])
@@ -135,13 +135,13 @@ class WardenConnection:
                 raise InvalidRequest(f"The warden does not know the request {question['do']!r}")
             sandboxes = await asyncio.shield(self._opening)
             given = question.get("with", {})
-            tell({"answer": await do(sandboxes, given, lambda stage: tell({"stage": stage}))})
+            send({"answer": await do(sandboxes, given, lambda stage: send({"stage": stage}))})
         except BasculeError as error:
-            tell({"error": error_to_wire(error)})
+            send({"error": error_to_wire(error)})
         except Exception as error:
             logger.exception("the warden failed at %s", question["do"])
             fault = InternalError(f"The warden failed: {type(error).__name__}: {error}")
-            tell({"error": error_to_wire(fault)})
+            send({"error": error_to_wire(fault)})
 
 
 async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: bool) -> None:
@@ -151,13 +151,13 @@ async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
-    loop.add_signal_handler(signal.SIGINT, lambda: None)  # typed at the hub, which tells us
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for the hub, which ends us
     try:
         if is_listening:
             await _serve_all(settings, opening, place, stopped)
         else:
-            reader, writer = await asyncio.open_connection(sock=place, limit=LONGEST)
-            talk = asyncio.create_task(WardenConnection(opening, writer).hold(reader))
+            lines = await JsonLines.open(place, limit=MAX_LINE)
+            talk = asyncio.create_task(WardenConnection(opening, lines).serve())
             stop = asyncio.create_task(stopped.wait())
             await asyncio.wait({talk, stop}, return_when=asyncio.FIRST_COMPLETED)
             talk.cancel()
@@ -193,13 +193,13 @@ async def _serve_all(
         assert talk is not None
         talks.add(talk)
         try:
-            await WardenConnection(opening, writer).hold(reader)
+            await WardenConnection(opening, JsonLines(reader, writer)).serve()
         except asyncio.CancelledError:
-            return  # by us, below; the stream's own callback would complain of it
+            return  # cancelled below; asyncio's stream callback would log it
         finally:
             talks.discard(talk)
 
-    server = await asyncio.start_unix_server(on_connected, sock=place, limit=LONGEST)
+    server = await asyncio.start_unix_server(on_connected, sock=place, limit=MAX_LINE)
     try:
         await stopped.wait()
     finally:

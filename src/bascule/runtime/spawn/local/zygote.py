@@ -1,4 +1,4 @@
-"""The warden's side of the zygote: starts it, orders sandboxes, learns which ended."""
+"""The warden's client of the zygote: starts it, orders sandboxes and receives exit statuses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .processes import ProcessHandle
 logger = logging.getLogger(__name__)
 
 _STATUS = 1.0
-"""Seconds in which the zygote tells the status of a process that has ended, if it still can."""
+"""Seconds to wait for the zygote to report the status of an ended process."""
 
 
 class PendingSandbox:
-    """A sandbox being started: reports its steps, and can be told to stop."""
+    """A sandbox being started: reports its steps, and can be aborted."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -43,9 +43,9 @@ class PendingSandbox:
         return step
 
     def abort(self) -> None:
-        """Tell the sandbox to end before it answers.
+        """Make the sandbox end before it answers.
 
-        `next_step` returns steps until it has ended, or says `ready`.
+        `next_step` returns steps until the sandbox has ended or reports `ready`.
         """
         if self._writer.can_write_eof() and not self._writer.is_closing():
             self._writer.write_eof()
@@ -57,7 +57,7 @@ class PendingSandbox:
 class Zygote(Closable):
     """Starts its process with the first order, and again if it has died.
 
-    Loading takes half a second; `warm` begins it without waiting. Sandboxes live on when we close.
+    Loading takes half a second; `warm` starts it without waiting. Closing leaves sandboxes running.
     """
 
     def __init__(self) -> None:
@@ -71,10 +71,10 @@ class Zygote(Closable):
     async def warm(self) -> None:
         """Start the process, so that it begins to load."""
         async with self._starting:
-            if self._start_up is not None:  # of one who was cancelled meanwhile
+            if self._start_up is not None:  # of a caller that was cancelled
                 await asyncio.wait({self._start_up})
             if self._link is None:
-                # To the end, also when we are cancelled: a process without a link would be left.
+                # Continues if we are cancelled: otherwise a process without a link would be left.
                 self._start_up = asyncio.create_task(self._start())
                 await asyncio.shield(self._start_up)
 
@@ -95,11 +95,11 @@ class Zygote(Closable):
 
     async def status(self, process: ProcessHandle) -> int | None:
         """Wait for the exit status. None if another zygote forked the process, or it is unknown."""
-        told = self._statuses.setdefault(process.pid, asyncio.get_running_loop().create_future())
+        status = self._statuses.setdefault(process.pid, asyncio.get_running_loop().create_future())
         try:
             await process.ended()
             async with asyncio.timeout(_STATUS if self._link is not None else 0):
-                return await asyncio.shield(told)
+                return await asyncio.shield(status)
         except TimeoutError:
             return None
         finally:
@@ -116,7 +116,7 @@ class Zygote(Closable):
                 try:
                     socket.send_fds(link, [message], given, socket.MSG_DONTWAIT)
                 except BlockingIOError:
-                    await _room(link)
+                    await _wait_until_writable(link)
                 else:
                     return
 
@@ -133,20 +133,20 @@ class Zygote(Closable):
             )
         self._link = ours
         descriptor = ours.fileno()
-        asyncio.get_running_loop().add_reader(descriptor, self._on_told, ours)
+        asyncio.get_running_loop().add_reader(descriptor, self._on_report, ours)
 
-    def _on_told(self, link: socket.socket) -> None:
+    def _on_report(self, link: socket.socket) -> None:
         message = b""
         with contextlib.suppress(ConnectionResetError):
             message = link.recv(4096, socket.MSG_DONTWAIT)
         if not message:
-            logger.warning("the process that makes sandboxes has died; those it made go on")
+            logger.warning("the zygote has ended; its sandboxes keep running")
             if link is self._link:
                 self._drop_link()
             return
-        told = json.loads(message)
-        if (waiting := self._statuses.get(told["pid"])) is not None and not waiting.done():
-            waiting.set_result(told["status"])
+        report = json.loads(message)
+        if (waiting := self._statuses.get(report["pid"])) is not None and not waiting.done():
+            waiting.set_result(report["status"])
 
     def _drop_link(self) -> None:
         if self._link is not None:
@@ -155,8 +155,8 @@ class Zygote(Closable):
             self._link = None
 
 
-async def _room(link: socket.socket) -> None:
-    """Wait until it takes a message."""
+async def _wait_until_writable(link: socket.socket) -> None:
+    """Wait until the socket can take a message."""
     loop, descriptor = asyncio.get_running_loop(), link.fileno()
     room = asyncio.Event()
     loop.add_writer(descriptor, room.set)
@@ -167,7 +167,7 @@ async def _room(link: socket.socket) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """An empty environment: a sandbox can read the initial environment of its server."""
+    """A minimal environment: a sandbox can read the initial environment of its server."""
     kept = ("PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
     given = {name: os.environ[name] for name in kept if name in os.environ}
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", **given}

@@ -1,0 +1,152 @@
+"""Delivers one action to a VS Code window: sends it again after a lost connection, never twice."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress, OutputProgress
+from bascule.core.errors import (
+    BasculeError,
+    HubUnreachable,
+    LinkError,
+    NoSuchWindow,
+    OutcomeUnknown,
+    WindowGone,
+    WindowUnhealthy,
+)
+from bascule.core.observations import Observation
+from bascule.core.windows import ACTION_LIFE, WindowId
+
+RECONNECT_TIMEOUT: Final = 60.0
+"""Seconds to wait for a lost window or hub."""
+_GRACE: Final = 150.0
+"""Seconds beyond an action's timeout to wait for an answer: the user has 120 to consent."""
+_LOSSES: Final = (WindowGone, WindowUnhealthy, HubUnreachable, NoSuchWindow)
+"""Temporary errors: the same action may be sent again afterwards."""
+
+
+class SendAction(Protocol):
+    """Sends the action once; see `WindowLink.act`."""
+
+    def __call__(self, *, on_progress: OnProgress | None, age: float) -> Awaitable[Observation]: ...
+
+
+class WindowDelivery:
+    """One action on its way to a window, and whether it may have reached it.
+
+    `send` sends the action, `returned` waits until the window accepts actions again. The window
+    runs each id once, so it is safe to send the action again after a loss, for up to `patience`
+    seconds and within the action's time.
+    """
+
+    def __init__(
+        self,
+        action: Action,
+        window_id: WindowId,
+        *,
+        send: SendAction,
+        returned: Callable[[], Awaitable[None]],
+        on_progress: OnProgress | None = None,
+        patience: float = RECONNECT_TIMEOUT,
+    ) -> None:
+        self._action = action
+        self._window_id = window_id
+        self._send = send
+        self._returned = returned
+        self._on_progress = on_progress
+        self._patience = patience
+        self._output_bytes = 0
+        self._error: BasculeError | None = None
+        """The error of the last attempt."""
+        self._first: float | None = None
+        """When it was first sent such that it may have arrived."""
+        self._this: float | None = None
+        """When the current attempt began."""
+
+    async def run(self) -> Observation:
+        """Send the action until there is an answer, or none is possible.
+
+        Raises `OutcomeUnknown` if it may have been done, and the `LinkError` if it was never sent.
+        """
+        try:
+            async with asyncio.timeout(_time_for(self._action)):
+                while True:
+                    try:
+                        return await self._attempt()
+                    except _LOSSES as error:
+                        self._note_failure(error)
+                        await self._wait_for_return(error)
+        except TimeoutError:
+            if self._error is not None and not self._may_have_arrived:
+                raise _as_link_error(self._error) from None
+            kind = self._action.kind
+            raise self._unknown(
+                f"The window did not answer the {kind} action in the time it had"
+            ) from None
+
+    async def _attempt(self) -> Observation:
+        age = self._age
+        self._this = time.monotonic()
+        watch = None if self._on_progress is None else self._watch
+        return await self._send(on_progress=watch, age=age)
+
+    def _note_failure(self, error: BasculeError) -> None:
+        if error.detail.get("sent", True) and self._first is None:
+            self._first = self._this
+        self._this = None
+        self._error = error
+
+    async def _wait_for_return(self, error: BasculeError) -> None:
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._returned()
+        except TimeoutError:
+            if not self._may_have_arrived:
+                raise _as_link_error(error) from None
+            why = f"{error.message}, and did not come back within {self._patience:g} seconds"
+            raise self._unknown(why) from error
+        if self._age > ACTION_LIFE:
+            why = f"{error.message}, and came back too late to know of the action"
+            raise self._unknown(why) from error
+
+    @property
+    def _may_have_arrived(self) -> bool:
+        return self._first is not None or self._this is not None
+
+    @property
+    def _age(self) -> float:
+        """Seconds since it may have reached the window; 0 if it cannot have."""
+        first = self._this if self._first is None else self._first
+        return 0.0 if first is None else time.monotonic() - first
+
+    def _watch(self, progress: OutputProgress) -> None:
+        self._output_bytes += len(progress.data)
+        if self._on_progress is not None:
+            self._on_progress(progress)
+
+    def _unknown(self, why: str) -> OutcomeUnknown:
+        """The error for an action whose outcome is unknown."""
+        seen, age = self._output_bytes, self._age
+        begun = f"it had begun: {seen} bytes of its output came" if seen else "it may have begun"
+        return OutcomeUnknown(
+            f"{why}; it is unknown whether the action ran. It was sent {age:.1f} seconds ago, "
+            f"and {begun}",
+            window_id=self._window_id,
+            id=self._action.id,
+            sent=True,
+            seconds=round(age, 1),
+            output_bytes=seen,
+        )
+
+
+def _time_for(action: Action) -> float | None:
+    return None if action.timeout is None else action.timeout + _GRACE
+
+
+def _as_link_error(error: BasculeError) -> BasculeError:
+    """A window that was connected and is no longer registered counts as gone."""
+    return error if isinstance(error, LinkError) else WindowGone(error.message, sent=False)
