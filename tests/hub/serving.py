@@ -17,13 +17,15 @@ from bascule.hub.mounts import MakeMount
 from bascule.hub.proxy import ProxyRoutes
 from bascule.hub.web.api import MakeChecks
 from bascule.link.http import HttpClient
-from bascule.sandbox.server.listener import bound_pair
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
+from bascule.serving.sockets import bound_pair, stop_accepting
 from bascule.testing.window import FakeWindow, Journal
 from bascule.wire import from_json, to_json
 
 ADMIN = "an-admin-token-for-tests"
+TIMEOUT = 240.0
+"""Seconds for an answer. Long, because a command may wait for steps of a test in a browser."""
 
 
 class Client(HttpClient):
@@ -43,7 +45,7 @@ class Client(HttpClient):
         body = b"" if value is None else to_json(value)
         kind = {} if value is None else {"Content-Type": "application/json"}
         reply = await self.request(
-            method, target, body=body, headers={**kind, **(headers or {})}, timeout=30
+            method, target, body=body, headers={**kind, **(headers or {})}, timeout=TIMEOUT
         )
         is_json = reply.headers.get("content-type") == "application/json"
         return reply.status, from_json(reply.body) if is_json else reply.body
@@ -87,9 +89,13 @@ class Place:
         return self.hub.proxy.access_control.origins.session(f"127.0.0.1:{self.port}", session_id)
 
     async def __aenter__(self) -> Self:
-        await self.hub.start()
-        self.agent = await self.token("agent", "agent")
-        self.window = await self.token("window", "window")
+        try:
+            await self.hub.start()
+            self.agent = await self.token("agent", "agent")
+            self.window = await self.token("window", "window")
+        except BaseException:
+            await self.hub.aclose()
+            raise
         return self
 
     async def __aexit__(
@@ -129,8 +135,10 @@ class Place:
         token: str = "",
         name: str = "fake",
         journal: Journal | None = None,
+        checkpoints: Path | None = None,
     ) -> AsyncIterator[FakeWindow]:
-        settings = SandboxSettings(shells=ShellSettings(working_dir=workspace))
+        shells = ShellSettings(working_dir=workspace)
+        settings = SandboxSettings(shells=shells, checkpoints=checkpoints)
         window = FakeWindow(
             url or self.url, token or self.window, settings, name=name, journal=journal
         )
@@ -147,14 +155,14 @@ def _free_on_both() -> socket.socket:
     return sock
 
 
-class Line:
+class TcpRelay:
     """A TCP relay to a port: can be cut, which breaks what goes over it, and mended."""
 
     def __init__(self, port: int) -> None:
         self._target = port
         self._is_cut = False
-        self._is_held = asyncio.Event()
-        self._is_held.set()
+        self._passes = asyncio.Event()
+        self._passes.set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server
 
@@ -172,8 +180,8 @@ class Line:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.mend()
-        self._server.close()
+        self.restore()
+        await stop_accepting(self._server)
         self.cut()
         await self._server.wait_closed()
 
@@ -183,13 +191,13 @@ class Line:
         for writer in self._writers:
             writer.transport.abort()
 
-    def mend(self) -> None:
+    def restore(self) -> None:
         self._is_cut = False
-        self._is_held.set()
+        self._passes.set()
 
-    def hold(self) -> None:
+    def stall(self) -> None:
         """Let nothing through, and tell nobody: the network as it fails most often."""
-        self._is_held.clear()
+        self._passes.clear()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._is_cut:
@@ -214,7 +222,7 @@ class Line:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(1 << 16):
-                await self._is_held.wait()
+                await self._passes.wait()
                 writer.write(data)
                 await writer.drain()
         except ConnectionError:

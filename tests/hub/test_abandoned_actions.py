@@ -14,7 +14,7 @@ from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 from bascule.hub.abandoned_actions import AbandonedActions
 from bascule.hub.registry import Host
-from bascule.hub.switchboard import Ask, Asker, Event, Switchboard
+from bascule.hub.switchboard import Caller, Event, PendingAction, Switchboard
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
@@ -25,7 +25,7 @@ from .serving import Client, Place
 HOST = Host("host", "sid", WindowId("window"), "owner", 1)
 
 
-class Somebody(Asker):
+class Somebody(Caller):
     agent = "Ann"
     agent_id = "1"
 
@@ -46,15 +46,15 @@ async def test_a_window_is_told_what_nobody_asked_for_again() -> None:
     async def tell(host: Host, ids: Sequence[EventId]) -> None:
         told.put_nowait((host, ids))
 
-    departures = AbandonedActions(switchboard, tell, grace=0.01)
+    abandoned = AbandonedActions(switchboard, tell, grace=0.01)
     gone, back = Somebody(), Somebody()
     for each in ("lost", "asked again"):
-        switchboard.begin(Ask(EventId(each), "run", HOST.window_id, HOST, gone))
+        switchboard.begin(PendingAction(EventId(each), "run", HOST.window_id, HOST, gone))
     left = switchboard.leave(gone)
-    switchboard.begin(Ask(EventId("asked again"), "run", HOST.window_id, HOST, back))
-    departures.left(left)
+    switchboard.begin(PendingAction(EventId("asked again"), "run", HOST.window_id, HOST, back))
+    abandoned.watch(left)
     assert await told.get() == (HOST, ["lost"])
-    await departures.aclose()
+    await abandoned.aclose()
     assert told.empty()
 
 
@@ -72,7 +72,7 @@ async def test_a_window_is_told_that_an_http_caller_left_and_the_action_continue
     async with Place() as place, FakeWindow(place.url, place.window, settings) as window:
         window._socket._handlers = {**window._socket._handlers, "askers.left": left}
         await window.connect()
-        place.hub._sockets._departures._grace = 0.01
+        place.hub._sockets._abandoned._grace = 0.01
         target = f"/api/vscode/instance/{window.id}/actions"
         writer = await post(place, target, event)
         gate = await asyncio.to_thread(os.open, tmp_path / "gate", os.O_WRONLY)  # once it is read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -106,6 +107,38 @@ async def test_a_token_of_another_scope_is_told_which_would_do(place: Place) -> 
             await admin.connect()
 
 
+async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = SocketClient(place.url, "wrong", namespace="/runtime", client="me", handlers={})
+    cleaning_up = asyncio.Event()
+    made = []
+
+    def make(*given: Any) -> Any:
+        socket = SocketClient._make(client, *given)
+        disconnect = socket.disconnect
+        made.append(socket)
+
+        async def disconnect_slowly() -> None:
+            if not cleaning_up.is_set():
+                cleaning_up.set()
+                await asyncio.Event().wait()
+            await disconnect()
+
+        monkeypatch.setattr(socket, "disconnect", disconnect_slowly)
+        return socket
+
+    monkeypatch.setattr(client, "_make", make)
+    connecting = asyncio.create_task(client.connect())
+    await cleaning_up.wait()
+    http = made[0].eio.http
+    connecting.cancel()
+    await asyncio.gather(connecting, return_exceptions=True)
+    await client.aclose()
+
+    assert http.closed
+
+
 async def test_nobody_there_is_said(place: Place) -> None:
     await place.stop()
     async with HubLink(place.url, place.agent) as link:
@@ -130,6 +163,21 @@ async def test_another_version_of_the_protocol_is_told_who_has_to_change(
     async with client:
         with pytest.raises(VersionMismatch, match=advice):
             await client.connect()
+
+
+async def test_what_is_no_http_is_refused_in_the_form_of_every_error(place: Place) -> None:
+    host, port = place.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"nonsense\r\n\r\n")
+    head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert from_json(body) == {
+        "code": "request.invalid",
+        "message": "Invalid HTTP request received.",
+        "detail": {},
+    }
 
 
 # Sizes ------------------------------------------------------------------------------------
@@ -169,6 +217,7 @@ async def test_a_frame_past_the_limit_closes_its_socket_and_no_other(
         async with huge, HubLink(place.url, place.agent) as other:
             await other.connect()
             await huge.connect()
+            huge._live.max_sent = 0  # as a client that ignores the hub's limit
             await huge.emit("oh_event", {"window_id": "x", "event": "x" * 100 * MEGABYTE})
             await asyncio.wait_for(lost.wait(), 30)
             assert len(await other.windows()) == 1

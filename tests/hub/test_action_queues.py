@@ -10,12 +10,12 @@ from bascule.core.errors import ActionCancelled, BasculeError
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 from bascule.hub.action_queues import ActionQueues
-from bascule.hub.switchboard import Asker, Event
+from bascule.hub.switchboard import Caller, Event
 
 WINDOW, ANOTHER = WindowId("window"), WindowId("another")
 
 
-class _Nobody(Asker):
+class _Nobody(Caller):
     agent = "nobody"
 
     async def answer(self, observation: Event) -> None: ...
@@ -31,7 +31,7 @@ class _Sending:
     def __init__(self) -> None:
         self.turns = ActionQueues()
         self.sent: list[str] = []
-        self.asker = _Nobody()
+        self.caller = _Nobody()
 
     def start(
         self, name: str, prepared: asyncio.Event, *, window: WindowId = WINDOW
@@ -39,7 +39,7 @@ class _Sending:
         return asyncio.create_task(self._send(name, prepared, window))
 
     async def _send(self, name: str, prepared: asyncio.Event, window: WindowId) -> None:
-        async with self.turns.turn(window, EventId(name), self.asker) as turn:
+        async with self.turns.turn(window, EventId(name), self.caller) as turn:
             await prepared.wait()
             await turn.wait()
             self.sent.append(name)
@@ -80,11 +80,11 @@ async def test_a_cancelled_action_is_not_sent_when_its_turn_comes() -> None:
     sending, slow = _Sending(), asyncio.Event()
     first, second = sending.start("first", slow), sending.start("second", _done())
     await asyncio.sleep(0)
-    assert not sending.turns.give_up(EventId("second"), _Nobody())  # not its asker
-    assert sending.turns.give_up(EventId("second"), sending.asker)
+    assert not sending.turns.cancel(EventId("second"), _Nobody())  # not its caller
+    assert sending.turns.cancel(EventId("second"), sending.caller)
     slow.set()
     await first
     with pytest.raises(ActionCancelled):
         await second
     assert sending.sent == ["first"]
-    assert not sending.turns.give_up(EventId("first"), sending.asker)
+    assert not sending.turns.cancel(EventId("first"), sending.caller)

@@ -15,9 +15,9 @@ import pytest
 from bascule.core.actions import CmdRun
 from bascule.core.printable import OneLineFormatter
 from bascule.core.windows import WindowId
-from bascule.hub.approvals import MOST_EACH
+from bascule.hub.approvals import MAX_QUESTIONS_EACH
 from bascule.hub.registry import Host
-from bascule.hub.sockets import MOST_WINDOWS
+from bascule.hub.sockets import MAX_WINDOWS
 from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
 from bascule.runtime.vscode import VSCodeRuntime
@@ -153,19 +153,19 @@ async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
             await hostile.socket.call("oh_event", {}, timeout=30)
         pending = approvals.pending()
     assert pending[0]["id"] == "q"
-    assert len(pending) == 1 + MOST_EACH
+    assert len(pending) == 1 + MAX_QUESTIONS_EACH
     assert not any(each["id"] == "huge" for each in pending)
 
 
 async def test_a_session_has_few_windows(place: Place) -> None:
     token = await session_token(place)
-    made = [Hostile(place, token) for _ in range(MOST_WINDOWS + 1)]
+    made = [Hostile(place, token) for _ in range(MAX_WINDOWS + 1)]
     try:
         statuses = [(await each.register(name="x"))[0] for each in made]
     finally:
         for each in made:
             await each.socket.aclose()
-    assert statuses == [200] * MOST_WINDOWS + [429]
+    assert statuses == [200] * MAX_WINDOWS + [429]
 
 
 async def test_what_a_window_says_of_itself_is_bounded(place: Place) -> None:
@@ -189,7 +189,7 @@ async def test_what_a_window_says_of_itself_is_bounded(place: Place) -> None:
     assert all(len(each) == 1000 for each in told["capabilities"])
 
 
-async def test_wrong_pairing_codes_of_one_address_keep_nobody_else_out(place: Place) -> None:
+async def test_wrong_pairing_codes_block_only_their_address(place: Place) -> None:
     """Also behind a proxy on the same machine, which says where a request comes from."""
     async with Client(place.url) as admin, Client(place.url, token="") as somebody:
         _, pairing = await admin.ask("POST", "/api/vscode/pair")

@@ -105,7 +105,7 @@ def test_codes_that_wait_are_bounded(codes: PairingCodes, clock: Clock) -> None:
     codes.issue("owner")
 
 
-def test_wrong_codes_of_one_address_keep_nobody_else_out(codes: PairingCodes) -> None:
+def test_wrong_codes_block_only_their_address(codes: PairingCodes) -> None:
     code = codes.issue("owner")
     for _ in range(50):
         with pytest.raises(InvalidPairing):

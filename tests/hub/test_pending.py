@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
+from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
-from bascule.hub.approvals import Approvals
+from bascule.hub.approvals import Approvals, AskingSession
 from bascule.hub.changes import HubChanges
 from bascule.hub.registry import Host
 
@@ -44,15 +45,49 @@ def test_a_question_ends_with_its_window_and_with_its_time() -> None:
     assert [each["window_id"] for each in approvals.pending()] == [THERE]
     now += 11
     assert approvals.pending() == []
-    with pytest.raises(AlreadyAnswered, match="nobody asks"):
+    with pytest.raises(AlreadyAnswered, match="no longer open"):
         approvals.answer(THERE, "q", "once", "ann")
 
 
-def test_an_answer_is_one_of_three_words() -> None:
+@pytest.mark.parametrize(
+    ("question", "admitted"),
+    [
+        ({}, {"once", "workspace", "deny"}),
+        ({"choices": ["once", "always", "deny"]}, {"once", "always", "deny"}),
+        ({"choices": ["once", "deny", "maybe"]}, {"once", "deny"}),
+        ({"choices": ["once", "always", "deny"], "is_whole": False}, {"deny"}),
+    ],
+)
+def test_an_answer_is_one_that_the_question_admits(
+    question: dict[str, object], admitted: set[str]
+) -> None:
     approvals = Approvals(HubChanges())
+    for answer in ("once", "workspace", "always", "deny", "maybe"):
+        approvals.ask(host(HERE), {"id": "q", **question})
+        if answer in admitted:
+            approvals.answer(HERE, "q", answer, "ann")
+        else:
+            with pytest.raises(InvalidRequest, match=f"not '{answer}'"):
+                approvals.answer(HERE, "q", answer, "ann")
+            assert len(approvals.pending()) == 1, "the question is still open"
+
+
+def test_a_session_asks_like_a_window() -> None:
+    async def answered(*_: object) -> None: ...
+
+    approvals = Approvals(HubChanges())
+    session = AskingSession(SessionId("s"), answered)
+    approvals.ask(session, {"id": "q"})
     approvals.ask(host(HERE), {"id": "q"})
-    with pytest.raises(InvalidRequest, match="not 'maybe'"):
-        approvals.answer(HERE, "q", "maybe", "ann")
+    assert [(each.get("session_id"), each.get("window_id")) for each in approvals.pending()] == [
+        ("s", None),
+        (None, HERE),
+    ]
+    asker, asked = approvals.answer(SessionId("s"), "q", "once", "ann")
+    assert (asker, asked["id"]) == (session, "q")
+    approvals.ask(session, {"id": "r"})
+    approvals.withdraw(session)
+    assert [each["id"] for each in approvals.pending()] == ["q"]
 
 
 def test_the_host_that_asks_is_the_one_that_hears_the_answer() -> None:
@@ -62,7 +97,7 @@ def test_the_host_that_asks_is_the_one_that_hears_the_answer() -> None:
     approvals.ask(asking, {"id": "q"})
     approvals.ask(newer, {"id": "r"})
     approvals.withdraw(newer)
-    assert approvals.answer(HERE, "q", "once", "ann") is asking
+    assert approvals.answer(HERE, "q", "once", "ann")[0] is asking
 
 
 def test_a_question_that_is_asked_again_is_there_once() -> None:
@@ -79,7 +114,7 @@ def test_a_question_of_100_kilobytes_waits_and_one_past_the_limit_is_refused_wit
 ):
     approvals = Approvals(HubChanges())
     approvals.ask(host(HERE), {"id": "large", "detail": "│ echo harmless\n" * 7000})
-    with pytest.raises(InvalidRequest, match=r"262,1\d\d bytes; 262,144 are admitted"):
+    with pytest.raises(InvalidRequest, match=r"262,1\d\d bytes; 262,144 is the maximum"):
         approvals.ask(host(HERE), {"id": "huge", "detail": "x" * (256 << 10)})
     assert [each["id"] for each in approvals.pending()] == ["large"]
 
@@ -90,7 +125,7 @@ def test_large_questions_of_one_window_leave_room_for_those_of_others() -> None:
     for number in range(5):
         approvals.ask(host(HERE), {"id": str(number), **large})
     approvals.ask(host(HERE), {"id": "0", **large})  # said again, it takes no more room
-    with pytest.raises(QuotaExceeded, match="1,310,720 bytes of this window's questions"):
+    with pytest.raises(QuotaExceeded, match="1,310,720 bytes of questions of this window"):
         approvals.ask(host(HERE), {"id": "5", **large})
     approvals.ask(host(THERE), {"id": "0", **large})
     assert len(approvals.pending()) == 6

@@ -29,7 +29,7 @@ def die(registry: Registry, host: Host) -> None:
 def test_the_newest_host_speaks_for_its_window(registry: Registry) -> None:
     add(registry, "old")
     new = add(registry, "new")
-    assert registry.speaker(ID) is new
+    assert registry.active_host(ID) is new
     assert registry.window(ID).hosts == 2
 
 
@@ -40,20 +40,20 @@ def test_one_miss_is_forgiven_and_two_are_not(registry: Registry) -> None:
     registry.missed(host)
     assert registry.window(ID).status == "unhealthy"
     with pytest.raises(WindowUnhealthy):
-        registry.speaker(ID)
+        registry.active_host(ID)
 
 
 def test_one_answer_makes_a_host_healthy_again(registry: Registry) -> None:
     host = add(registry, "host")
     die(registry, host)
     registry.answered(host)
-    assert registry.speaker(ID) is host
+    assert registry.active_host(ID) is host
 
 
 def test_an_older_host_that_lives_goes_before_a_newer_that_does_not(registry: Registry) -> None:
     old, new = add(registry, "old"), add(registry, "new")
     die(registry, new)
-    assert registry.speaker(ID) is old
+    assert registry.active_host(ID) is old
     assert registry.window(ID).status == "healthy"
 
 
@@ -72,7 +72,7 @@ def test_a_window_without_a_socket_is_gone_until_it_comes_back(registry: Registr
     assert registry.lost(host.sid) is host
     assert registry.window(ID).status == "gone"
     with pytest.raises(WindowGone) as gone:
-        registry.speaker(ID)
+        registry.active_host(ID)
     assert gone.value.detail["sent"] is False
     add(registry, "host")
     assert registry.window(ID).status == "healthy"
@@ -82,7 +82,7 @@ def test_a_host_that_comes_back_replaces_itself(registry: Registry) -> None:
     before = add(registry, "host")
     after, replaced = registry.register(WINDOW, "host", "another-socket")
     assert list(replaced) == [before]
-    assert registry.speaker(ID) is after
+    assert registry.active_host(ID) is after
     assert registry.lost(before.sid) is None
     assert registry.window(ID).status == "healthy"
 
@@ -94,14 +94,14 @@ def test_a_window_ends_with_its_last_host(registry: Registry) -> None:
     registry.forget(second)
     assert registry.windows() == []
     with pytest.raises(NoSuchWindow):
-        registry.speaker(ID)
+        registry.active_host(ID)
 
 
 def test_forgetting_a_host_leaves_what_replaced_it(registry: Registry) -> None:
     before = add(registry, "host")
     after = add(registry, "host")
     registry.forget(before)
-    assert registry.speaker(ID) is after
+    assert registry.active_host(ID) is after
 
 
 def test_the_first_registration_is_remembered(registry: Registry) -> None:
@@ -117,5 +117,5 @@ def test_a_window_that_was_cut_off_is_to_be_reloaded_and_one_that_left_is_not() 
         registry.register(WINDOW, "host", sid)
         registry.lost(sid, was_cut_off=was_cut_off)
         with pytest.raises(WindowGone) as gone:
-            registry.speaker(WINDOW.id)
+            registry.active_host(WINDOW.id)
         assert ("reload the window" in gone.value.message) is was_cut_off

@@ -1,10 +1,11 @@
 """The hub: a server that connects windows and runtimes, with REST and Socket.IO on one port.
 
-A name is imported when it is first used: commands that only read the hub's settings load no server.
+Names are imported on first use, so that commands which only read the settings load no server.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bascule.core.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from .identity import Identity
@@ -15,10 +16,4 @@ __all__ = ["Hub", "HubSettings", "Identity", "serve"]
 
 _HOMES = {"Hub": "server", "HubSettings": "settings", "Identity": "identity", "serve": "server"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_exports(__name__, _HOMES)

@@ -11,28 +11,31 @@ from bascule.core.contracts import Closable
 from bascule.core.identity import EventId
 
 from .registry import Host
-from .switchboard import Ask, Switchboard
+from .switchboard import PendingAction, Switchboard
 
 _GRACE: Final = 10.0
-"""Seconds for an asker to come back and ask again under the same id: links break and are mended."""
+"""Seconds for a caller to reconnect and send the action again under the same id."""
 
-Tell = Callable[[Host, Sequence[EventId]], Awaitable[None]]
+OnAbandoned = Callable[[Host, Sequence[EventId]], Awaitable[None]]
 
 
 class AbandonedActions(Closable):
-    """Watches actions whose caller left. Awaits `tell` with those that no caller asks for again."""
+    """Watches actions whose caller disconnected. If nobody sends them again, awaits
+    `on_abandoned`."""
 
-    def __init__(self, switchboard: Switchboard, tell: Tell, *, grace: float = _GRACE) -> None:
+    def __init__(
+        self, switchboard: Switchboard, on_abandoned: OnAbandoned, *, grace: float = _GRACE
+    ) -> None:
         self._switchboard = switchboard
-        self._tell = tell
+        self._on_abandoned = on_abandoned
         self._grace = grace
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def left(self, asks: Sequence[Ask]) -> None:
-        """The caller of these actions has left."""
-        if not asks:
+    def watch(self, actions: Sequence[PendingAction]) -> None:
+        """Watch these actions: their caller has disconnected."""
+        if not actions:
             return
-        task = asyncio.create_task(self._wait(asks))
+        task = asyncio.create_task(self._wait(actions))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -42,11 +45,11 @@ class AbandonedActions(Closable):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _wait(self, asks: Sequence[Ask]) -> None:
+    async def _wait(self, actions: Sequence[PendingAction]) -> None:
         await asyncio.sleep(self._grace)
         by_host: dict[Host, list[EventId]] = defaultdict(list)
-        for ask in asks:
-            if ask.host.is_connected and not self._switchboard.is_awaited(ask.id):
-                by_host[ask.host].append(ask.id)
+        for action in actions:
+            if action.host.is_connected and not self._switchboard.is_awaited(action.id):
+                by_host[action.host].append(action.id)
         for host, ids in by_host.items():
-            await self._tell(host, ids)
+            await self._on_abandoned(host, ids)

@@ -1,7 +1,7 @@
 """Queues that keep the order in which actions are sent to a window.
 
-Before an action can be sent the hub may have to start a paused session or open a record, which
-takes longer for one action than for another. Those steps run side by side; the sending does not.
+Before it sends an action, the hub may have to resume a paused session or open a record. These steps
+take different times and run concurrently; the actions are still sent in order.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from bascule.core.errors import ActionCancelled
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 
-from .switchboard import Asker
+from .switchboard import Caller
 
 
 class QueuedAction:
     """The position of one action in its window's queue."""
 
-    def __init__(self, action_id: EventId, asker: Asker) -> None:
+    def __init__(self, action_id: EventId, caller: Caller) -> None:
         self.action_id = action_id
-        self.asker = asker
-        self.is_given_up = False
+        self.caller = caller
+        self.is_cancelled = False
         self.is_first = asyncio.Event()
 
     async def wait(self) -> None:
         """Wait until every earlier action was sent or failed.
 
-        Raises `ActionCancelled` if nobody wants this one any more.
+        Raises `ActionCancelled` if this action was cancelled meanwhile.
         """
         await self.is_first.wait()
-        if self.is_given_up:
+        if self.is_cancelled:
             raise ActionCancelled("The action was cancelled before it was sent to the window")
 
 
 class ActionQueues:
-    """The queues of all windows. A window without waiting actions has none."""
+    """The queues of all windows. A window without waiting actions has no queue."""
 
     def __init__(self) -> None:
         self._queues: dict[WindowId, dict[QueuedAction, None]] = {}
@@ -45,10 +45,10 @@ class ActionQueues:
 
     @asynccontextmanager
     async def turn(
-        self, window_id: WindowId, action_id: EventId, asker: Asker
+        self, window_id: WindowId, action_id: EventId, caller: Caller
     ) -> AsyncIterator[QueuedAction]:
         """Join the queue behind earlier actions; leave it when the block ends."""
-        turn = self._waiting[action_id] = QueuedAction(action_id, asker)
+        turn = self._waiting[action_id] = QueuedAction(action_id, caller)
         self._queues.setdefault(window_id, {})[turn] = None
         self._call_first(window_id)
         try:
@@ -59,12 +59,12 @@ class ActionQueues:
             del self._queues[window_id][turn]
             self._call_first(window_id)
 
-    def give_up(self, action_id: EventId, asker: Asker) -> bool:
+    def cancel(self, action_id: EventId, caller: Caller) -> bool:
         """Do not send this caller's action when its turn comes. False if it is not waiting."""
         turn = self._waiting.get(action_id)
-        if turn is None or turn.asker is not asker:
+        if turn is None or turn.caller is not caller:
             return False
-        turn.is_given_up = True
+        turn.is_cancelled = True
         return True
 
     def _call_first(self, window_id: WindowId) -> None:

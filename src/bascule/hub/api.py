@@ -27,6 +27,7 @@ from bascule.core.errors import (
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.link.socketio import PROTOCOL
+from bascule.serving.refusals import Refused
 from bascule.wire import decode_action, error_to_wire, reply_envelope
 from bascule.wire.windows import encode_window
 
@@ -54,7 +55,7 @@ from .metrics import CONTENT_TYPE, HubMetrics
 from .one_time_codes import PairingCodes, SignInCodes
 from .peers import peer_uid
 from .registry import Registry
-from .replies import Refused, status_of
+from .replies import ERRORS
 from .sessions.rows import AuditRow
 from .settings import HubSettings
 from .sign_in import local_path
@@ -63,8 +64,8 @@ from .store import Store
 from .tokens import Tokens, hash_of
 
 _MINUTE: Final = 60.0
-_DEFAULT_TIME: Final = 120.0
-"""Seconds an action over HTTP has when it names none."""
+_DEFAULT_TIMEOUT: Final = 120.0
+"""Timeout in seconds of an action over HTTP that sets none."""
 
 
 class Api:
@@ -145,7 +146,7 @@ class Api:
 
     async def metrics(self) -> Response:
         """Metrics in Prometheus' text format."""
-        text = await asyncio.to_thread(self._metrics.text)  # it reads /proc
+        text = await asyncio.to_thread(self._metrics.text)  # blocks: it reads /proc
         return Response(text, media_type=CONTENT_TYPE)
 
     async def docs(self) -> HTMLResponse:
@@ -154,7 +155,7 @@ class Api:
     # Windows ------------------------------------------------------------------------------
 
     async def register(self, body: RegisterBody, request: Request) -> RegisterAnswer:
-        """Register a window with the nonce of its socket. From then on it gets actions."""
+        """Register a window with the nonce of its socket. The window can then receive actions."""
         registration = body.registration()
         replaced = await self._sockets.register(identity_of(request), registration)
         return RegisterAnswer(
@@ -178,26 +179,26 @@ class Api:
     ) -> dict[str, Any]:
         """Run one action in a window and return its observation.
 
-        The same `id` sent again is not done again: it gets the same observation.
+        An action sent again with the same `id` does not run again; it returns the same observation.
         """
         action = decode_action(event)
-        patience = (action.timeout or _DEFAULT_TIME) + self._settings.action_grace
+        timeout = (action.timeout or _DEFAULT_TIMEOUT) + self._settings.action_grace
         try:
-            async with asyncio.timeout(patience), disconnect_of(request) as left:
-                # Its answer may not arrive, so the window keeps the observation.
+            async with asyncio.timeout(timeout), disconnect_of(request) as left:
+                # The response may get lost: do not confirm, so that the window keeps it.
                 who = identity_of(request)
                 link = InProcessWindows(
                     self._sockets, self._registry, who, confirms=False, left=left
                 )
                 observation = await link.act(WindowId(window_id), action)
         except TimeoutError:
-            raise OutcomeUnknown(f"The window did not answer within {patience:g} seconds") from None
+            raise OutcomeUnknown(f"The window did not answer within {timeout:g} seconds") from None
         except LinkError as error:
             if not error.detail.get("sent"):
                 raise
             raise OutcomeUnknown(
-                f"{error.message}; it is not known whether the action was done. Sent "
-                "again under the same id it is not done twice",
+                f"{error.message}; it is unknown whether the action ran. Sent "
+                "again with the same id, it does not run twice",
                 window_id=window_id,
                 id=action.id,
                 sent=True,
@@ -205,13 +206,13 @@ class Api:
         return reply_envelope(event, observation)
 
     async def heartbeat(self, window_id: str, request: Request) -> MessageAnswer:
-        """Counts as activity of the window. Health is checked over the socket."""
+        """Report activity of the window. The hub checks its health over the socket."""
         self._visible(window_id, request)
         self._registry.touch(WindowId(window_id))
-        return MessageAnswer(message="Noted")
+        return MessageAnswer(message="The activity is recorded")
 
     async def unregister(self, window_id: str, request: Request) -> MessageAnswer:
-        """Unregister a window, by itself or by an admin."""
+        """Unregister a window. The window itself or an admin may do this."""
         self._visible(window_id, request)
         await self._sockets.unregister(WindowId(window_id))
         return MessageAnswer(message="The window is unregistered")
@@ -231,7 +232,7 @@ class Api:
     # Pairing and tokens -------------------------------------------------------------------
 
     async def pair(self, request: Request) -> PairAnswer:
-        """A short code to type into a window, or a link that does it."""
+        """A short code to type into a window, and a link that opens VS Code with the code."""
         code = self._codes.issue(identity_of(request).owner)
         query = urlencode({"hub": self._url(), "code": code.text})
         return PairAnswer(
@@ -241,8 +242,8 @@ class Api:
         )
 
     async def redeem(self, code: str, request: Request) -> PairedAnswer:
-        """Exchange a pairing code for a window's token. Needs no token; wrong codes are counted."""
-        paired = self._codes.redeem(code, source=_source(request))
+        """Exchange a pairing code for a window's token. Needs no token; wrong codes are limited."""
+        paired = self._codes.redeem(code, source=_client_address(request))
         name = f"window {secrets.token_hex(4)}"
         token = await self._tokens.create(name, "window", owner=paired.owner)
         return PairedAnswer(token=token, hub=self._url())
@@ -279,7 +280,7 @@ class Api:
     async def create_token(self, body: TokenBody, request: Request) -> TokenAnswer:
         """Create a token. It is returned only this once."""
         who = identity_of(request)
-        await self._note(who, "token.create", body.owner or who.owner, body.name, body.scope)
+        await self._write_audit(who, "token.create", body.owner or who.owner, body.name, body.scope)
         token = await self._tokens.create(
             body.name,
             body.scope,
@@ -295,12 +296,14 @@ class Api:
             raise Refused(404, InvalidRequest(f"There is no token named {name!r}"))
         await self._leases.sweep()
         who = identity_of(request)
-        await self._note(who, "token.revoke", who.owner, name)
+        await self._write_audit(who, "token.revoke", who.owner, name)
         return MessageAnswer(message="The token is revoked")
 
     # ----------------------------------------------------------------------------------------
 
-    async def _note(self, who: Identity, verb: str, owner: str, name: str, scope: str = "") -> None:
+    async def _write_audit(
+        self, who: Identity, verb: str, owner: str, name: str, scope: str = ""
+    ) -> None:
         """Write an audit entry: an admin can create a token for anyone and act as that owner."""
         detail = {"name": name} | ({"scope": scope} if scope else {})
         await self._store.add_audit(
@@ -324,11 +327,11 @@ class Api:
         app = self.app
 
         @app.exception_handler(BasculeError)
-        async def ours(request: Request, error: BasculeError) -> JSONResponse:
+        async def bascule_error(request: Request, error: BasculeError) -> JSONResponse:
             who: Identity | None = request.scope.get(IDENTITY)
             if who is None or not who.is_admin:
                 error.message = self._settings.without_paths(error.message)
-            return _answer(error, status_of(error))
+            return _answer(error, ERRORS.status_of(error))
 
         @app.exception_handler(Refused)
         async def refused(_request: Request, error: Refused) -> JSONResponse:
@@ -355,8 +358,8 @@ def may(*scopes: str) -> Any:
         identity = identity_of(request)
         if identity.scope not in scopes:
             raise AccessDenied(
-                f"A token of scope {identity.scope} may not do this; "
-                f"one of scope {' or '.join(scopes)} may"
+                f"This call needs a token of scope {' or '.join(scopes)}, "
+                f"not one of scope {identity.scope}"
             )
 
     return Depends(ensure)
@@ -368,7 +371,7 @@ def identity_of(request: Request) -> Identity:
     return identity
 
 
-def _source(request: Request) -> str:
+def _client_address(request: Request) -> str:
     """The client's address. A proxy on this machine gives it in `X-Real-IP`."""
     host = request.client.host if request.client is not None else ""
     try:
@@ -376,8 +379,8 @@ def _source(request: Request) -> str:
         if address.is_loopback:
             address = ipaddress.ip_address(request.headers.get("x-real-ip", host))
     except ValueError:
-        return host or "nowhere"
-    if address.version == 6:  # one person has all of a network's addresses
+        return host or "unknown"
+    if address.version == 6:  # one client usually has all addresses of a /64 network
         return str(ipaddress.ip_network((address, 64), strict=False))
     return str(address)
 

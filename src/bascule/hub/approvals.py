@@ -1,43 +1,61 @@
-"""Questions of windows that nobody has answered yet. Plain data, no I/O."""
+"""Questions of windows and sessions that wait for an answer. Plain data, no I/O."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
+from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
 from bascule.wire import to_json
 
 from .changes import HubChanges
 from .registry import Host
 
-ANSWERS: Final = ("once", "workspace", "deny")
-_MOST: Final = 1000
-MOST_EACH: Final = 20
-"""Questions of one window that wait; it withdraws or answers some before it asks more."""
+ANSWERS: Final = ("once", "workspace", "always", "deny")
+_ANSWERS_BEFORE: Final = ("once", "workspace", "deny")
+"""The answers to a question without `choices`, as windows of earlier versions ask it."""
+_MAX_QUESTIONS: Final = 1000
+MAX_QUESTIONS_EACH: Final = 20
+"""Maximum number of pending questions of one window or session."""
 MAX_QUESTION: Final = 256 << 10
-"""Bytes of a question as JSON. `PUBLISHED_BYTES` in the extension's `consent.ts` stays below it."""
+"""Maximum bytes of a question as JSON. The extension's `PUBLISHED_BYTES` is lower."""
 _BYTES_EACH: Final = 20 * (64 << 10)
-"""Bytes of all questions of one window that wait."""
+"""Maximum bytes of all pending questions of one window or session."""
 
 Question = Mapping[str, Any]
-_Key = tuple[WindowId, str]
+PlaceId = WindowId | SessionId
+_Key = tuple[str, str]
+
+OnAnswer = Callable[[Question, str, str], Awaitable[None]]
+"""Called with a question, the answer and the name of the person who gave it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AskingSession:
+    """A session whose sandbox asks."""
+
+    session_id: SessionId
+    on_answer: OnAnswer
+
+
+Questioner = Host | AskingSession
+"""Asks questions, and must receive the answers: a host of a window, or a session."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
     question: Question
-    host: Host
-    """The one of the window's hosts that asks, and that has to hear the answer."""
+    asker: Questioner
     size: int
 
 
 class Approvals:
-    """The open questions of all windows. The first answer removes a question."""
+    """The open questions of all windows and sessions. The first answer removes a question."""
 
     def __init__(self, changes: HubChanges, *, clock: Callable[[], float] = time.time) -> None:
         self._changes = changes
@@ -45,65 +63,72 @@ class Approvals:
         self._pending: dict[_Key, _Pending] = {}
         self._answered: dict[_Key, str] = {}
 
-    def ask(self, host: Host, question: Question) -> None:
-        """Add a question, or repeat it after a reconnect.
+    def ask(self, asker: Questioner, question: Question) -> None:
+        """Add a question, or replace it when its asker repeats it after a reconnect.
 
-        False if it is too large, or if this window or all windows together have too many open
-        questions.
-
-        Raises `InvalidRequest` when the question is too large, `InvalidAction` when JSON cannot
-        hold it, and `QuotaExceeded` when too many wait, of this window or of all. Nobody's question
-        makes room for another's: a window that floods loses its own.
+        Raises `InvalidRequest` if the question is too large, `InvalidAction` if it cannot be
+        encoded as JSON, and `QuotaExceeded` if too many are pending, of this asker or of all.
+        A new question never displaces another one.
         """
-        key = host.window_id, str(question.get("id"))
+        field, place_id = _kind_and_id(asker)
+        key = place_id, str(question.get("id"))
         size = len(to_json(question))
         if size > MAX_QUESTION:
-            raise InvalidRequest(f"It has {size:,} bytes; {MAX_QUESTION:,} are admitted")
-        self.pending()  # those whose time is up take no room
+            raise InvalidRequest(f"It has {size:,} bytes; {MAX_QUESTION:,} is the maximum")
+        self.pending()  # removes expired questions, which must not count
         self._ensure_room(key, size)
-        self._pending[key] = _Pending({**question, "window_id": host.window_id}, host, size)
-        self._changes.tell("approvals")
+        self._pending[key] = _Pending({**question, field: place_id}, asker, size)
+        self._changes.publish("approvals")
 
     def _ensure_room(self, key: _Key, size: int) -> None:
         others = {each: pending for each, pending in self._pending.items() if each != key}
         of_this = [pending.size for each, pending in others.items() if each[0] == key[0]]
         for what, limit, taken in (
-            ("questions of all windows", _MOST, len(others) + 1),
-            ("questions of this window", MOST_EACH, len(of_this) + 1),
-            ("bytes of this window's questions", _BYTES_EACH, sum(of_this) + size),
+            ("questions of all windows and sessions", _MAX_QUESTIONS, len(others) + 1),
+            ("questions of this window or session", MAX_QUESTIONS_EACH, len(of_this) + 1),
+            ("bytes of questions of this window or session", _BYTES_EACH, sum(of_this) + size),
         ):
             if taken > limit:
                 raise QuotaExceeded(
                     f"{limit:,} {what} may wait for an answer", limit=limit, taken=taken
                 )
 
-    def settle(self, window_id: WindowId, question_id: str, by: str) -> None:
-        """The question was answered in its window."""
-        if self._take(window_id, question_id, by) is not None:
-            self._changes.tell("approvals")
+    def settle(self, place_id: PlaceId, question_id: str, by: str) -> None:
+        """Remove a question that was answered in its window, or that is no longer asked."""
+        if self._remove(place_id, question_id, by) is not None:
+            self._changes.publish("approvals")
 
-    def answer(self, window_id: WindowId, question_id: str, answer: str, by: str) -> Host:
-        """Answer a question from the hub; returns the host that must be told.
+    def answer(
+        self, place_id: PlaceId, question_id: str, answer: str, by: str
+    ) -> tuple[Questioner, Question]:
+        """Answer a question from the hub; returns who must receive the answer, and the question.
 
-        Raises `AlreadyAnswered` for whoever comes second.
+        Raises `AlreadyAnswered` if the question is no longer pending, and `InvalidRequest` if it
+        does not admit this answer. Then it stays pending.
         """
         if answer not in ANSWERS:
-            raise InvalidRequest(f"An answer is one of {', '.join(ANSWERS)}, not {answer!r}")
-        pending = self._take(window_id, question_id, by)
+            raise InvalidRequest(f"The answer must be one of {', '.join(ANSWERS)}, not {answer!r}")
+        self.pending()  # removes expired questions
+        found = self._pending.get((place_id, question_id))
+        if found is not None and answer not in (admitted := choices_of(found.question)):
+            raise InvalidRequest(
+                f"This question allows the answers {', '.join(admitted)}, not {answer!r}"
+            )
+        pending = self._remove(place_id, question_id, by)
         if pending is None:
-            who = self._answered.get((window_id, question_id))
-            said = f"{who} has answered already" if who else "nobody asks this any more"
-            raise AlreadyAnswered(f"Too late: {said}")
-        self._changes.tell("approvals")
-        return pending.host
+            who = self._answered.get((place_id, question_id))
+            reason = f"{who} has answered already" if who else "the question is no longer open"
+            raise AlreadyAnswered(f"Too late: {reason}")
+        self._changes.publish("approvals")
+        return pending.asker, pending.question
 
-    def withdraw(self, host: Host) -> None:
-        """Remove all questions of a host that is gone."""
-        gone = [key for key, each in self._pending.items() if each.host is host]
+    def withdraw(self, asker: Questioner) -> None:
+        """Remove all questions of a host that is gone, or of a session that ended."""
+        gone = [key for key, each in self._pending.items() if each.asker is asker]
         for key in gone:
             del self._pending[key]
         if gone:
-            self._changes.tell("approvals")
+            self._changes.publish("approvals")
 
     def pending(self) -> Sequence[Question]:
         """Open questions, oldest first, without expired ones."""
@@ -113,13 +138,30 @@ class Approvals:
             del self._pending[key]
         return [each.question for each in self._pending.values()]
 
-    def _take(self, window_id: WindowId, question_id: str, by: str) -> _Pending | None:
-        pending = self._pending.pop((window_id, question_id), None)
+    def _remove(self, place_id: PlaceId, question_id: str, by: str) -> _Pending | None:
+        pending = self._pending.pop((place_id, question_id), None)
         if pending is not None:
-            self._answered[window_id, question_id] = by
-            while len(self._answered) > _MOST:
+            self._answered[place_id, question_id] = by
+            while len(self._answered) > _MAX_QUESTIONS:
                 del self._answered[next(iter(self._answered))]
         return pending
+
+
+def choices_of(question: Question) -> Sequence[str]:
+    """The answers that a question admits. A text that is not shown whole can only be denied."""
+    if question.get("is_whole", True) is False:
+        return ("deny",)
+    given = question.get("choices")
+    if not isinstance(given, list):
+        return _ANSWERS_BEFORE
+    return [each for each in ANSWERS if each in given]
+
+
+def _kind_and_id(asker: Questioner) -> tuple[str, PlaceId]:
+    """The field of a question that names its place, and the place's id."""
+    if isinstance(asker, Host):
+        return "window_id", asker.window_id
+    return "session_id", asker.session_id
 
 
 def _expires(question: Question) -> float:

@@ -7,16 +7,16 @@ from typing import Literal
 
 Topic = Literal["session", "windows", "approvals", "demo"]
 OnChange = Callable[[Topic, str], None]
-"""Told what changed, and for a session which one, for a demo whose."""
+"""Called with the topic and, for a session, its id, or, for a demo, its owner."""
 
 
 class HubChanges:
-    """Calls listeners at once, without waiting. Listeners read the new state themselves."""
+    """Calls listeners synchronously at each change. Listeners read the new state themselves."""
 
     def __init__(self) -> None:
         self._listeners: list[OnChange] = []
 
-    def tell(self, topic: Topic, which: str = "") -> None:
+    def publish(self, topic: Topic, which: str = "") -> None:
         for listener in tuple(self._listeners):
             listener(topic, which)
 

@@ -1,19 +1,25 @@
-"""Notices HTTP clients that disconnect before they are answered."""
+"""Detects HTTP clients that disconnect before they get their response."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Final
 
 from fastapi import Request
+
+CALLER_LEFT: Final[ContextVar[asyncio.Event | None]] = ContextVar("CALLER_LEFT", default=None)
+"""Event that is set when the client of the current HTTP request disconnects, for code that has no
+access to the request. `InProcessWindows` uses it."""
 
 
 @asynccontextmanager
 async def disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
     """An event that is set when the client disconnects while the block runs.
 
-    The body of the request has to be read before: messages that come from here on are dropped.
+    Read the body of the request before: this drops all further messages of the client.
     """
     gone = asyncio.Event()
 

@@ -13,7 +13,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem aut
 code {{ font-size: 0.95em }} td {{ padding: 0.3rem 1rem 0.3rem 0; vertical-align: top }}
 </style>
 <h1>{title} {version}</h1>
-<p>Send <code>Authorization: Bearer TOKEN</code>; <code>bascule token</code> shows the first one.
+<p>Send <code>Authorization: Bearer TOKEN</code>; <code>bascule token</code> prints the admin token.
 The machine-readable form is <a href="openapi.json">openapi.json</a>.</p>
 <table>
 {rows}

@@ -19,9 +19,9 @@ OnHost = Callable[[Host], Awaitable[None]]
 class Health(Closable):
     """Watches hosts from their registration until the hub forgets them.
 
-    `probe` asks a host's editor; `on_change` is awaited when a host becomes unhealthy or healthy
-    again, `on_forgotten` when it has been dead for too long, or is dead while another host of its
-    window lives, and is no longer in the registry.
+    `probe` checks a host's editor. `on_change` is awaited when a host becomes unhealthy or healthy
+    again. `on_forgotten` is awaited after a host was removed from the registry: it was unhealthy
+    for too long, or another host of its window is healthy.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class Health(Closable):
         self._closed = False
 
     def watch(self, host: Host) -> None:
-        """The host has just registered."""
+        """Watch a host that has just registered."""
         self._replace(host, self._watch)
 
     def lost(self, host: Host) -> None:
-        """The host's socket is gone; the hub waits some time for its return."""
+        """Wait some time for a host whose socket has closed, then forget it."""
         self._replace(host, self._wait_for_return)
 
     def leave(self, host: Host) -> None:
@@ -56,7 +56,7 @@ class Health(Closable):
             task.cancel()
 
     async def aclose(self) -> None:
-        self._closed = True  # sockets that break while the hub stops are of no interest
+        self._closed = True  # ignore sockets that close while the hub stops
         tasks = list(self._tasks.values())
         for host in list(self._tasks):
             self.leave(host)
@@ -65,7 +65,7 @@ class Health(Closable):
     def _replace(self, host: Host, work: OnHost) -> None:
         self.leave(host)
         if not self._closed:
-            self._tasks[host] = asyncio.create_task(_told(work, host))
+            self._tasks[host] = asyncio.create_task(_with_logging(work, host))
 
     async def _watch(self, host: Host) -> None:
         loop = asyncio.get_running_loop()
@@ -89,7 +89,7 @@ class Health(Closable):
             if is_late or self._registry.is_superseded(host):
                 await self._forget(host)
                 return
-            if not (host.is_healthy and host.misses):  # after a first miss it is asked at once
+            if not (host.is_healthy and host.misses):  # after a first miss, probe again at once
                 await asyncio.sleep(self._settings.heartbeat)
 
     async def _wait_for_return(self, host: Host) -> None:
@@ -103,9 +103,9 @@ class Health(Closable):
         await self._on_forgotten(host)
 
 
-async def _told(work: OnHost, host: Host) -> None:
+async def _with_logging(work: OnHost, host: Host) -> None:
     try:
         await work(host)
     except Exception:
-        logger.exception("watching a window failed; it is not watched any more")
+        logger.exception("watching a window failed; it is no longer watched")
         raise

@@ -1,4 +1,4 @@
-"""The identity that a token stands for."""
+"""Identities of callers, and the tokens that prove them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Scope = Literal["admin", "agent", "window", "session"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 DEFAULT_OWNER = "admin"
-"""Whose the windows and tokens are on a hub that one person uses."""
+"""Owner of all windows and tokens on a hub that one person uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +18,13 @@ class TokenRow:
 
     hash: str
     name: str
-    """What people call its holder; stamped on all it does."""
+    """Name of the token for people, recorded with every action of its bearer."""
     owner: str
     scope: Scope
     session_id: str | None = None
-    """For scope session: the one it is good for."""
+    """For scope `session`: the only session that the token gives access to."""
     expires: float | None = None
-    """Unix time. None: it does not."""
+    """Unix time. None: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,16 +36,16 @@ class Identity:
     scope: Scope
     session_id: str | None = None
     token_id: str = ""
-    """Tells this token from every other, also from one that gets the same name later; no secret.
-    Empty: it came by no token of its own."""
+    """Unique id of the token, not secret. A later token with the same name has another id.
+    Empty: no token was used."""
     token_hash: str = field(default="", compare=False, repr=False)
-    """Of the token that was shown; empty for whoever needs none, as a session at its socket."""
+    """Hash of the token that was used. Empty if none was needed, as at the socket of a session."""
 
     @property
     def agent_id(self) -> str:
         """The id by which a window distinguishes agents.
 
-        Callers without a token are the hub itself.
+        For callers without a token, the hub makes up an id from their other fields.
         """
         return self.token_id or f"hub:{self.scope}:{self.owner}:{self.name}"
 

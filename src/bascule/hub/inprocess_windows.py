@@ -1,4 +1,4 @@
-"""Windows of the hub for code in the hub's own process, without a socket."""
+"""Access to the hub's windows for code in the hub's own process, without a socket."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from bascule.core.observations import Observation
 from bascule.core.windows import Window, WindowId
 from bascule.wire import decode_observation, decode_progress, encode_action
 
+from .disconnects import CALLER_LEFT
 from .identity import Identity
 from .registry import Registry
 from .sockets import Sockets
-from .switchboard import Asker, Event
+from .switchboard import Caller, Event
 
 
-class _Waiting(Asker):
+class _Waiting(Caller):
     """A caller that waits for one observation."""
 
     def __init__(self, identity: Identity, on_progress: OnProgress | None) -> None:
@@ -40,16 +41,18 @@ class _Waiting(Asker):
     async def fail(self, action_id: EventId | None, error: BasculeError) -> None:  # noqa: ARG002
         if not self.answered.done():
             self.answered.set_exception(error)
-            self.answered.exception()  # told to whoever waits, if anybody does
+            self.answered.exception()  # avoids asyncio's warning if nobody awaits the future
 
 
 class InProcessWindows(WindowLink):
     """The windows of a hub in this process, as `identity` may see and use them.
 
-    With `confirms` the window is told that an observation was received, and need not keep it.
-    Whoever hands observations on, and may fail at that, does without. `left` is set when the caller
-    is gone: `act` fails with `OutcomeUnknown` then. An action that was begun continues, and a
-    question about it is withdrawn unless somebody sends the same id again.
+    With `confirms`, `act` confirms each observation to the window, which need not keep it then.
+    Callers that forward observations, and may fail to, pass False.
+
+    `left`, or else `CALLER_LEFT`, is set when the caller has disconnected: `act` then fails with
+    `OutcomeUnknown`. A started action continues. The window withdraws its question about the action
+    unless the same id is sent again.
     """
 
     def __init__(
@@ -83,31 +86,40 @@ class InProcessWindows(WindowLink):
         on_progress: OnProgress | None = None,
         age: float = 0.0,
     ) -> Observation:
-        self._ensure_open()
         event = encode_action(action)
-        if on_progress is not None:
-            event["progress"] = True
-        if age:
-            event["age"] = age
+        return await self.send(window_id, event, on_progress=on_progress, age=age)
+
+    async def send(
+        self,
+        window_id: WindowId,
+        event: Event,
+        *,
+        on_progress: OnProgress | None = None,
+        age: float = 0.0,
+    ) -> Observation:
+        """Like `act`, for callers that have the encoded form of a valid action already."""
+        self._ensure_open()
+        action_id = EventId(event["id"])
+        flags = ({"progress": True} if on_progress else {}) | ({"age": age} if age else {})
         waiting = _Waiting(self._identity, on_progress)
         try:
             async with self._sockets.leases.scope(self._identity):
-                await self._sockets.hand_over(waiting, self._identity, window_id, event)
+                await self._sockets.send_action(
+                    waiting, self._identity, window_id, {**event, **flags}, is_valid=True
+                )
                 observation = await self._answer(waiting)
-        except AccessDenied:
-            await self._sockets.cancel(waiting, action.id)
-            raise
-        except asyncio.CancelledError:
-            await self._sockets.cancel(waiting, action.id)
+        except (AccessDenied, asyncio.CancelledError):
+            await self._sockets.cancel(waiting, action_id)
             raise
         if self._confirms:
-            await self._sockets.received(self._identity, window_id, [action.id])
+            await self._sockets.received(self._identity, window_id, [action_id])
         return decode_observation(observation)
 
     async def _answer(self, waiting: _Waiting) -> Event:
-        if self._left is None:
+        left = self._left or CALLER_LEFT.get()
+        if left is None:
             return await waiting.answered
-        leaving = asyncio.create_task(self._left.wait())
+        leaving = asyncio.create_task(left.wait())
         try:
             first: set[asyncio.Future[Any]] = {waiting.answered, leaving}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
@@ -126,7 +138,7 @@ class InProcessWindows(WindowLink):
             change = self._sockets.next_change()
             try:
                 self._sockets.ensure_visible(self._identity, window_id)
-                self._registry.speaker(window_id)
+                self._registry.active_host(window_id)
             except (LinkError, UsageError):
                 await change
             else:

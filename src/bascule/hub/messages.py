@@ -16,7 +16,7 @@ from .sockets import Registration
 Text = Annotated[str, Field(max_length=1000)]
 Path = Annotated[str, Field(max_length=4096)]
 Shown = Annotated[Text, AfterValidator(one_line)]
-"""What is shown to people and written to logs: without control characters."""
+"""Text that is shown to people and written to logs, with control characters escaped."""
 
 
 class FolderBody(BaseModel):
@@ -78,7 +78,7 @@ class StatsAnswer(BaseModel):
     total_instances: int
     status_counts: dict[str, int]
     recent_activity: int
-    """Windows that showed a sign of life within the last minute."""
+    """Number of windows with a heartbeat within the last minute."""
     registry_size: int
 
 
@@ -86,7 +86,7 @@ class PairAnswer(BaseModel):
     code: str
     expires: str
     link: str
-    """Opens VS Code and pairs it."""
+    """`vscode://` link that opens VS Code and pairs it."""
 
 
 class PairedAnswer(BaseModel):
@@ -96,10 +96,10 @@ class PairedAnswer(BaseModel):
 
 class SignInBody(BaseModel):
     next: Text = "/"
-    """A path of the hub."""
+    """Path of the hub to open after the sign-in."""
     same_user: bool = False
-    """Whether only a browser of the same user of this machine may use the address, so that nobody
-    else can who sees it in the list of processes."""
+    """Whether only browsers of the same user of this machine may use the URL. Other users could
+    see the URL in the process list."""
 
 
 class SignInAnswer(BaseModel):
@@ -110,7 +110,7 @@ class TokenBody(BaseModel):
     name: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")]
     scope: Scope
     owner: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")] = ""
-    """Empty: whoever asks."""
+    """Empty: the caller's owner."""
     session_id: Text | None = None
     lifetime: Annotated[float | None, Field(gt=0)] = None
     """Seconds."""

@@ -19,10 +19,10 @@ _STATUSES: Final = ("healthy", "unhealthy", "gone")
 
 
 class HubMetrics:
-    """The metrics of one hub, in a registry of their own.
+    """The metrics of one hub, in a separate Prometheus registry.
 
-    Kinds and outcomes come from others; those nobody here knows are counted as `other`, so that
-    nobody can make the hub remember ever more of them.
+    Clients choose kinds and outcomes. Unknown ones are counted as `other`, so that clients cannot
+    create ever more time series.
     """
 
     def __init__(

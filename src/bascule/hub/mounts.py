@@ -1,4 +1,4 @@
-"""Applications that others mount at the hub's address, behind its guard."""
+"""ASGI applications that other packages mount below a path of the hub, behind its guard."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bascule.core.contracts import Closable
+from bascule.serving.asgi import App, Receive, Scope, Send
 
 from .guard import IDENTITY
 from .identity import Identity
 from .proxy.endpoints import EndpointPath, ResolveCarried
-from .replies import App, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from .server import Hub
 
 
 class Mount(Closable):
-    """An application that answers for every path at and below `prefix`.
+    """An application that serves every path at and below `prefix`.
 
-    Whoever comes has been let in by the guard; what a token of their scope may do is the mount's to
-    say. It is closed when the hub stops, before the hub waits for answers that are under way.
+    The guard has authenticated the caller; the mount checks which scopes may do what. The hub
+    closes the mount when it stops, before it waits for pending responses.
     """
 
     prefix: str
@@ -30,9 +30,11 @@ class Mount(Closable):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def carried(self, target: bytes) -> EndpointPath | str | None:
-        """The endpoint of a session to which the proxy, with its own access rules, passes a request
-        below `prefix`; or the path of the hub to which a browser is redirected. None: the
-        application answers. `target` is the raw path and query."""
+        """Let the proxy serve a request below `prefix`, with the proxy's own access rules.
+
+        Returns the endpoint of a session for the request, or a path of the hub to which a browser
+        is redirected. None: the application serves it. `target` is the raw path and query.
+        """
         del target
         return None
 
@@ -46,7 +48,7 @@ class Mount(Closable):
 
 
 MakeMount = Callable[["Hub"], Mount]
-"""Makes a mount for a hub that is still being made: it is there to be kept, not yet to be used."""
+"""Creates a mount. The hub is still under construction: store it, but do not use it yet."""
 
 
 def identity_of(scope: Scope) -> Identity:
@@ -56,7 +58,7 @@ def identity_of(scope: Scope) -> Identity:
 
 
 def carried_by(mounts: tuple[Mount, ...]) -> ResolveCarried:
-    """The function that asks each mount for the endpoint of a request target."""
+    """A function that calls `Mount.carried` of the mount that serves a request target."""
 
     def carried(target: bytes) -> EndpointPath | str | None:
         for mount in mounts:
@@ -67,29 +69,29 @@ def carried_by(mounts: tuple[Mount, ...]) -> ResolveCarried:
     return carried
 
 
-def said_by(
-    mounts: tuple[Mount, ...], asked: Callable[[Mount], Callable[[str], bool]]
+def answered_by(
+    mounts: tuple[Mount, ...], predicate: Callable[[Mount], Callable[[str], bool]]
 ) -> Callable[[str], bool]:
-    """The function that asks the mount at a path; False if there is none."""
+    """A function from a path to the answer of the mount at that path; False without a mount."""
 
-    def said(path: str) -> bool:
-        mount = _at(mounts, path)
-        return mount is not None and asked(mount)(path)
+    def answer(path: str) -> bool:
+        mount = _mount_at(mounts, path)
+        return mount is not None and predicate(mount)(path)
 
-    return said
+    return answer
 
 
 def mounted(app: App, mounts: tuple[Mount, ...]) -> App:
-    """`app` with the mounts in front of it."""
+    """An app that serves the paths of `mounts` with them, and all others with `app`."""
 
     async def joined(scope: Scope, receive: Receive, send: Send) -> None:
-        mount = _at(mounts, scope["path"]) if scope["type"] == "http" else None
+        mount = _mount_at(mounts, scope["path"]) if scope["type"] == "http" else None
         await (mount or app)(scope, receive, send)
 
     return joined
 
 
-def _at(mounts: tuple[Mount, ...], path: str) -> Mount | None:
+def _mount_at(mounts: tuple[Mount, ...], path: str) -> Mount | None:
     for mount in mounts:
         if path == mount.prefix or path.startswith(f"{mount.prefix}/"):
             return mount

@@ -14,11 +14,11 @@ from bascule.core.errors import InvalidNonce, InvalidPairing
 Clock = Callable[[], float]
 
 _ALPHABET: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Without those that people confuse: I and 1, O and 0."""
+"""Without characters that people confuse: I and 1, O and 0."""
 _CODE_LENGTH: Final = 8
-_MOST_CODES: Final = 100
-_MOST_WRONG: Final = 10
-_MOST_SOURCES: Final = 10_000
+_MAX_CODES: Final = 100
+_MAX_WRONG_CODES: Final = 10
+_MAX_SOURCES: Final = 10_000
 _MINUTE: Final = 60.0
 
 
@@ -31,14 +31,14 @@ class Nonces:
         self._given: dict[str, tuple[str, float]] = {}
 
     def issue(self, sid: str) -> str:
-        """A nonce for the socket. Its earlier nonce becomes invalid."""
+        """A new nonce for the socket. An earlier nonce of the socket becomes invalid."""
         self.withdraw(sid)
         nonce = secrets.token_urlsafe(24)
         self._given[nonce] = sid, self._clock() + self._lifetime
         return nonce
 
     def redeem(self, nonce: str) -> str:
-        """The socket of the nonce. Raises `InvalidNonce`."""
+        """The socket of the nonce, which becomes invalid. Raises `InvalidNonce`."""
         sid, expires = self._given.pop(nonce, ("", 0.0))
         if not sid or self._clock() > expires:
             raise InvalidNonce(
@@ -55,8 +55,8 @@ class Nonces:
 class SignInCodes:
     """Codes in URLs that sign a browser in; tokens are never put in URLs.
 
-    A code stands for the token of whoever asked for it, once and for a few minutes, and leads to
-    one page of the hub.
+    A code replaces the token of the caller who requested it. It is valid once, for a few minutes,
+    and leads to one page of the hub.
     """
 
     def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
@@ -68,7 +68,7 @@ class SignInCodes:
         """A new code. `uid`: the only user of this machine who may redeem it; None: anyone."""
         now = self._clock()
         self._given = {code: kept for code, kept in self._given.items() if kept[2] > now}
-        while len(self._given) >= _MOST_CODES:
+        while len(self._given) >= _MAX_CODES:
             del self._given[next(iter(self._given))]
         code = secrets.token_urlsafe(18)
         self._given[code] = token_hash, onward, now + self._lifetime, uid
@@ -108,9 +108,9 @@ class PairingCode:
 class PairingCodes:
     """Short codes that people type from the hub into a window.
 
-    Wrong codes are counted for each address they come from: after ten within a minute it is refused
-    for a minute, and nobody else is. A code is forty random bits and good for minutes, so guessing
-    from very many addresses leads nowhere either.
+    Wrong codes are counted per client address. After ten within a minute, that address is refused
+    for a minute; other addresses are not. A code has 40 random bits and is valid for minutes, so
+    guessing from many addresses does not succeed either.
     """
 
     def __init__(self, lifetime: float, *, clock: Clock = time.time) -> None:
@@ -118,14 +118,14 @@ class PairingCodes:
         self._clock = clock
         self._codes: dict[str, PairingCode] = {}
         self._wrong: OrderedDict[str, deque[float]] = OrderedDict()
-        """When wrong codes came, by where from; the oldest are forgotten."""
+        """Times of wrong codes by client address; the oldest addresses are forgotten."""
 
     def issue(self, owner: str) -> PairingCode:
         now = self._clock()
         self._codes = {text: code for text, code in self._codes.items() if code.expires > now}
-        if len(self._codes) >= _MOST_CODES:
+        if len(self._codes) >= _MAX_CODES:
             raise InvalidPairing(
-                f"{_MOST_CODES} codes are unused; use one or wait until they expire"
+                f"{_MAX_CODES} codes are unused; use one or wait until they expire"
             )
         text = "".join(secrets.choice(_ALPHABET) for _ in range(_CODE_LENGTH))
         code = self._codes[text] = PairingCode(text, owner, now + self._lifetime)
@@ -138,7 +138,7 @@ class PairingCodes:
         """
         now = self._clock()
         wrong = self._wrong.get(source)
-        if wrong is not None and len(wrong) == _MOST_WRONG and now - wrong[-1] < _MINUTE:
+        if wrong is not None and len(wrong) == _MAX_WRONG_CODES and now - wrong[-1] < _MINUTE:
             raise InvalidPairing(f"Too many wrong codes from {source}; try again in a minute")
         code = self._codes.pop(_as_shown(text), None)
         if code is None or code.expires <= now:
@@ -148,11 +148,11 @@ class PairingCodes:
 
     def _count_wrong(self, source: str, now: float) -> None:
         recent = [each for each in self._wrong.pop(source, ()) if now - each < _MINUTE]
-        self._wrong[source] = deque([*recent, now], maxlen=_MOST_WRONG)
-        while len(self._wrong) > _MOST_SOURCES:
+        self._wrong[source] = deque([*recent, now], maxlen=_MAX_WRONG_CODES)
+        while len(self._wrong) > _MAX_SOURCES:
             self._wrong.popitem(last=False)
 
 
 def _as_shown(text: str) -> str:
-    """The code without the spaces, dashes and lower case that people type."""
+    """The code without spaces and dashes, in upper case, however people type it."""
     return text.replace("-", "").replace(" ", "").upper()

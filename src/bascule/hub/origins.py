@@ -1,20 +1,19 @@
-"""Which origin belongs to the hub's page and which to each session.
+"""The origins of the hub's page and of each session.
 
-A browser keeps two pages apart when they have different origins (scheme, host and port), and only
-then. VS Code and apps of a session run the session's code, so they never share an origin with the
-hub's page, and no two sessions share one unless `sessions_origin` says so.
+Browsers isolate two pages from each other only if their origins (scheme, host and port) differ.
+VS Code and apps of a session run the session's code. So by default they do not share an origin with
+the hub's page or with another session; `sessions_origin` can change that.
 
 On this machine the names are below `localhost`, which browsers resolve to loopback by themselves:
-`hub-….localhost` for the page, `{session id}.localhost` for a session. Such names have cookies of
-their own, while a cookie of `127.0.0.1` is sent to every server on every port of it. The port is
-always taken from the request, so that a forwarded port works under another number.
+`hub-….localhost` for the page, `{session id}.localhost` for a session. Each such name has its own
+cookies, while a cookie of `127.0.0.1` is sent to the servers on all its ports. The port is always
+taken from the request, so that a forwarded port may have another number.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import re
 from base64 import b32encode
 from dataclasses import dataclass
@@ -23,16 +22,17 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from bascule.core.errors import InvalidSetting
+from bascule.serving.request_rules import is_loopback, split_host
 
 from .settings import HubSettings
 
 SESSION_ID: Final = r"[a-z0-9]{8,40}"
-"""Random; without the `-` that separates it from an app's number, and fit for a host name."""
+"""Pattern of session ids. They are random, valid in host names, and have no `-`, which separates
+the number of an app."""
 
 HUB: Final = "hub"
 """The value of `sessions_origin` that puts sessions on the hub's own origin."""
 
-HOST: Final = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
 _LOCAL: Final = ".localhost"
 _LABEL: Final = re.compile(SESSION_ID)
 _FORM: Final = re.compile(r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?")
@@ -45,24 +45,6 @@ class SessionHost:
     origin: str
     session_id: str
     """Empty: all sessions share this origin."""
-
-
-def split_host(host: str) -> tuple[str, str]:
-    """The name and the port (with its colon, or empty) of a `Host` header; two empty strings for
-    a value that is not a host."""
-    found = HOST.fullmatch(host)
-    return (found[1].strip("[]").lower(), found[2] or "") if found else ("", "")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a `Host` header names the machine that the browser runs on."""
-    name, _ = split_host(host)
-    if name == "localhost" or name.endswith(_LOCAL):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 class Origins:
@@ -78,19 +60,19 @@ class Origins:
         given = "" if self.is_shared_with_hub else settings.sessions_origin.lower().rstrip("/")
         _ensure_usable(given, self._public)
         self.sessions_origin = given
-        """As it was set; empty when it was not, or is the hub's own."""
+        """The setting `sessions_origin`; empty if it is not set or is `hub`."""
         self._host = given.partition("://")[2].removeprefix("*")
         self.is_wild = "://*." in given
-        """Whether each session has a name of its own at `sessions_origin`."""
+        """Whether `sessions_origin` gives each session its own host name."""
         purpose = f"bascule host name {settings.state_dir or ''}".encode()
         made = hmac.digest(settings.admin_token.encode(), purpose, hashlib.sha256)
         self.local_name = f"hub-{b32encode(made[:10]).decode().lower()}{_LOCAL}"
-        """The page's host name on this machine. No other hub has it, and nobody can guess it."""
-        # Asked for every request, of few hosts.
+        """The page's host name on this machine. It is unique to this hub and cannot be guessed."""
+        # Cached because they are called for every request, with few different hosts.
         self.session_host = lru_cache(maxsize=1024)(self._session_host)
-        """Whose a host is, if it belongs to sessions; None for every other."""
+        """The `SessionHost` of a host that belongs to sessions; None for all other hosts."""
         self.page = lru_cache(maxsize=1024)(self._page)
-        """The origin of the hub's page for a browser that reached the hub at a host."""
+        """The origin of the hub's page for a browser that reached the hub at the given host."""
 
     def _page(self, host: str) -> str:
         if self._is_local(host):

@@ -1,4 +1,4 @@
-"""Finds the user behind a loopback connection."""
+"""Finds the user whose process opened a loopback connection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _LOCAL, _REMOTE, _UID = 1, 2, 7
 def peer_uid(client: tuple[str, int] | None, server: tuple[str, int | None] | None) -> int | None:
     """The user id of the process at the other end; None if it is not on this machine.
 
-    The kernel lists both ends of a loopback connection, so the client's own socket is looked up.
-    Blocks.
+    The kernel lists both ends of a loopback connection; this looks up the client's socket. Blocks.
     """
     if client is None or server is None or server[1] is None:
         return None
@@ -26,7 +25,7 @@ def peer_uid(client: tuple[str, int] | None, server: tuple[str, int | None] | No
         return None
     if not here.is_loopback or here.version != there.version:
         return None
-    ends = _shown(here, client[1]), _shown(there, server[1])
+    ends = _as_proc_text(here, client[1]), _as_proc_text(there, server[1])
     try:
         lines = _TABLES[here.version].read_text().splitlines()[1:]
     except OSError:
@@ -38,8 +37,8 @@ def peer_uid(client: tuple[str, int] | None, server: tuple[str, int | None] | No
     return None
 
 
-def _shown(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> str:
-    """The address as the kernel prints it in `/proc/net/tcp`."""
+def _as_proc_text(address: ipaddress.IPv4Address | ipaddress.IPv6Address, port: int) -> str:
+    """The address as the kernel prints it in `/proc/net/tcp`: 32-bit words in host byte order."""
     words = struct.iter_unpack("!I", address.packed)
     text = "".join(f"{socket.htonl(word):08X}" for (word,) in words)
     return f"{text}:{port:04X}"

@@ -13,23 +13,24 @@ from bascule.core.identity import now
 from bascule.core.windows import Window, WindowId, WindowStatus
 
 _MISSES: Final = 2
-"""Questions in a row that an editor may leave unanswered before it counts as dead."""
+"""Number of consecutive unanswered probes after which a host counts as unhealthy."""
 
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """One extension host of a window. A reload or a second tab creates another."""
+    """One extension host of a window. A reload or a second tab creates another host."""
 
     id: str
     sid: str
-    """Its socket."""
+    """Id of its Socket.IO connection."""
     window_id: WindowId
     owner: str
     number: int
-    """Counts up with every registration; the newest is the largest."""
+    """Increases with every registration; the newest host has the largest number."""
     is_connected: bool = True
     was_cut_off: bool = False
-    """Its connection broke without a good-bye, as when its process died."""
+    """Whether its connection ended without a disconnect message, for example because its process
+    died."""
     misses: int = 0
 
     @property
@@ -54,7 +55,8 @@ class Registry:
     def register(self, window: Window, host_id: str, sid: str) -> tuple[Host, Sequence[Host]]:
         """Register a window's host.
 
-        Also returns the hosts it replaces: its own earlier socket, or what this socket was before.
+        Also returns the hosts it replaces: the same host with an earlier socket, or another host
+        that this socket had registered.
         """
         entry = self._entries.setdefault(window.id, _Entry(window))
         replaced = [
@@ -71,14 +73,14 @@ class Registry:
         return host, replaced
 
     def change(self, host: Host, window: Window) -> None:
-        """Update what a window says about itself."""
+        """Update the properties that a window reports about itself."""
         if (entry := self._entries.get(host.window_id)) is not None:
             entry.window = window
 
     def host_of(self, sid: str) -> Host | None:
         return self._by_sid.get(sid)
 
-    def speaker(self, window_id: WindowId) -> Host:
+    def active_host(self, window_id: WindowId) -> Host:
         """The host that gets the window's actions.
 
         Raises `NoSuchWindow`, `WindowGone`, or `WindowUnhealthy` when no editor answers.
@@ -105,25 +107,25 @@ class Registry:
         """The hosts of a window whose sockets are open. Raises `NoSuchWindow`."""
         return [host for host in self._entry(window_id).hosts.values() if host.is_connected]
 
-    def has_speaker(self, window_id: WindowId) -> bool:
+    def has_active_host(self, window_id: WindowId) -> bool:
         entry = self._entries.get(window_id)
         return entry is not None and _status(entry) == "healthy"
 
     def answered(self, host: Host) -> None:
-        """The host's editor answered a health check."""
+        """Note that the host's editor answered a probe."""
         host.misses = 0
         self.touch(host.window_id)
 
     def missed(self, host: Host) -> None:
-        """The host's editor did not answer a health check in time."""
+        """Note that the host's editor did not answer a probe in time."""
         host.misses += 1
 
     def is_superseded(self, host: Host) -> bool:
-        """Whether the host's editor does not answer while another host of its window does.
+        """Whether the host is unhealthy while another host of its window is healthy.
 
-        A reload whose good-bye was lost leaves such a host behind, with what it was running.
+        A reload whose disconnect message was lost leaves such a host behind, with its actions.
         """
-        return not host.is_healthy and self.has_speaker(host.window_id)
+        return not host.is_healthy and self.has_active_host(host.window_id)
 
     def touch(self, window_id: WindowId) -> None:
         """Note activity of the window."""
@@ -131,7 +133,10 @@ class Registry:
         entry.window = replace(entry.window, last_heartbeat=now())
 
     def lost(self, sid: str, *, was_cut_off: bool = False) -> Host | None:
-        """A socket is gone. Its host is kept for a return; returns it, if any."""
+        """Mark the host of a closed socket as disconnected, and return it, if any.
+
+        The host stays registered in case it reconnects.
+        """
         host = self._by_sid.pop(sid, None)
         if host is not None:
             host.is_connected = False
@@ -139,7 +144,7 @@ class Registry:
         return host
 
     def forget(self, host: Host) -> None:
-        """Remove a host, and its window with the last one."""
+        """Remove a host, and its window with the last host."""
         self._forget_socket(host)
         entry = self._entries.get(host.window_id)
         if entry is None or entry.hosts.get(host.id) is not host:
@@ -195,10 +200,10 @@ class Registry:
 
 
 def advice(hosts: Iterable[Host]) -> str:
-    """What a person can do if none of these hosts is connected.
+    """Advice for a person if none of these hosts is connected; empty if there is none.
 
-    VS Code starts an extension host that died again, but not for ever; then it stays open and does
-    nothing until it is reloaded.
+    VS Code restarts an extension host that died only a few times. After that the window stays open
+    without one until it is reloaded.
     """
     if not any(host.was_cut_off for host in hosts):
         return ""

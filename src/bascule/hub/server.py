@@ -1,23 +1,24 @@
-"""The hub: one process, one port, REST, Socket.IO, and the way into sessions."""
+"""The hub: one process and one port for REST, Socket.IO and the reverse proxy to sessions."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 from bascule.core import errors
-from bascule.core.contracts import Closable, Spawner, WindowLink
+from bascule.core.contracts import Spawner, Startable, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
 from bascule.core.sessions import SessionId
-from bascule.sandbox.server.listener import Listener, bound_pair, loopback_twin
+from bascule.serving.asgi import App, Receive, Scope, Send
+from bascule.serving.listener import Listener, stop_signals
+from bascule.serving.sockets import bound_pair, local_url, loopback_twin
 
 from .api import Api, identity_of, may
+from .approvals_api import ApprovalsApi
 from .changes import HubChanges
 from .demo.api import DemoApi
 from .demo.demos import Demos
@@ -26,7 +27,7 @@ from .identity import Identity
 from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
 from .metrics import HubMetrics
-from .mounts import MakeMount, carried_by, mounted, said_by
+from .mounts import MakeMount, answered_by, carried_by, mounted
 from .one_time_codes import SignInCodes
 from .proxy import HubAddresses, Proxy, ProxyRoutes, SessionEndpoint, authorize
 from .proxy.authentication import TokenAuthenticator
@@ -35,8 +36,9 @@ from .proxy.signed_cookies import SignedCookies, secret_of
 from .records.api import TimelinesApi
 from .records.records import Records
 from .registry import Registry
-from .replies import App, Receive, Scope, Send
 from .sessions.api import SessionsApi
+from .sessions.forks import SessionForks
+from .sessions.forks_api import ForksApi
 from .sessions.hub_sockets import hub_socket_app
 from .sessions.routes import SessionRoutes
 from .sessions.service import Sessions
@@ -57,14 +59,14 @@ logger = logging.getLogger(__name__)
 
 _SOCKETS = "/socket.io"
 _OVERHEAD = 1 << 16
-"""Bytes of a frame that are not the message."""
+"""Bytes that a frame may have in addition to its message."""
 
 
-class Hub(Closable):
+class Hub(Startable):
     """Connects windows and runtimes, from `start` until `aclose`.
 
-    Stopping answers everybody who waits with `hub.unreachable`; their windows finish what they
-    do, and keep what they saw for whoever asks again.
+    Stopping fails all pending actions with `hub.unreachable`. The windows finish these actions and
+    keep the observations for callers that send the same action again.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Hub(Closable):
             make_hub_app=partial(hub_socket_app, joined, settings),
             changes=changes,
             leases=self.leases,
+            approvals=self._sockets.approvals,
             records=self._records,
             windows=SessionWindows(self._sockets, self._registry),
             base_path=lambda session_id, n: self.addresses.base_path(
@@ -144,7 +147,11 @@ class Hub(Closable):
         self._sockets.wake = self.sessions.wake
         sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
         sessions_api.add_routes(self._api.app, may)
+        forks = SessionForks(self.sessions)
+        forks_api = ForksApi(forks, who=identity_of, describe=sessions_api.describe)
+        forks_api.add_routes(self._api.app, may)
         WebApi(self.sessions, checks).add_routes(self._api.app, may)
+        ApprovalsApi(self._sockets, self.sessions.rules).add_routes(self._api.app, may)
         TimelinesApi(
             self.sessions,
             records=self._records,
@@ -180,8 +187,8 @@ class Hub(Closable):
             mounted(joined, self._mounts),
             settings,
             by_token_or_page(self.tokens, authenticator, keys),
-            is_open=said_by(self._mounts, lambda mount: mount.is_open),
-            takes_files=said_by(self._mounts, lambda mount: mount.takes_files),
+            is_open=answered_by(self._mounts, lambda mount: mount.is_open),
+            takes_files=answered_by(self._mounts, lambda mount: mount.takes_files),
             leases=self.leases,
         )
         sign_in = SignInPages(
@@ -199,7 +206,7 @@ class Hub(Closable):
             settings,
             connection=partial(ClientConnection, proxy=self.proxy),
             max_frame=settings.message_bytes + _OVERHEAD,
-            ping_interval=None,  # Engine.IO has its own
+            ping_interval=None,  # Engine.IO sends its own pings
         )
         self._started = False
         self._closed = False
@@ -212,10 +219,7 @@ class Hub(Closable):
     @property
     def local_url(self) -> str:
         """The URL for programs on this machine; known once started."""
-        host = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(  # noqa: S104
-            self._settings.host, self._settings.host
-        )
-        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+        return local_url(self._settings.host, self._port)
 
     def windows(self, identity: Identity) -> WindowLink:
         """The hub's windows for code in this process that acts as `identity`."""
@@ -226,7 +230,8 @@ class Hub(Closable):
         return SessionRuntime(self.sessions, identity, SessionId(session_id))
 
     async def start(self) -> None:
-        """Start to listen. Raises `InvalidSetting` if the port or the directory is not usable."""
+        """Start to listen. Raises `InvalidSetting` or `StorageFailed` if the port, the state
+        directory or the database cannot be used."""
         self._open_sockets = await asyncio.to_thread(self._prepare)
         self._port = self._open_sockets[0].getsockname()[1]
         await self._store.open()
@@ -258,14 +263,6 @@ class Hub(Closable):
         if self._started:
             logger.info("the hub has stopped")
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.start()
-        except BaseException:
-            await self.aclose()
-            raise
-        return self
-
     def _warn_of_origins(self) -> None:
         origins = self.proxy.access_control.origins
         if origins.is_missing:
@@ -277,7 +274,7 @@ class Hub(Closable):
             logger.warning("%s; see docs/security.md", risk)
 
     def _prepare(self) -> list[socket.socket]:
-        """Blocking preparation: looks up names and creates the directory. Runs in a thread."""
+        """Create the state directory and bind the sockets. Blocks, so it runs in a thread."""
         if self._settings.state_dir is not None:
             _ensure_directory(self._settings.state_dir)
         if self._given_socket is None:
@@ -307,24 +304,16 @@ async def serve(
     checks: MakeChecks = tuple,
 ) -> None:
     """Run a hub until SIGTERM or SIGINT, then stop it cleanly."""
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    signals = (signal.SIGTERM, signal.SIGINT)
-    for number in signals:
-        loop.add_signal_handler(number, stopped.set)
-    try:
+    with stop_signals() as stopped:
         async with Hub(settings, spawners=spawners, mounts=mounts, checks=checks) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
 
 
 def _store(settings: HubSettings) -> Store:
     from .database.address import database_address
-    from .database.store import SqlStore  # SQLAlchemy takes its time to load
+    from .database.store import SqlStore  # imported late: SQLAlchemy is slow to load
 
     return SqlStore(database_address(settings.database_url, settings.state_dir))
 
@@ -353,7 +342,7 @@ def _ensure_token(token: str) -> None:
     if not token:
         raise InvalidSetting("The hub does not start without an admin token")
     if not (token.isascii() and token.isprintable()) or token != token.strip():
-        raise InvalidSetting("The admin token has to be printable ASCII without spaces around it")
+        raise InvalidSetting("The admin token must be printable ASCII without spaces around it")
 
 
 def _ensure_directory(path: Path) -> None:

@@ -8,9 +8,20 @@ from html import escape
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
-from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge
+from bascule.core.errors import AccessDenied, InvalidRequest
+from bascule.serving.asgi import (
+    ClientDisconnected,
+    Header,
+    Receive,
+    Scope,
+    Send,
+    read_body,
+    send_whole,
+)
+from bascule.serving.refusals import Refused
+from bascule.serving.request_rules import counted
 
-from .guard import Names, ensure_one_host
+from .guard import Names
 from .identity import Identity
 from .one_time_codes import SignInCodes
 from .peers import peer_uid
@@ -19,22 +30,22 @@ from .proxy.cookies import HUB_COOKIE
 from .proxy.endpoints import ensure_plain
 from .proxy.pages import ProxyReply, error_reply, page, redirect
 from .proxy.proxy import Proxy
-from .proxy.request import Header, RequestHead
+from .proxy.request import RequestHead
 from .proxy.session_sign_in import FOREIGN, onward_page
-from .replies import Receive, Refused, Scope, Send
 from .settings import HubSettings
 
 _HOME: Final = "/"
 PATHS: Final = frozenset({"/sign-in", "/sign-out"})
 
 _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
-"""Nobody types a token, or signs out, in a page that another one lays over or under."""
+"""Against clickjacking: no page may frame the pages to sign in and out."""
 _USED: Final = (
     "This address signs in once, and has been used or is too old. `bascule session url --sign-in` "
     "gives another."
 )
 _TYPED: Final = "&typed=1"
-"""Added to an address with a code by the page that asks again for somebody who typed it."""
+"""Marks, in a URL with a code, that a person typed or pasted it. The page that reloads the URL adds
+it."""
 _CONFIRM: Final = """<p>{who}</p><form method="post" action="/sign-in">
 <input type="hidden" name="code" value="{code}"><p><button>Sign in as {name}</button></p></form>
 <p>If you did not ask for this address, close this page.</p>"""
@@ -72,9 +83,10 @@ class SignInPages:
         try:
             if scope["type"] != "http":
                 raise Refused(400, InvalidRequest("There is no WebSocket here"))
-            ensure_one_host(request.headers)
-            self._names.ensure_welcome(dict(request.headers))
+            self._names.admitted(request.headers)
             reply = await self._answer(scope, request, receive)
+        except ClientDisconnected:
+            return
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
         await send_reply(send, reply)
@@ -107,16 +119,18 @@ class SignInPages:
         return _sign_in_page(200, onward, _USED if code else "")
 
     def _not_here(self, request: RequestHead, elsewhere: ProxyReply) -> ProxyReply:
-        """Refuse: a cookie of this host would be sent to every server on every port of
-        the machine."""
+        """Send the browser to the page's host.
+
+        A cookie of this host would be sent to the servers on all ports of the machine.
+        """
         there = next(value for name, value in elsewhere.headers if name == b"location").decode()
         if request.method not in (b"GET", b"HEAD"):
             raise Refused(403, AccessDenied(f"Sign in at {there}; at {request.host} nobody can"))
-        # Not a redirect: the browser would not say then whether it is signed in there.
+        # Not a redirect: after one, the browser may not send its strict sign-in cookie there.
         return onward_page(there) if "code=" in there else elsewhere
 
     async def _uid(self, code: str, scope: Scope) -> int | None:
-        """The user whose browser it is; looked up only for codes reserved for one user."""
+        """User id of the browser's process; looked up only for codes reserved for one user."""
         if self._codes.user_of(code) is None:
             return None
         return await asyncio.to_thread(peer_uid, scope.get("client"), scope.get("server"))
@@ -126,13 +140,13 @@ class SignInPages:
     ) -> ProxyReply | None:
         """Sign in with a one-time code; None if it is not valid.
 
-        Whoever follows a link of somebody else's does not notice that it signs in, so a person has
-        to agree before a browser changes from one account to another.
+        A person who follows somebody else's link does not notice that it signs in (login CSRF). So
+        the person must confirm before the browser changes from one account to another.
         """
-        site = request.one(b"sec-fetch-site")
+        site = request.header(b"sec-fetch-site")
         user = await self._authenticator.by_hub_cookie(request)
         again = f"/sign-in?code={quote(code, safe='')}"
-        if site in FOREIGN:  # from a page of ours the browser shows who is signed in
+        if site in FOREIGN:  # navigate again from this origin: then the browser sends its cookie
             return onward_page(again)
         if site == b"none" and user is None:
             return onward_page(again + _TYPED)
@@ -147,9 +161,9 @@ class SignInPages:
 
     async def _redeem(self, code: str, uid: int | None) -> ProxyReply | None:
         found = self._codes.redeem(code, uid)
-        return None if found is None else await self._let_in(*found)
+        return None if found is None else await self._admit(*found)
 
-    async def _let_in(self, token_hash: str, onward: str) -> ProxyReply:
+    async def _admit(self, token_hash: str, onward: str) -> ProxyReply:
         if await self._authenticator.by_hash(token_hash) is None:
             return _sign_in_page(401, onward, "The token this address stood for has ended.")
         _, value = self._authenticator.sign_in_by(token_hash)
@@ -179,7 +193,7 @@ class SignInPages:
 
 
 def request_of(scope: Scope) -> RequestHead:
-    """An ASGI request as the proxy knows one."""
+    """An ASGI request in the proxy's representation."""
     query = scope["query_string"]
     target = scope["raw_path"] + (b"?" + query if query else b"")
     client = scope.get("client")
@@ -193,16 +207,12 @@ def request_of(scope: Scope) -> RequestHead:
 
 
 async def send_reply(send: Send, reply: ProxyReply) -> None:
-    headers = [*reply.headers]
-    if reply.status != 204:
-        headers.append((b"content-length", str(len(reply.body)).encode()))
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    await send_whole(send, reply.status, reply.headers, reply.body)
 
 
 def _sign_in_page(status: int, onward: str, complaint: str = "") -> ProxyReply:
-    said = f"<p><strong>{escape(complaint)}</strong></p>" if complaint else ""
-    content = _FORM.format(complaint=said, next=escape(onward))
+    message = f"<p><strong>{escape(complaint)}</strong></p>" if complaint else ""
+    content = _FORM.format(complaint=message, next=escape(onward))
     return page(status, "Sign in to Bascule", content, _UNFRAMED)
 
 
@@ -214,8 +224,8 @@ def _confirm_page(code: str, identity: Identity, now: Identity | None) -> ProxyR
 
 
 def _signed_in(cookie: str, onward: str) -> ProxyReply:
-    # Not a redirect: browsers hold a form's page answerable for where those lead in the end, and
-    # keep a strict cookie at home while they follow some that began elsewhere.
+    # Not a redirect: browsers apply the `form-action` policy of the form's page to every redirect
+    # that follows, and send no strict cookie after redirects that began on another site.
     there = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
     there += f'<p><a href="{escape(onward)}">Continue</a></p>'
     return page(200, "Signed in", there, _UNFRAMED, _cookie(cookie.encode(), LIFETIME))
@@ -223,7 +233,7 @@ def _signed_in(cookie: str, onward: str) -> ProxyReply:
 
 def _is_early(request: RequestHead) -> bool:
     """Whether the browser prefetches the page, which must not use up a code."""
-    return b"prefetch" in request.one(b"sec-purpose") + request.one(b"purpose")
+    return b"prefetch" in request.header(b"sec-purpose") + request.header(b"purpose")
 
 
 def _cookie(value: bytes, lifetime: int) -> Header:
@@ -232,7 +242,7 @@ def _cookie(value: bytes, lifetime: int) -> Header:
 
 
 def local_path(onward: str) -> str:
-    """The path to go to next, always on this hub."""
+    """`onward` if it is a path of this hub, else the home page."""
     try:
         ensure_plain(onward.encode("ascii"))
     except (UnicodeEncodeError, InvalidRequest):
@@ -241,13 +251,4 @@ def local_path(onward: str) -> str:
 
 
 async def _form(receive: Receive) -> dict[str, list[str]]:
-    body = b""
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise Refused(400, AccessDenied("The form is incomplete"))
-        body += message.get("body", b"")
-        if len(body) > _MAX_FORM:
-            raise Refused(413, MessageTooLarge("The form is too large", limit=_MAX_FORM))
-        if not message.get("more_body", False):
-            return parse_qs(body.decode("latin-1"))
+    return parse_qs((await read_body(counted(receive, _MAX_FORM))).decode("latin-1"))

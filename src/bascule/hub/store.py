@@ -1,4 +1,4 @@
-"""The contract for what a hub stores across restarts."""
+"""The contract for the data that a hub keeps across restarts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .sessions.rows import AuditRow, Claim, EventRow, SessionRow
 class Store(Closable):
     """Tokens, window keys, sessions with reservations and events, and the audit log.
 
-    Every method is one transaction: done as a whole or not at all, also when it is cancelled or
-    the process is killed.
+    Every method is one transaction: it takes effect completely or not at all, even if it is
+    cancelled or the process is killed.
     """
 
     @abstractmethod
     async def open(self) -> None:
         """Open the store and migrate data of earlier versions.
 
-        Raises `StorageFailed`, for instance when a newer version has been here.
+        Raises `StorageFailed`, for example if a newer version of the hub has migrated the data.
         """
 
     # Tokens and windows -------------------------------------------------------------------
@@ -47,7 +47,10 @@ class Store(Closable):
 
     @abstractmethod
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
-        """Bind the window id to a key and an owner permanently. False if others have it."""
+        """Bind the window id to a key and an owner permanently.
+
+        False if the id is bound to another key or owner.
+        """
 
     # Sessions -----------------------------------------------------------------------------
 
@@ -56,7 +59,7 @@ class Store(Closable):
         """Store a session with its reservations, or return the earlier one of the same owner and
         `request_key`.
 
-        Raises `QuotaExceeded`; of many at once no more get in than there is room for.
+        Raises `QuotaExceeded`. Concurrent calls cannot exceed a quota together.
         """
 
     @abstractmethod
@@ -64,7 +67,7 @@ class Store(Closable):
 
     @abstractmethod
     async def list_sessions(self, owner: str | None = None) -> Sequence[SessionRow]:
-        """Oldest first; of one owner, or of all."""
+        """The sessions of one owner or of all, oldest first."""
 
     @abstractmethod
     async def change_session(
@@ -74,7 +77,7 @@ class Store(Closable):
         *,
         states: Collection[SessionState] | None = None,
     ) -> SessionRow | None:
-        """Change fields of a row; None if it is gone or in none of `states`."""
+        """Change fields of a row; None if it does not exist or is in none of `states`."""
 
     @abstractmethod
     async def remove_session(self, session_id: SessionId) -> bool:
@@ -82,12 +85,13 @@ class Store(Closable):
 
     @abstractmethod
     async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
-        """Reserve all claims or none; claims already held count once."""
+        """Reserve all claims or none. A claim of a kind that the session already holds replaces
+        the old one."""
 
     @abstractmethod
     async def release(self, session_id: SessionId, kinds: Collection[str]) -> None: ...
 
-    # What happened ------------------------------------------------------------------------
+    # Events and audit log -----------------------------------------------------------------
 
     @abstractmethod
     async def add_event(

@@ -1,7 +1,7 @@
-"""Which caller waits for which action: the answer goes to the caller that asked last.
+"""Maps running actions to their callers: an answer goes to the caller that sent the action last.
 
-The hub queues nothing. What cannot be handed over fails at once, and whoever asked sends it again
-under the same id; the window does an id once.
+The hub stores no actions for later. An action that cannot be sent fails at once, and its caller
+sends it again under the same id. A window runs each id only once.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from .registry import Host
 
 Event = Mapping[str, Any]
 OnEnd = Callable[[str, str, float], None]
-"""Told the kind, the outcome and the seconds of every action that ends."""
+"""Called when an action ends, with its kind, its outcome and its duration in seconds."""
 
 
-class Asker(ABC):
+class Caller(ABC):
     """A caller that waits for an answer: a runtime's socket, or code in this process."""
 
     agent: str
@@ -42,14 +42,14 @@ class Asker(ABC):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ask:
+class PendingAction:
     """A running action and its caller."""
 
     id: EventId
     kind: str
     window_id: WindowId
     host: Host
-    asker: Asker
+    caller: Caller
     wants_progress: bool = False
     since: float = field(default_factory=time.monotonic)
 
@@ -58,104 +58,109 @@ class Switchboard:
     """Running actions by id."""
 
     def __init__(self, *, limit: int, on_end: OnEnd) -> None:
-        self._asks: dict[EventId, Ask] = {}
+        self._pending: dict[EventId, PendingAction] = {}
         self._limit = limit
         self._on_end = on_end
 
     def __len__(self) -> int:
-        return len(self._asks)
+        return len(self._pending)
 
-    def host_of(self, window_id: WindowId, asker: Asker) -> Host | None:
+    def host_of(self, window_id: WindowId, caller: Caller) -> Host | None:
         """The healthy host that runs the latest action of this agent in the window."""
         found = [
-            ask.host
-            for ask in self._asks.values()
-            if ask.window_id == window_id
-            and ask.asker.agent_id == asker.agent_id
-            and ask.host.is_healthy
+            action.host
+            for action in self._pending.values()
+            if action.window_id == window_id
+            and action.caller.agent_id == caller.agent_id
+            and action.host.is_healthy
         ]
         return found[-1] if found else None
 
-    def begin(self, ask: Ask) -> None:
-        """Wait for the answer to `ask`, in place of an earlier caller of the same action.
+    def begin(self, action: PendingAction) -> None:
+        """Register an action for an answer. It replaces an earlier caller of the same action.
 
         Raises `InvalidAction` if the id is already running for another caller or in another
         window: knowing an id must not give access to another caller's answer.
         """
-        before = self._asks.get(ask.id)
-        if before is not None and not _is_same(before, ask):
+        before = self._pending.get(action.id)
+        if before is not None and not _is_same(before, action):
             raise InvalidAction(
-                f"The action {ask.id} is already running for another caller", id=ask.id
+                f"The action {action.id} is already running for another caller", id=action.id
             )
-        if before is None and len(self._asks) >= self._limit:
+        if before is None and len(self._pending) >= self._limit:
             raise InvalidRequest(
                 f"{self._limit} actions are waiting for answers; wait until some are answered"
             )
-        self._asks[ask.id] = ask
+        self._pending[action.id] = action
 
     async def answer(self, window_id: WindowId, observation: Event) -> bool:
-        """Pass an observation to its caller; False if nobody waits."""
-        ask = self._find(window_id, observation.get("cause"))
-        if ask is None:
+        """Pass an observation to its caller; False if no caller waits for it."""
+        action = self._find(window_id, observation.get("cause"))
+        if action is None:
             return False
-        self._end(ask, _outcome(observation))
-        await ask.asker.answer(observation)
+        self._end(action, _outcome(observation))
+        await action.caller.answer(observation)
         return True
 
     async def progress(self, window_id: WindowId, frame: Event) -> None:
-        ask = self._find(window_id, frame.get("cause"))
-        if ask is not None and ask.wants_progress:
-            await ask.asker.progress(frame)
+        action = self._find(window_id, frame.get("cause"))
+        if action is not None and action.wants_progress:
+            await action.caller.progress(frame)
 
     async def fail_host(self, host: Host, error: BasculeError) -> None:
         """Fail all actions that were sent to this host."""
-        await self._fail([ask for ask in self._asks.values() if ask.host is host], error)
+        await self._fail(
+            [action for action in self._pending.values() if action.host is host], error
+        )
 
     async def fail_all(self, error: BasculeError) -> None:
-        await self._fail(list(self._asks.values()), error)
+        await self._fail(list(self._pending.values()), error)
 
-    def leave(self, asker: Asker) -> Sequence[Ask]:
-        """The caller is gone. Its actions continue; asking again finds the answer."""
-        left = [each for each in self._asks.values() if each.asker is asker]
-        for ask in left:
-            self._end(ask, "left")
+    def leave(self, caller: Caller) -> Sequence[PendingAction]:
+        """Remove a disconnected caller; returns its actions.
+
+        They continue, and a caller that sends the same id again gets the answer.
+        """
+        left = [each for each in self._pending.values() if each.caller is caller]
+        for action in left:
+            self._end(action, "left")
         return left
 
     def is_awaited(self, action_id: EventId) -> bool:
         """Whether a caller waits for this action."""
-        return action_id in self._asks
+        return action_id in self._pending
 
-    def asked_by(self, asker: Asker) -> list[EventId]:
+    def actions_of(self, caller: Caller) -> list[EventId]:
         """The running actions of this caller."""
-        return [ask.id for ask in self._asks.values() if ask.asker is asker]
+        return [action.id for action in self._pending.values() if action.caller is caller]
 
-    def drop(self, action_id: EventId, asker: Asker) -> Ask | None:
+    def drop(self, action_id: EventId, caller: Caller) -> PendingAction | None:
         """Stop waiting for an action; returns it if it was this caller's."""
-        ask = self._asks.get(action_id)
-        if ask is None or ask.asker is not asker:
+        action = self._pending.get(action_id)
+        if action is None or action.caller is not caller:
             return None
-        self._end(ask, "cancelled")
-        return ask
+        self._end(action, "cancelled")
+        return action
 
-    def _find(self, window_id: WindowId, cause: object) -> Ask | None:
-        ask = self._asks.get(EventId(cause)) if isinstance(cause, str) else None
-        # Another window's answer is nobody's: it would be one window speaking for another.
-        return ask if ask is not None and ask.window_id == window_id else None
+    def _find(self, window_id: WindowId, cause: object) -> PendingAction | None:
+        action = self._pending.get(EventId(cause)) if isinstance(cause, str) else None
+        # A window must not answer an action that was sent to another window.
+        return action if action is not None and action.window_id == window_id else None
 
-    async def _fail(self, asks: list[Ask], error: BasculeError) -> None:
-        for ask in asks:
-            self._end(ask, error.code)
-        for ask in asks:
-            await ask.asker.fail(ask.id, error)
+    async def _fail(self, actions: list[PendingAction], error: BasculeError) -> None:
+        for action in actions:
+            self._end(action, error.code)
+        for action in actions:
+            await action.caller.fail(action.id, error)
 
-    def _end(self, ask: Ask, outcome: str) -> None:
-        if self._asks.get(ask.id) is ask:
-            del self._asks[ask.id]
-            self._on_end(ask.kind, outcome, time.monotonic() - ask.since)
+    def _end(self, action: PendingAction, outcome: str) -> None:
+        if self._pending.get(action.id) is action:
+            del self._pending[action.id]
+            self._on_end(action.kind, outcome, time.monotonic() - action.since)
 
 
-def _is_same(before: Ask, ask: Ask) -> bool:
-    return before.window_id == ask.window_id and before.asker.agent_id == ask.asker.agent_id
+def _is_same(before: PendingAction, action: PendingAction) -> bool:
+    return before.window_id == action.window_id and before.caller.agent_id == action.caller.agent_id
 
 
 def _outcome(observation: Event) -> str:

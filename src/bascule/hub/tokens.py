@@ -9,6 +9,7 @@ import secrets
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -34,13 +35,14 @@ def hash_of(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+@lru_cache(maxsize=1024)
 def _token_id(hashed: str) -> str:
-    """The id by which windows know a token. It is not the hash, by which the store finds tokens."""
+    """The token's id for windows. It differs from the hash, by which the store finds tokens."""
     return hash_of(f"token id {hashed}")[:32]
 
 
 def admin_token(state_dir: Path) -> str:
-    """The hub's first token, from a file of mode 600 that is created if missing."""
+    """The hub's first token, from a file that is created with mode 600 if missing."""
     path = state_dir / _ADMIN_FILE
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -65,6 +67,13 @@ class Tokens:
     def __init__(self, store: Store, admin: str, *, clock: Callable[[], float] = time.time) -> None:
         self._store = store
         self._admin = hash_of(admin)
+        self._admin_identity = Identity(
+            name="admin",
+            owner=DEFAULT_OWNER,
+            scope="admin",
+            token_id=_token_id(self._admin),
+            token_hash=self._admin,
+        )
         self._secret = hmac.digest(admin.encode(), b"tokens of sessions", hashlib.sha256)
         self._clock = clock
 
@@ -75,13 +84,7 @@ class Tokens:
     async def identify_hash(self, hashed: str) -> Identity | None:
         """The identity behind the hash of a token."""
         if hmac.compare_digest(hashed, self._admin):
-            return Identity(
-                name="admin",
-                owner=DEFAULT_OWNER,
-                scope="admin",
-                token_id=_token_id(self._admin),
-                token_hash=hashed,
-            )
+            return self._admin_identity
         row = await self._store.find_token(hashed)
         if row is None or (row.expires is not None and row.expires <= self._clock()):
             return None
@@ -133,7 +136,7 @@ class Tokens:
             try:
                 await self._store.add_token(row)
             except InvalidRequest:
-                # Somebody may have asked at the same moment; then it is there.
+                # A concurrent call may have added the same token; then it exists now.
                 if await self._store.find_token(hash_of(token)) is None:
                     raise
         return token

@@ -1,4 +1,4 @@
-"""Timelines of windows: what agents did, as it passed through the hub."""
+"""Timelines of windows: the actions and observations that pass through the hub."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from .records.records import Records
 from .registry import Registry
 
 _UNDER_WAY: Final = 10_000
+_LARGEST: Final = 1 << 53
+CHECKPOINT: Final = "checkpoint"
+"""Field in which a window sends the number of an action's checkpoint. It is for the timeline, and
+not part of the observation."""
 
 
 class WindowTimelines:
-    """Records actions and observations of windows: for a session's own window in the record of that
-    session, for every other window in a record of its own."""
+    """Records actions and observations of windows. The window of a session uses the record of the
+    session; every other window has its own record."""
 
     def __init__(self, records: Records, registry: Registry) -> None:
         self._records = records
@@ -41,17 +45,14 @@ class WindowTimelines:
     ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
         """Entries of the window's timeline, as `Record.follow` returns them."""
         record = await self.of(window_id)
-        async with aclosing(record.follow(after=after, epoch=epoch)) as told:
-            async for each in told:
+        async with aclosing(record.follow(after=after, epoch=epoch)) as timeline:
+            async for each in timeline:
                 yield each
 
     def began(
         self, record: Record, window_id: WindowId, event: Mapping[str, Any], who: str
     ) -> None:
-        """Note an action that is sent to a window.
-
-        Sent again under the same id it is the same action.
-        """
+        """Note an action that is sent to a window. A repeated id is ignored."""
         action_id = str(event["id"])
         if action_id in self._begun:
             return
@@ -69,22 +70,37 @@ class WindowTimelines:
         try:
             base64.b64decode(data, validate=True)
         except binascii.Error:
-            return  # nobody can show it; its asker says what is wrong with it
+            return  # invalid output cannot be shown; the caller reports the error
         begun[1].show("output", {"cause": cause, "data": data})
 
     def ended(self, window_id: WindowId, observation: Mapping[str, Any]) -> None:
-        """Note an observation. Repeated ones and those of unknown actions are ignored."""
+        """Note an observation, with the number of its checkpoint (`CHECKPOINT`). Repeated ones and
+        those of unknown actions are ignored."""
         cause = observation.get("cause")
         begun = self._begun.get(cause) if isinstance(cause, str) else None
         if begun is None or begun[0] != window_id:
             return
         del self._begun[str(cause)]
         seconds = time.monotonic() - begun[2]
-        begun[1].note("observation", {"event": whole(observation), "seconds": seconds})
+        entry: dict[str, Any] = {
+            "event": whole(without_checkpoint(observation)),
+            "seconds": seconds,
+        }
+        number = observation.get(CHECKPOINT)
+        if isinstance(number, int) and 1 <= number <= _LARGEST and number is not True:
+            entry[CHECKPOINT] = number
+        begun[1].note("observation", entry)
 
     def lost(self, window_id: WindowId, why: str) -> None:
-        """Mark running actions as lost; the window may still return and report them."""
+        """Note that the running actions of the window failed. It may still return with results."""
         for cause, (where, record, since) in self._begun.items():
             if where == window_id:
                 seconds = time.monotonic() - since
                 record.note("failed", {"cause": cause, "seconds": seconds, "message": why})
+
+
+def without_checkpoint(observation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The observation as agents get it."""
+    if CHECKPOINT not in observation:
+        return observation
+    return {name: value for name, value in observation.items() if name != CHECKPOINT}

@@ -14,8 +14,8 @@ from urllib.parse import parse_qs
 
 from bascule.hub import HubSettings
 from bascule.hub.proxy import MemoryRoutes, SessionEndpoint, UpstreamServer
-from bascule.hub.replies import Receive, Scope, Send
-from bascule.sandbox.server.listener import Listener
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.listener import Listener
 from tests.hub.serving import Place as HubPlace
 
 SESSION = "abcdefgh12345678"

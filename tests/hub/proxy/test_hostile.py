@@ -189,7 +189,7 @@ async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyPlace, tmp_path: Pa
     hub.open(VSCODE, UpstreamServer(socket=file))
     async with hub.raw() as raw:
         _, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
-    assert "is no socket" in json.loads(body)["message"]
+    assert "is not a socket" in json.loads(body)["message"]
     assert str(tmp_path).encode() not in body
 
 

@@ -11,7 +11,7 @@ from bascule.core.errors import InvalidSetting
 from bascule.hub import Hub, HubSettings
 from bascule.hub.origins import Origins
 from bascule.hub.proxy import SessionEndpoint
-from bascule.sandbox.server.listener import bound_pair
+from bascule.serving.sockets import bound_pair
 from tests.hub.serving import ADMIN
 
 from .targets import APP, OTHER, SESSION, VSCODE, ProxyPlace, request
@@ -206,6 +206,17 @@ async def test_a_host_that_two_programs_could_read_differently_is_refused(
         async with hub.echo(), hub.raw() as raw:
             status, _, _ = await raw.ask("\r\n".join(lines).encode())
             assert status == 400, path
+
+
+async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyPlace) -> None:
+    """The caches have hosts as keys, and anybody can fill them without signing in."""
+    origins = hub.hub.proxy.access_control.origins
+    for path in ("/health", f"{BASE}/"):
+        async with hub.echo(), hub.raw() as raw:
+            status, _, _ = await raw.ask(request(path, *PAGE, host="a" * 254))
+            assert status == 400, path
+    assert origins.session_host.cache_info().currsize == 0
+    assert origins.page.cache_info().currsize == 0
 
 
 # Other ways to have origins -----------------------------------------------------------------

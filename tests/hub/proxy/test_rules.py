@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bascule.core.errors import InvalidRequest, InvalidSetting
 from bascule.hub.proxy import HubAddresses, SessionEndpoint
 from bascule.hub.proxy.chunks import END, BadChunk, Chunks, framed
-from bascule.hub.proxy.cookies import confined, without_ours
+from bascule.hub.proxy.cookies import confined, without_hub_cookies
 from bascule.hub.proxy.endpoints import EndpointPath, ensure_plain, read_target
 from bascule.hub.proxy.request import RequestHead
 from bascule.hub.proxy.response import (
@@ -139,7 +139,7 @@ def test_whoever_comes_is_told_from_a_page_that_is_open(
     ],
 )
 def test_a_target_sees_no_cookie_of_the_hub(header: str, seen: str) -> None:
-    assert without_ours(header.encode()).decode() == seen
+    assert without_hub_cookies(header.encode()).decode() == seen
 
 
 @pytest.mark.parametrize(

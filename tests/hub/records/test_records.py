@@ -226,3 +226,28 @@ async def test_however_much_is_exported_little_is_held(tmp_path: Path) -> None:
 def held() -> int:
     """Bytes of memory that this process has now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.slow
+async def test_the_checkpoint_of_a_windows_action_is_in_its_record_only(
+    hub: Place, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    store = tmp_path / "checkpoints"
+    async with (
+        hub.fake_window(folder, checkpoints=store) as window,
+        Client(hub.url, token=hub.agent) as agent,
+    ):
+        act = f"/api/vscode/instance/{window.id}/actions"
+        for event in (
+            {"action": "run", "args": {"command": "touch made"}},
+            {"action": "read", "args": {"path": "made"}},
+            {"action": "restore", "args": {"checkpoint": 1}},
+        ):
+            status, seen = await agent.ask("POST", act, {"id": str(uuid4()), **event})
+            assert status == 200
+            assert "checkpoint" not in seen
+        status, body = await agent.ask("GET", f"/api/windows/{window.id}/timeline.jsonl")
+    found = [from_json(line)["bascule"].get("checkpoint") for line in body.splitlines()]
+    assert found[1::2] == [1, None, 2]

@@ -22,7 +22,7 @@ from bascule.link.http import HttpClient
 from bascule.link.sse import EventReader
 from bascule.wire import from_json, to_json
 
-PATIENCE: Final = 120.0
+TIMEOUT: Final = 120.0
 MEGABYTE: Final = 1 << 20
 
 
@@ -66,7 +66,7 @@ class HubClient(HttpClient):
         body = b"" if value is None else to_json(value)
         kind = {} if value is None else {"Content-Type": "application/json"}
         reply = await self.request(
-            method, where, body=body, headers={**kind, **(headers or {})}, timeout=PATIENCE
+            method, where, body=body, headers={**kind, **(headers or {})}, timeout=TIMEOUT
         )
         is_json = reply.headers.get("content-type") == "application/json"
         return reply.status, from_json(reply.body) if is_json else reply.body
@@ -266,7 +266,7 @@ async def a_session_has_few_connections_to_the_hub(site: Site) -> None:
         await admin.must("DELETE", f"/api/sessions/{session}")
 
 
-async def wrong_pairing_codes_keep_nobody_else_out(site: Site) -> None:
+async def wrong_pairing_codes_block_only_their_address(site: Site) -> None:
     """Whatever address the attacker claims to have, to whoever stands before the hub."""
     async with site.client() as admin:
         code = (await admin.must("POST", "/api/vscode/pair"))["code"]
@@ -304,7 +304,7 @@ async def _raw(site: Site, line: str, *headers: str, host: str = "", source: str
     )
     lines = [f"{line} HTTP/1.1", host or f"Host: {own}", "Connection: close", "Content-Length: 0"]
     writer.write("\r\n".join([*lines, *headers, "", ""]).encode())
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         answer = await reader.read()
     writer.close()
     return answer
@@ -349,7 +349,7 @@ ATTACKS: Final[list[Attack]] = [
     what_a_server_says_of_itself_is_told,
     no_error_names_a_path_of_the_host,
     a_session_has_few_connections_to_the_hub,
-    wrong_pairing_codes_keep_nobody_else_out,
+    wrong_pairing_codes_block_only_their_address,
     a_host_is_one_plain_name,
     a_revoked_token_loses_what_it_opened,
 ]

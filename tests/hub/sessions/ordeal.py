@@ -24,7 +24,7 @@ from tests.contracts.runtime import gone
 TOKEN: Final = "an-admin-token-for-tests"
 SESSIONS: Final = 8
 """Sessions that are started and stopped in turn."""
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 
 Stage = Literal["starting", "acting", "pausing", "resuming", "stopping"]
 STAGES: Final[Sequence[Stage]] = ("starting", "acting", "pausing", "resuming", "stopping")
@@ -192,7 +192,7 @@ class Ordeal:
         """Afterwards the session can be stopped, whatever happened, and nothing of it is left."""
         if self._hub.is_dead:
             await self._hub.start()
-        async with asyncio.timeout(PATIENCE), SessionCalls(self._hub.url, TOKEN) as calls:
+        async with asyncio.timeout(TIMEOUT), SessionCalls(self._hub.url, TOKEN) as calls:
             session = self._ids.get(number % SESSIONS) or (await self._begun(calls, number)).id
             stopped = await calls.stop(session)
             assert stopped.state in ("stopped", "failed"), stopped

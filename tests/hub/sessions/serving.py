@@ -107,8 +107,8 @@ async def local_place(directory: Path | None = None, **settings: Any) -> AsyncIt
             await asyncio.to_thread(shutil.rmtree, directory)
 
 
-class Asker(Client):
-    """Asks a hub about sessions, as whoever has the token."""
+class SessionsClient(Client):
+    """Client of a hub's calls for sessions, with one token."""
 
     async def create(self, body: Mapping[str, Any] | None = None, *, key: str = "") -> Any:
         headers = {"Idempotency-Key": key} if key else {}

@@ -6,7 +6,7 @@ import pytest
 
 from bascule.adapters.openhands_workspace import WorkspaceMount
 
-from .serving import Asker, place
+from .serving import SessionsClient, place
 
 pytestmark = pytest.mark.slow
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 async def test_an_admin_who_enters_a_session_is_recorded() -> None:
     async with place() as hub:
         token = await hub.token("ada", "agent", owner="ada")
-        async with Asker(hub.url, token=token) as ada, Asker(hub.url) as admin:
+        async with SessionsClient(hub.url, token=token) as ada, SessionsClient(hub.url) as admin:
             session = await ada.ready()
             one = f"/api/sessions/{session}"
             for asker in (ada, admin):
@@ -40,7 +40,7 @@ async def test_an_admin_who_enters_a_session_is_recorded() -> None:
 async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
     async with place(mounts=(WorkspaceMount,)) as hub:
         token = await hub.token("ada", "agent", owner="ada")
-        async with Asker(hub.url, token=token) as ada, Asker(hub.url) as admin:
+        async with SessionsClient(hub.url, token=token) as ada, SessionsClient(hub.url) as admin:
             session = await ada.ready()
             one = f"/openhands/v1/{session}/api"
             asked = {"command": "echo told >file", "cwd": "."}
@@ -68,7 +68,7 @@ async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
 
 
 async def test_who_makes_and_revokes_tokens_is_recorded() -> None:
-    async with place() as hub, Asker(hub.url) as admin:
+    async with place() as hub, SessionsClient(hub.url) as admin:
         asked = {"name": "adas", "scope": "agent", "owner": "ada"}
         await admin.must("POST", "/api/tokens", asked)
         await admin.must("DELETE", "/api/tokens/adas")

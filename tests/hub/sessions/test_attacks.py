@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 from bascule.hub.guard import ARCHIVES
 from tests.cgroups import groups_named, members_of
 
-from .serving import Asker, LocalPlace, local_place
+from .serving import LocalPlace, SessionsClient, local_place
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,7 +35,9 @@ pytestmark = [
 class Ground:
     """A hub, and two people who have a session each."""
 
-    def __init__(self, hub: LocalPlace, admin: Asker, ada: Asker, bob: Asker) -> None:
+    def __init__(
+        self, hub: LocalPlace, admin: SessionsClient, ada: SessionsClient, bob: SessionsClient
+    ) -> None:
         self.hub = hub
         self.admin = admin
         self.ada = ada
@@ -59,9 +61,10 @@ async def ground() -> AsyncIterator[Ground]:
         hub = await stack.enter_async_context(local_place())
         tokens = [await hub.token(name, "agent", owner=name) for name in ("ada", "bob")]
         ada, bob = [
-            await stack.enter_async_context(Asker(hub.url, token=token)) for token in tokens
+            await stack.enter_async_context(SessionsClient(hub.url, token=token))
+            for token in tokens
         ]
-        admin = await stack.enter_async_context(Asker(hub.url))
+        admin = await stack.enter_async_context(SessionsClient(hub.url))
         ground = Ground(hub, admin, ada, bob)
         ground.adas, ground.bobs = await asyncio.gather(ada.ready(), bob.ready())
         yield ground
@@ -78,7 +81,7 @@ async def test_another_owner_finds_nothing_where_a_session_is(ground: Ground) ->
         assert theirs[0] == none[0] in (403, 404), place
         assert str(theirs[1]).replace(ground.adas, "") == str(none[1]).replace("0" * 25, "")
     for token in (ground.hub.agent, ground.hub.window):
-        async with Asker(ground.hub.url, token=token) as other:
+        async with SessionsClient(ground.hub.url, token=token) as other:
             assert (await other.ask("GET", f"/sandbox/{ground.adas}/alive"))[0] in (403, 404)
 
 
@@ -147,7 +150,7 @@ async def test_a_sessions_token_opens_nothing_of_the_hub(ground: Ground) -> None
     own |= {f"/api/sessions/{{session_id}}/{verb}" for verb in ("ports", "events", "logs")}
     token = await ground.hub.token("inside", "session", owner="ada", session_id=ground.adas)
     tried = 0
-    async with Asker(ground.hub.url, token=token) as inside:
+    async with SessionsClient(ground.hub.url, token=token) as inside:
         for route in _routes(ground.hub):
             target = route.path.format(**dict.fromkeys(route.param_convertors, ground.bobs))
             for method in (route.methods or set()) - {"HEAD"}:
@@ -252,7 +255,9 @@ async def test_an_impostor_in_the_place_of_a_sandbox_harms_nobody_but_its_sessio
     ground: Ground,
 ) -> None:
     """Answers without form, forged events and endless ones; the hub is restarted under it."""
-    mallory = Asker(ground.hub.url, token=await ground.hub.token("mallory", "agent", owner="m"))
+    mallory = SessionsClient(
+        ground.hub.url, token=await ground.hub.token("mallory", "agent", owner="m")
+    )
     session = await mallory.ready()
     event = {"action": "write", "args": {"path": "impostor.py", "content": _IMPOSTOR}}
     await mallory.must("POST", f"/api/sessions/{session}/actions", event)
@@ -277,7 +282,7 @@ async def test_an_impostor_in_the_place_of_a_sandbox_harms_nobody_but_its_sessio
     await ground.admin.must("DELETE", ask)
 
 
-async def _until_told(asker: Asker, session: str, wanted: str) -> list[tuple[str, Any]]:
+async def _until_told(asker: SessionsClient, session: str, wanted: str) -> list[tuple[str, Any]]:
     seen = []
     async for name, data in asker.events(session):
         seen.append((name, data))
@@ -405,7 +410,7 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> N
         each.mkdir(exist_ok=True)
         os.chown(each, 54321, 54321)
     (outside / "secret").write_text("secret")
-    async with local_place(workspace_roots=(root,)) as hub, Asker(hub.url) as admin:
+    async with local_place(workspace_roots=(root,)) as hub, SessionsClient(hub.url) as admin:
         asked = {"workspace": {"kind": "folder", "folder": str(root / "mine")}}
         session = await admin.ready(asked)
         await admin.must("POST", f"/api/sessions/{session}/stop")
@@ -459,7 +464,7 @@ async def test_trees_of_any_depth_keep_no_session_from_ending(ground: Ground) ->
 async def test_no_limit_is_passed_by_asking_twenty_times_at_once() -> None:
     async with (
         local_place(max_running=3, max_sessions_per_owner=5) as hub,
-        Asker(hub.url) as admin,
+        SessionsClient(hub.url) as admin,
     ):
         asked = [admin.ask("POST", "/api/sessions", {}) for _ in range(20)]
         statuses = [status for status, _ in await asyncio.gather(*asked)]
@@ -555,7 +560,7 @@ async def test_a_full_disk_is_survived_and_removing_who_filled_it_helps() -> Non
     disk = Path(tempfile.mkdtemp(prefix="bsc-"))
     await _must("mount", "-t", "tmpfs", "-o", "size=48m,mode=755", "tmpfs", str(disk))
     try:
-        async with local_place(disk) as hub, Asker(hub.url) as admin:
+        async with local_place(disk) as hub, SessionsClient(hub.url) as admin:
             filler, other = await asyncio.gather(admin.ready(), admin.ready())
             await admin.run(filler, "cat /dev/zero > all 2>/dev/null; echo >> all; true")
             assert shutil.disk_usage(disk).free < 1 << 16

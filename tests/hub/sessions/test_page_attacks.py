@@ -12,7 +12,7 @@ from playwright.async_api import async_playwright
 
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
 
-from .serving import Asker, local_place
+from .serving import SessionsClient, local_place
 
 CHROMIUM: Final = find_chromium(BrowserSettings())
 pytestmark = [
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
 ]
 
-PATIENCE: Final = 60_000
+TIMEOUT: Final = 60_000
 
 _PAGE: Final = """<!doctype html><title>app</title><script type="module">
 const HUB = "%(hub)s", OWN = "%(own)s", OTHER = "%(other)s";
@@ -64,8 +64,8 @@ async def test_an_apps_script_reaches_its_app_and_nothing_else(apps_origin: str)
     async with local_place(apps_origin=apps_origin) as hub:
         tokens = [await hub.token(name, "agent", owner=name) for name in ("ada", "bob")]
         async with (
-            Asker(hub.url, token=tokens[0]) as ada,
-            Asker(hub.url, token=tokens[1]) as bob,
+            SessionsClient(hub.url, token=tokens[0]) as ada,
+            SessionsClient(hub.url, token=tokens[1]) as bob,
             async_playwright() as playwright,
         ):
             own, other = await ada.ready(), await bob.ready()
@@ -86,7 +86,7 @@ async def test_an_apps_script_reaches_its_app_and_nothing_else(apps_origin: str)
                 await tab.goto(f"{hub.url}/apps/{own}-0/")
                 await tab.get_by_label("Token").fill(tokens[0])
                 await tab.get_by_role("button", name="Sign in").click()
-                await tab.wait_for_function("document.title.startsWith('{')", timeout=PATIENCE)
+                await tab.wait_for_function("document.title.startsWith('{')", timeout=TIMEOUT)
                 tried = json.loads(await tab.title())
                 assert tried.pop("asset") == "mine"
                 assert tried.pop("cookie") in ("refused", "")
@@ -94,7 +94,7 @@ async def test_an_apps_script_reaches_its_app_and_nothing_else(apps_origin: str)
                 assert set(tried.values()) <= {"refused", "0", "401", "403"}, tried
                 assert [each["id"] for each in await ada.must("GET", "/api/sessions")] == [own]
                 await tab.goto(f"{hub.url}/apps/{own}-0/")
-                await tab.wait_for_function("document.title.startsWith('{')", timeout=PATIENCE)
+                await tab.wait_for_function("document.title.startsWith('{')", timeout=TIMEOUT)
                 await tab.goto(f"{hub.url}/apps/{other}-0/")
                 assert "mine" not in await tab.content()
                 assert not (await tab.title()).startswith("{")

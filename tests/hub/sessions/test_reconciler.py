@@ -18,7 +18,6 @@ from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
 from bascule.hub.proxy import SessionEndpoint
 from bascule.hub.registry import Registry
-from bascule.hub.replies import App, Receive, Scope, Send
 from bascule.hub.sessions.routes import SessionRoutes
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.session_request import SessionRequest
@@ -26,6 +25,7 @@ from bascule.hub.sessions.windows import SessionWindows
 from bascule.hub.sockets import Sockets
 from bascule.hub.switchboard import Switchboard
 from bascule.runtime.spawn.plain import PlainSpawner
+from bascule.serving.asgi import App, Receive, Scope, Send
 
 pytestmark = pytest.mark.slow
 ADMIN = Identity(name="admin", owner="admin", scope="admin")

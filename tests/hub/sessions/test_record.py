@@ -13,7 +13,7 @@ import pytest
 
 from bascule.wire import from_json
 from tests.contracts.spawner import server_of
-from tests.hub.sessions.serving import Asker, SessionPlace, place
+from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +27,12 @@ async def hub() -> AsyncIterator[SessionPlace]:
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[Asker]:
-    async with Asker(hub.url) as asker:
+async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+    async with SessionsClient(hub.url) as asker:
         yield asker
 
 
-async def exported(asker: Asker, session: str) -> list[dict[str, Any]]:
+async def exported(asker: SessionsClient, session: str) -> list[dict[str, Any]]:
     body = await asker.must("GET", f"/api/sessions/{session}/timeline.jsonl")
     return [from_json(line) for line in body.splitlines()]
 
@@ -62,21 +62,21 @@ def kill(hub: SessionPlace, session: str) -> None:
     os.kill(server_of(Plan), signal.SIGKILL)  # type: ignore[arg-type]
 
 
-async def failed(asker: Asker, session: str) -> None:
+async def failed(asker: SessionsClient, session: str) -> None:
     async for name, data in asker.events(session):
         if name == "state" and data["state"] == "failed":
             return
 
 
 async def test_a_session_is_recorded_through_stop_restart_and_kills(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo one")
     await told(hub, session, "echo one")
     await hub.stop()
     await hub.start()
-    async with Asker(hub.url) as asker:
+    async with SessionsClient(hub.url) as asker:
         await asker.run(session, "echo two")
         await told(hub, session, "echo one", "echo two")
         kill(hub, session)
@@ -103,7 +103,7 @@ async def test_a_session_is_recorded_through_stop_restart_and_kills(
 
 
 async def test_secrets_are_nowhere_on_disk_and_in_no_export(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"secrets": {"WORD": SECRET}})
     command = f"echo $WORD; echo '{SECRET}' > f; cat f"
@@ -117,7 +117,7 @@ async def test_secrets_are_nowhere_on_disk_and_in_no_export(
     assert not any(SECRET.encode() in each.read_bytes() for each in files)
 
 
-async def test_nobody_else_gets_a_timeline(hub: SessionPlace, admin: Asker) -> None:
+async def test_nobody_else_gets_a_timeline(hub: SessionPlace, admin: SessionsClient) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"
     stranger = await hub.token("stranger", "agent", owner="somebody else")
@@ -125,12 +125,12 @@ async def test_nobody_else_gets_a_timeline(hub: SessionPlace, admin: Asker) -> N
     other = await hub.token("other", "session", session_id="another")
     wanted: Mapping[str, int] = {"": 401, hub.window: 403, stranger: 404, inside: 200, other: 404}
     for token, status in wanted.items():
-        async with Asker(hub.url, token=token) as asker:
+        async with SessionsClient(hub.url, token=token) as asker:
             assert (await asker.ask("GET", where))[0] == status, token
 
 
 async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not() -> None:
-    async with place(message_bytes=200_000) as hub, Asker(hub.url) as admin:
+    async with place(message_bytes=200_000) as hub, SessionsClient(hub.url) as admin:
         session = await admin.ready()
         await admin.run(session, "echo one")
         large = {"action": "run", "args": {"command": "seq 1000000", "output_limit": 0}}
@@ -142,7 +142,7 @@ async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not(
         assert events[4]["content"] == "two\n"
 
 
-async def test_a_list_is_given_when_asked_for(hub: SessionPlace, admin: Asker) -> None:
+async def test_a_list_is_given_when_asked_for(hub: SessionPlace, admin: SessionsClient) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"
     assert await admin.must("GET", f"{where}?format=json") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from bascule.core.errors import SandboxUnreachable
 from bascule.core.sessions import (
     RunningSandbox,
+    SandboxPlan,
     SessionId,
     SessionSpec,
     SessionState,
@@ -21,8 +23,10 @@ from bascule.hub.sessions.masking import Mask
 from bascule.hub.sessions.repairs import Repair, repairs
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.sandbox_messages import SandboxActivity, parse_event
+from bascule.hub.sessions.specs import spec_from_json, spec_to_json
 from bascule.hub.sessions.states import BEFORE
 from bascule.hub.settings import HubSettings
+from bascule.runtime.spawn.local.messages import plan_from_wire, plan_to_wire
 from tests.contracts.store import row
 
 STATES: tuple[SessionState, ...] = get_args(SessionState)
@@ -31,6 +35,23 @@ SETTINGS = HubSettings(admin_token="t", idle_pause=100.0, idle_stop=1000.0)
 
 def running(session: SessionRow) -> dict[str, RunningSandbox]:
     return {session.id: RunningSandbox(session_id=session.id)}
+
+
+def test_the_file_layout_keeps_its_name_in_the_database_and_to_the_warden() -> None:
+    spec = SessionSpec(file_layout="openhands")
+    stored = spec_to_json(spec)
+    assert stored["likeness"] == "openhands"
+    assert spec_from_json(stored) == spec
+    plan = SandboxPlan(
+        session_id=new_session_id(),
+        directory=Path("/sessions/a"),
+        run_dir=Path("/run/a"),
+        key="key",
+        file_layout="openhands",
+    )
+    sent = plan_to_wire(plan)
+    assert sent["likeness"] == "openhands"
+    assert plan_from_wire(sent) == plan
 
 
 # States -------------------------------------------------------------------------------------
@@ -77,7 +98,7 @@ def test_a_row_and_its_sandbox_are_made_to_agree(
 
 @pytest.mark.parametrize("state", STATES)
 def test_a_removal_that_was_begun_is_gone_on_with(state: SessionState) -> None:
-    session = row(state=state, is_doomed=True)
+    session = row(state=state, is_being_removed=True)
     assert repairs([session], {}, ()) == [Repair(session.id, "remove")]
 
 

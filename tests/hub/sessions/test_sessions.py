@@ -19,7 +19,7 @@ from bascule.wire import from_json
 from tests.contracts.runtime import gone
 from tests.contracts.spawner import server_of
 from tests.hub.postgres import postgres
-from tests.hub.sessions.serving import Asker, SessionPlace, place
+from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +31,8 @@ async def hub() -> AsyncIterator[SessionPlace]:
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[Asker]:
-    async with Asker(hub.url) as asker:
+async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+    async with SessionsClient(hub.url) as asker:
         yield asker
 
 
@@ -58,7 +58,7 @@ def kill(hub: SessionPlace, session: str) -> int:
 
 
 async def test_a_session_comes_up_by_itself_and_leaves_nothing(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     made = await admin.create({"name": "mine", "environment": {"WORD": "hello"}})
     assert made["state"] == "starting"
@@ -76,7 +76,7 @@ async def test_a_session_comes_up_by_itself_and_leaves_nothing(
 
 
 async def test_two_sessions_have_nothing_to_do_with_each_other(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     one, two = await asyncio.gather(admin.ready(), admin.ready())
     await admin.run(one, "echo one > f; word=one")
@@ -86,7 +86,7 @@ async def test_two_sessions_have_nothing_to_do_with_each_other(
 
 
 async def test_a_paused_session_runs_nothing_and_is_resumed_by_an_action(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "word=kept")
@@ -98,7 +98,7 @@ async def test_a_paused_session_runs_nothing_and_is_resumed_by_an_action(
 
 
 async def test_a_stopped_session_keeps_its_files_and_starts_again(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo kept > f")
@@ -113,14 +113,16 @@ async def test_a_stopped_session_keeps_its_files_and_starts_again(
     assert await admin.run(session, "cat f") == "kept\n"
 
 
-async def test_a_session_can_be_removed_while_it_starts(hub: SessionPlace, admin: Asker) -> None:
+async def test_a_session_can_be_removed_while_it_starts(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     made = await admin.create()
     await admin.must("DELETE", f"/api/sessions/{made['id']}")
     assert await left_of(hub) == []
     assert await hub.spawner().running() == []
 
 
-async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: Asker) -> None:
+async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: SessionsClient) -> None:
     made = await asyncio.gather(*(admin.create({"name": "x"}, key="k") for _ in range(4)))
     assert len({each["id"] for each in made}) == 1
     assert len(os.listdir(hub.directory / "secrets")) == 1
@@ -131,7 +133,9 @@ async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: Aske
     await admin.reaches(made[0]["id"], "ready")
 
 
-async def test_an_owner_has_no_two_sessions_of_one_name(hub: SessionPlace, admin: Asker) -> None:
+async def test_an_owner_has_no_two_sessions_of_one_name(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     asked = [admin.ask("POST", "/api/sessions", {"name": "same"}) for _ in range(4)]
     answers = await asyncio.gather(*asked)
     assert sorted(status for status, _ in answers) == [200, 400, 400, 400]
@@ -141,28 +145,30 @@ async def test_an_owner_has_no_two_sessions_of_one_name(hub: SessionPlace, admin
     assert "named 'same' already; choose another name" in refused["message"]
     assert [each["id"] for each in await admin.must("GET", "/api/sessions")] == [made]
     # Another owner's names are their own, and no name is nobody's.
-    async with Asker(hub.url, token=await hub.token("ada", "agent", owner="ada")) as ada:
+    async with SessionsClient(hub.url, token=await hub.token("ada", "agent", owner="ada")) as ada:
         await ada.create({"name": "same"})
         await asyncio.gather(*(ada.create() for _ in range(2)))
     await admin.must("DELETE", f"/api/sessions/{made}")
     await admin.create({"name": "same"})
 
 
-async def test_events_go_on_where_a_listener_left(hub: SessionPlace, admin: Asker) -> None:
+async def test_events_go_on_where_a_listener_left(hub: SessionPlace, admin: SessionsClient) -> None:
     session = await admin.ready()
     first = [each async for each in _until(admin, session, after=0)]
     again = [each async for each in _until(admin, session, after=2)]
     assert again == first[2:]
 
 
-async def _until(admin: Asker, session: str, *, after: int) -> AsyncIterator[Any]:
+async def _until(admin: SessionsClient, session: str, *, after: int) -> AsyncIterator[Any]:
     async for event in admin.events(session, after=after):
         yield event
         if event[1].get("state") == "ready":
             return
 
 
-async def test_an_app_that_listens_gets_its_address(hub: SessionPlace, admin: Asker) -> None:
+async def test_an_app_that_listens_gets_its_address(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     session = await admin.ready()
     code = "import http.server as h; h.HTTPServer(('127.0.0.1', 0), None).serve_forever()"
     await admin.run(session, f'(setsid python3 -c "{code}" >/dev/null 2>&1 &)')
@@ -175,7 +181,7 @@ async def test_an_app_that_listens_gets_its_address(hub: SessionPlace, admin: As
 
 
 async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
 
@@ -203,7 +209,9 @@ async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
 # Workspaces ---------------------------------------------------------------------------------
 
 
-async def test_an_uploaded_archive_is_the_workspace(hub: SessionPlace, admin: Asker) -> None:
+async def test_an_uploaded_archive_is_the_workspace(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         member = tarfile.TarInfo("src/code.py")
@@ -222,7 +230,7 @@ async def test_an_uploaded_archive_is_the_workspace(hub: SessionPlace, admin: As
 
 
 async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
-    async def upload(asker: Asker) -> tuple[int, Any]:
+    async def upload(asker: SessionsClient) -> tuple[int, Any]:
         reply = await asker.request(
             "POST",
             "/api/archives",
@@ -234,8 +242,8 @@ async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(place())
         token = await hub.token("ada", "agent", owner="ada")
-        agent = await stack.enter_async_context(Asker(hub.url, token=token))
-        admin = await stack.enter_async_context(Asker(hub.url))
+        agent = await stack.enter_async_context(SessionsClient(hub.url, token=token))
+        admin = await stack.enter_async_context(SessionsClient(hub.url))
         for _ in range(8):
             status, kept = await upload(agent)
             assert status == 200
@@ -250,7 +258,7 @@ async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
         assert (await upload(agent))[0] == 200
 
 
-async def test_an_archive_that_is_not_there_is_refused(admin: Asker) -> None:
+async def test_an_archive_that_is_not_there_is_refused(admin: SessionsClient) -> None:
     for name in ("0" * 48, "../hub.sqlite"):
         body = {"workspace": {"kind": "archive", "archive": name}}
         status, refused = await admin.ask("POST", "/api/sessions", body)
@@ -258,7 +266,7 @@ async def test_an_archive_that_is_not_there_is_refused(admin: Asker) -> None:
 
 
 async def test_a_clone_that_fails_says_why_and_leaves_no_process(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     source = {
         "kind": "git",
@@ -274,7 +282,7 @@ async def test_a_clone_that_fails_says_why_and_leaves_no_process(
 
 
 @pytest.mark.parametrize("url", ["file:///etc", "/etc", "ext::sh -c id", "http://x/y"])
-async def test_only_https_and_ssh_are_cloned(admin: Asker, url: str) -> None:
+async def test_only_https_and_ssh_are_cloned(admin: SessionsClient, url: str) -> None:
     body = {"workspace": {"kind": "git", "url": url}}
     status, refused = await admin.ask("POST", "/api/sessions", body)
     assert (status, refused["code"]) == (400, "request.invalid")
@@ -288,8 +296,8 @@ async def test_a_folder_is_for_admins_and_below_the_roots(tmp_path: Path) -> Non
     (root / "link").symlink_to(outside)
     async with (
         place(workspace_roots=(root,)) as hub,
-        Asker(hub.url) as admin,
-        Asker(hub.url, token=hub.agent) as agent,
+        SessionsClient(hub.url) as admin,
+        SessionsClient(hub.url, token=hub.agent) as agent,
     ):
         asked = {"workspace": {"kind": "folder", "folder": str(root / "project")}}
         assert (await agent.ask("POST", "/api/sessions", asked))[1]["code"] == "access.denied"
@@ -306,9 +314,11 @@ async def test_a_folder_is_for_admins_and_below_the_roots(tmp_path: Path) -> Non
 # Who may ------------------------------------------------------------------------------------
 
 
-async def test_another_owner_sees_nothing_of_a_session(hub: SessionPlace, admin: Asker) -> None:
-    ada = Asker(hub.url, token=await hub.token("ada", "agent", owner="ada"))
-    bob = Asker(hub.url, token=await hub.token("bob", "agent", owner="bob"))
+async def test_another_owner_sees_nothing_of_a_session(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
+    ada = SessionsClient(hub.url, token=await hub.token("ada", "agent", owner="ada"))
+    bob = SessionsClient(hub.url, token=await hub.token("bob", "agent", owner="bob"))
     session = await ada.ready()
     one = f"/api/sessions/{session}"
     event = {"action": "run", "args": {"command": "true"}}
@@ -332,10 +342,12 @@ async def test_another_owner_sees_nothing_of_a_session(hub: SessionPlace, admin:
     await bob.aclose()
 
 
-async def test_a_token_of_a_session_is_good_for_that_one(hub: SessionPlace, admin: Asker) -> None:
+async def test_a_token_of_a_session_is_good_for_that_one(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     mine, other = await asyncio.gather(admin.ready(), admin.ready())
     token = await hub.token("inside", "session", session_id=mine)
-    async with Asker(hub.url, token=token) as inside:
+    async with SessionsClient(hub.url, token=token) as inside:
         assert await inside.run(mine, "echo in") == "in\n"
         assert [each["id"] for each in await inside.must("GET", "/api/sessions")] == [mine]
         assert (await inside.ask("GET", f"/api/sessions/{other}"))[0] == 404
@@ -345,8 +357,10 @@ async def test_a_token_of_a_session_is_good_for_that_one(hub: SessionPlace, admi
         assert (await inside.ask("GET", "/api/sessions"))[0] == 401
 
 
-async def test_who_did_what_is_known_and_secrets_are_not(hub: SessionPlace, admin: Asker) -> None:
-    agent = Asker(hub.url, token=hub.agent)
+async def test_who_did_what_is_known_and_secrets_are_not(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
+    agent = SessionsClient(hub.url, token=hub.agent)
     session = await agent.ready({"secrets": {"KEY": "hush-hush"}})
     assert await agent.run(session, "echo $KEY; : hush-hush") == "hush-hush\n"
     await admin.must("POST", f"/api/sessions/{session}/stop")
@@ -366,7 +380,7 @@ async def test_who_did_what_is_known_and_secrets_are_not(hub: SessionPlace, admi
 
 
 async def test_a_credential_in_an_address_is_taken_out_of_it(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     url = "https://ann:hunter2@127.0.0.1:1/x.git"
     made = await admin.create({"workspace": {"kind": "git", "url": url}})
@@ -379,7 +393,7 @@ async def test_a_credential_in_an_address_is_taken_out_of_it(
 
 
 async def test_a_clone_reaches_where_it_comes_from_unless_something_else_is_said(
-    admin: Asker,
+    admin: SessionsClient,
 ) -> None:
     async def egress(url: str, **said: object) -> tuple[str, list[str], str]:
         made = await admin.create({"workspace": {"kind": "git", "url": url}, **said})
@@ -395,18 +409,25 @@ async def test_a_clone_reaches_where_it_comes_from_unless_something_else_is_said
 
 async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> None:
     open_to_all = {"egress": {"mode": "open"}}
-    async with place() as hub, Asker(hub.url, token=hub.agent) as agent, Asker(hub.url) as admin:
+    async with (
+        place() as hub,
+        SessionsClient(hub.url, token=hub.agent) as agent,
+        SessionsClient(hub.url) as admin,
+    ):
         status, refused = await agent.ask("POST", "/api/sessions", open_to_all)
         assert status == 403
         assert "max_egress" in refused["message"]
         await agent.create({"egress": {"mode": "proxy", "domains": ["pypi.org"]}})
         assert (await admin.create(open_to_all))["egress"]["mode"] == "open"
-    async with place(max_egress="open") as hub, Asker(hub.url, token=hub.agent) as agent:
+    async with place(max_egress="open") as hub, SessionsClient(hub.url, token=hub.agent) as agent:
         assert (await agent.create(open_to_all))["egress"]["mode"] == "open"
 
 
 async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() -> None:
-    async with place(max_session_disk=8 << 20, look_every=3600.0) as hub, Asker(hub.url) as admin:
+    async with (
+        place(max_session_disk=8 << 20, reconcile_interval=3600.0) as hub,
+        SessionsClient(hub.url) as admin,
+    ):
         session = await admin.ready()
         await hub.hub.sessions.reconcile()
         assert (await admin.show(session))["state"] == "ready"
@@ -424,7 +445,10 @@ async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() 
 
 
 async def test_a_limit_is_told_with_its_setting() -> None:
-    async with place(max_running=1, max_sessions_per_owner=2) as hub, Asker(hub.url) as admin:
+    async with (
+        place(max_running=1, max_sessions_per_owner=2) as hub,
+        SessionsClient(hub.url) as admin,
+    ):
         session = await admin.ready()
         status, refused = await admin.ask("POST", "/api/sessions", {})
         assert (status, refused["code"]) == (429, "quota.exceeded")
@@ -439,7 +463,7 @@ async def test_a_limit_is_told_with_its_setting() -> None:
         assert len(os.listdir(hub.directory / "secrets")) == 2
 
 
-async def test_numbers_past_all_bounds_are_refused(admin: Asker) -> None:
+async def test_numbers_past_all_bounds_are_refused(admin: SessionsClient) -> None:
     session = await admin.ready()
     for where in (
         f"/api/sessions/{session}/events?after={1 << 63}",
@@ -453,7 +477,7 @@ async def test_numbers_past_all_bounds_are_refused(admin: Asker) -> None:
     assert status == 422
 
 
-async def test_what_cannot_be_had_is_said_at_once(admin: Asker) -> None:
+async def test_what_cannot_be_had_is_said_at_once(admin: SessionsClient) -> None:
     for body, code in (
         ({"spawner": "moon"}, "capability.missing"),
         ({"environment": {"a-b": "c"}}, "request.invalid"),
@@ -465,11 +489,11 @@ async def test_what_cannot_be_had_is_said_at_once(admin: Asker) -> None:
 
 async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
     with postgres() as database:
-        async with place(database_url=database) as hub, Asker(hub.url) as admin:
+        async with place(database_url=database) as hub, SessionsClient(hub.url) as admin:
             session = await admin.ready()
             await hub.stop()
             await hub.start()
-            async with Asker(hub.url) as again:
+            async with SessionsClient(hub.url) as again:
                 assert await again.run(session, "echo up") == "up\n"
                 await again.must("DELETE", f"/api/sessions/{session}")
             assert not (hub.directory / "hub.sqlite").exists()
@@ -479,7 +503,7 @@ async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
 
 
 async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo kept > f")
@@ -492,7 +516,7 @@ async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
 
 
 async def test_sessions_outlive_the_hub_and_are_found_again(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     one, two = await asyncio.gather(admin.ready(), admin.ready())
     await admin.run(one, "word=kept")
@@ -500,30 +524,32 @@ async def test_sessions_outlive_the_hub_and_are_found_again(
     await hub.stop()
     assert len(await hub.spawner().running()) == 2
     await hub.start()
-    async with Asker(hub.url) as again:
+    async with SessionsClient(hub.url) as again:
         assert await again.run(one, "echo $word") == "kept\n"
         assert (await again.show(two))["state"] == "paused"
         assert await again.run(two, "echo up") == "up\n"
 
 
 async def test_a_sandbox_that_died_while_no_hub_looked_is_noticed(
-    hub: SessionPlace, admin: Asker
+    hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await hub.stop()
     await gone(kill(hub, session))
     await hub.start()
-    async with Asker(hub.url) as again:
+    async with SessionsClient(hub.url) as again:
         shown = await again.show(session)
         assert shown["state"] == "failed"
         assert "gone" in shown["cause"]
 
 
-async def test_a_start_that_a_hub_left_is_gone_on_with(hub: SessionPlace, admin: Asker) -> None:
+async def test_a_start_that_a_hub_left_is_gone_on_with(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     made = await admin.create()
     await hub.stop()
     await hub.start()
-    async with Asker(hub.url) as again:
+    async with SessionsClient(hub.url) as again:
         await again.reaches(made["id"], "ready")
         assert await again.run(made["id"], "echo up") == "up\n"
 
@@ -536,7 +562,9 @@ async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: Sessi
     assert os.listdir(hub.directory / "secrets") == []
 
 
-async def test_a_sandbox_without_a_session_is_ended(hub: SessionPlace, admin: Asker) -> None:
+async def test_a_sandbox_without_a_session_is_ended(
+    hub: SessionPlace, admin: SessionsClient
+) -> None:
     session = await admin.ready()
     await hub.stop()
     for name in ("hub.sqlite", "hub.sqlite-wal", "hub.sqlite-shm"):

@@ -23,7 +23,7 @@ class FullSessionTable:
 async def test_a_start_does_not_wait_for_ever_for_stages_that_cannot_be_kept() -> None:
     table = FullSessionTable()
     async with asyncio.timeout(10), Stages(SessionId("one"), cast(SessionTable, table)) as stages:
-        stages.say("first")
-        stages.say("second")
-        await stages.told()
+        stages.set("first")
+        stages.set("second")
+        await stages.published()
     assert table.asked == ["first", "second"]

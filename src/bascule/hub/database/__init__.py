@@ -1,4 +1,4 @@
 """The hub's store in a database: SQLite by default, PostgreSQL by setting.
 
-SQLAlchemy and what it brings have their one home here and are imported when a store is opened.
+Only this package imports SQLAlchemy and Alembic, and the hub loads it when it creates its store.
 """

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from bascule.core.errors import InvalidSetting
 
 DATABASE: Final = "hub.sqlite"
-"""The file's name in a hub's state directory."""
+"""Name of the SQLite file in a hub's state directory."""
 
 _DRIVERS: Final = {
     "postgresql": "postgresql+asyncpg",
@@ -19,7 +19,7 @@ _DRIVERS: Final = {
 
 
 def database_address(url: str, state_dir: Path | None) -> str:
-    """The database for these settings; without `url` and `state_dir`, a temporary one."""
+    """The SQLAlchemy URL for these settings; without `url` and `state_dir`, of a temporary file."""
     if url:
         return with_driver(url)
     return "sqlite+aiosqlite://" if state_dir is None else sqlite_address(state_dir / DATABASE)
@@ -30,7 +30,7 @@ def sqlite_address(path: Path) -> str:
 
 
 def with_driver(url: str) -> str:
-    """The address as people write it, with the database driver added."""
+    """`url` with the async database driver in its scheme, as SQLAlchemy needs it."""
     scheme, separator, rest = url.partition("://")
     driver = _DRIVERS.get(scheme.partition("+")[0])
     if not separator or driver is None:
@@ -42,7 +42,7 @@ def with_driver(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """The address without its password, for messages."""
+    """The address without user and password, for messages."""
     parts = urlsplit(url)
     name = parts.path.lstrip("/")
     return f"{parts.scheme.partition('+')[0]} at {parts.hostname or parts.path}" + (

@@ -12,7 +12,8 @@ _T = TypeVar("_T")
 async def finish_before_cancel(work: Coroutine[Any, Any, _T]) -> _T:
     """Wait for `work`. If cancelled meanwhile, finish it first, then raise `CancelledError`.
 
-    An error of the work is then its cause: nobody is left whom it could be told otherwise.
+    If `work` fails after the cancellation, its error becomes the cause of `CancelledError`;
+    otherwise the error would be lost.
     """
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None

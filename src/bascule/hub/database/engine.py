@@ -14,7 +14,7 @@ def make_engine(address: str | URL) -> AsyncEngine:
     url = make_url(address)
     if url.get_backend_name() != "sqlite":
         return create_async_engine(url, pool_pre_ping=True, pool_size=5)
-    # Every transaction of ours is ended by its own `begin()`: the pool has nothing to roll back.
+    # Every transaction ends with its own `begin()` block: the pool has nothing to roll back.
     engine = create_async_engine(url, pool_size=3, pool_reset_on_return=None)
     event.listen(engine.sync_engine, "connect", _prepare)
     event.listen(engine.sync_engine, "begin", _begin)
@@ -27,7 +27,7 @@ def reading(engine: AsyncEngine) -> AsyncEngine:
 
 
 def _prepare(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # transactions are begun by us, not by the driver's guess
+    connection.isolation_level = None  # `_begin` starts transactions; the driver must not
     cursor = connection.cursor()
     for pragma in _PRAGMAS:
         cursor.execute(f"PRAGMA {pragma}")
@@ -35,7 +35,6 @@ def _prepare(connection: Any, _record: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """Take SQLite's write lock at the start: a transaction that reads first could fail to
-    get it."""
+    """Take SQLite's write lock at once: a transaction that reads first may fail to get it later."""
     if not connection.get_execution_options().get("is_reading", False):
         connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Migrates a database of any earlier version to the present schema."""
+"""Migrates a database of any earlier version to the current schema."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ HEAD: Final = "0002"
 """The newest migration."""
 
 KNOWN: Final = ("", "0001", HEAD)
-"""All of them, oldest first. Before the first there was a database without a version."""
+"""All schema versions, oldest first. "" is a database from before versions were stored."""
 
 _version: Final = Table("alembic_version", MetaData(), Column("version_num", Text, nullable=False))
 _LOCK: Final = 7_263_170
-"""PostgreSQL's name for whoever migrates; any number that nobody else uses."""
+"""Key of the PostgreSQL advisory lock for migrations: an arbitrary number, used only here."""
 
 
 async def migrate(engine: AsyncEngine) -> None:
     """Create the tables in an empty database, or run the missing migrations.
 
-    Two who begin at the same time do it one after the other.
+    Processes that start at the same time migrate one after the other.
     """
     async with engine.connect() as connection:
         found = await connection.run_sync(_version_of)
@@ -35,15 +35,15 @@ async def migrate(engine: AsyncEngine) -> None:
         return
     if found is not None and found not in KNOWN:
         raise StorageFailed(
-            f"The database is of a newer version of Bascule (it says {found}, this one knows "
-            f"{HEAD}); start that one, or give this one another database"
+            f"The database is of a newer version of Bascule (schema {found}; this version "
+            f"knows {HEAD}); start that version, or use another database"
         )
     if found is None:
         async with engine.begin() as connection:
             await connection.run_sync(_make)
     else:
-        # Alembic reads files and blocks; a thread with a loop of its own keeps that from ours.
-        await asyncio.to_thread(asyncio.run, _move_on(engine))
+        # Alembic reads files and blocks, so it runs in a thread with its own event loop.
+        await asyncio.to_thread(asyncio.run, _upgrade(engine))
 
 
 def _version_of(connection: Connection) -> str | None:
@@ -62,7 +62,7 @@ def _make(connection: Connection) -> None:
         connection.execute(insert(_version), {"version_num": HEAD})
 
 
-async def _move_on(engine: AsyncEngine) -> None:
+async def _upgrade(engine: AsyncEngine) -> None:
     from .engine import make_engine
 
     own = make_engine(engine.url)
@@ -94,6 +94,9 @@ def alembic_config() -> Any:
 
 
 def _take_turn(connection: Connection) -> None:
-    """Lock out other migrations until the transaction ends. SQLite does so by itself."""
+    """On PostgreSQL, lock out other migrations until the transaction ends.
+
+    On SQLite, the transaction itself holds the write lock from its start.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))

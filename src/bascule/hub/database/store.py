@@ -44,10 +44,10 @@ from .migrate import migrate
 from .token_cache import TokenCache, change_detector
 
 _QUOTAS: Final = 7_263_171
-"""PostgreSQL's name for whoever changes reservations."""
+"""Key of the PostgreSQL advisory lock for changes of reservations."""
 
 
-_FIELDS: Final = tuple(each.name for each in tables.sessions.columns)
+_FIELDS: Final = tuple(each.key for each in tables.sessions.columns)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -58,9 +58,9 @@ def _finished(
 ) -> Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]]:
     """Decorator: on SQLite, finish the work before a cancellation takes effect.
 
-    Its driver works in a thread, which no cancellation reaches. A connection that is closed while
-    rows wait to be fetched lives on, with its transaction, until somebody collects the cursor;
-    meanwhile nobody can write. PostgreSQL's can be left, also when its server does not answer.
+    SQLite's driver works in a thread, which a cancellation does not reach. A connection that is
+    closed with unfetched rows keeps its transaction until the cursor is garbage-collected; until
+    then nobody can write. PostgreSQL needs no such wait, and its server may not answer at all.
     """
 
     @wraps(method)
@@ -74,7 +74,7 @@ def _finished(
 class SqlStore(Store):
     """Stores everything in the database at `address`; `sqlite://` is a temporary file.
 
-    Several processes may have it open: a command adds a token while the hub runs.
+    Several processes may open the same database: a CLI command adds a token while the hub runs.
     """
 
     def __init__(self, address: str) -> None:
@@ -113,7 +113,8 @@ class SqlStore(Store):
     def _file(self, database: str | None) -> str:
         """The SQLite file, created with mode 600; SQLite gives its side files the same mode.
 
-        Not in memory when none is named: a connection that breaks would take everything along.
+        Without a name it is a temporary file. An in-memory database would be lost with its
+        connection.
         """
         if not database:
             self._passing = TemporaryDirectory(prefix="bascule-hub-")
@@ -160,7 +161,7 @@ class SqlStore(Store):
 
     @_finished
     async def remove_token(self, name: str) -> bool:
-        async with self._forgetting(), self._writing() as connection:
+        async with self._discarding_cache(), self._writing() as connection:
             done = await connection.execute(
                 delete(tables.tokens).where(tables.tokens.c.name == name)
             )
@@ -180,7 +181,7 @@ class SqlStore(Store):
 
     @_finished
     async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
-        async with self._reserving() as connection:
+        async with self._quota_transaction() as connection:
             if row.request_key is not None:
                 columns = tables.sessions.c
                 known = await connection.execute(
@@ -227,7 +228,7 @@ class SqlStore(Store):
 
     @_finished
     async def remove_session(self, session_id: SessionId) -> bool:
-        async with self._forgetting(), self._reserving() as connection:
+        async with self._discarding_cache(), self._quota_transaction() as connection:
             for table in (tables.reservations, tables.events, tables.tokens):
                 await connection.execute(delete(table).where(table.c.session_id == session_id))
             done = await connection.execute(
@@ -237,13 +238,13 @@ class SqlStore(Store):
 
     @_finished
     async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
-        async with self._reserving() as connection:
+        async with self._quota_transaction() as connection:
             await self._reserve(connection, session_id, owner, claims)
 
     @_finished
     async def release(self, session_id: SessionId, kinds: Collection[str]) -> None:
         columns = tables.reservations.c
-        async with self._reserving() as connection:
+        async with self._quota_transaction() as connection:
             await connection.execute(
                 delete(tables.reservations).where(
                     columns.session_id == session_id, columns.kind.in_(kinds)
@@ -281,7 +282,7 @@ class SqlStore(Store):
                 )
             )
 
-    # What happened ------------------------------------------------------------------------
+    # Events and audit log -----------------------------------------------------------------
 
     @_finished
     async def add_event(
@@ -363,8 +364,8 @@ class SqlStore(Store):
         return rows
 
     @asynccontextmanager
-    async def _forgetting(self) -> AsyncIterator[None]:
-        """Clear the token cache around changes of tokens, even if their result is unknown."""
+    async def _discarding_cache(self) -> AsyncIterator[None]:
+        """Clear the token cache after the block, even if it fails and may have changed tokens."""
         try:
             yield
         finally:
@@ -376,23 +377,22 @@ class SqlStore(Store):
             async with self._open.begin() as connection:
                 yield connection
         except OperationalError as error:
-            if "disk" in _cause(error):  # both say so: `disk is full`, `disk I/O error`, `on disk`
+            if "disk" in _cause(error):  # both databases: `disk is full`, `disk I/O error`…
                 raise StorageFailed(
                     f"The hub's database cannot be written: {_cause(error)}"
                 ) from error
             raise
 
     @asynccontextmanager
-    async def _reserving(self) -> AsyncIterator[AsyncConnection]:
-        """Serialise reservations over all processes, so that two cannot take the same
-        free amount."""
+    async def _quota_transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Serialise reservations of all processes, so that no two use the same free amount."""
         async with self._writing() as connection:
             if connection.dialect.name == "postgresql":
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({_QUOTAS})"))
             yield connection
 
     def _insert(self, table: Table, values: Mapping[str, Any]) -> postgresql.Insert | sqlite.Insert:
-        """An INSERT with the upsert clause that both databases spell alike."""
+        """An INSERT that supports `on_conflict_…`, which both databases write the same way."""
         if self._open.dialect.name == "postgresql":
             return postgresql.insert(table).values(**values)
         return sqlite.insert(table).values(**values)
@@ -404,7 +404,8 @@ def _values(row: SessionRow) -> dict[str, Any]:
 
 
 def _session(row: Mapping[Any, Any]) -> SessionRow:
-    return SessionRow(**{**row, "spec": spec_from_json(row["spec"])})
+    values = {column.key: row[column] for column in tables.sessions.columns}
+    return SessionRow(**{**values, "spec": spec_from_json(values["spec"])})
 
 
 def _cause(error: Exception) -> str:

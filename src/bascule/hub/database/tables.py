@@ -1,4 +1,4 @@
-"""The tables of the present schema. `migrations/` has the steps to it; a test compares both."""
+"""The tables of the current schema. A test checks that `migrations/` leads to the same schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sqlalchemy import (
 
 metadata: Final = MetaData()
 
-_number = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts by itself in INTEGER alone
+_number = BigInteger().with_variant(Integer, "sqlite")  # SQLite autoincrements only INTEGER
 
 tokens: Final = Table(
     "tokens",
@@ -59,7 +59,7 @@ sessions: Final = Table(
     Column("request_key", Text),
     Column("request_hash", Text, nullable=False),
     Column("is_filled", Boolean, nullable=False),
-    Column("is_doomed", Boolean, nullable=False),
+    Column("is_doomed", Boolean, key="is_being_removed", nullable=False),
     UniqueConstraint("owner", "request_key", name="sessions_request"),
 )
 

@@ -12,43 +12,43 @@ from typing import Final, Protocol
 
 from bascule.hub.identity import TokenRow
 
-_MOST: Final = 4096
+_MAX_ENTRIES: Final = 4096
 _HEAD: Final = 48
-"""Bytes that say how far the log goes: counters, salts and a checksum, as SQLite documents it."""
-_LATEST: Final = 1.0
-"""Seconds after which a database that cannot tell is asked again."""
+"""Bytes of the index header that describe the log: counters, salts and a checksum (SQLite docs)."""
+_LIFETIME: Final = 1.0
+"""Seconds after which the cache expires if the database cannot report changes."""
 
 
 class ChangeDetector(Protocol):
-    """Detects whether a database has changed: its `state` is then a different value."""
+    """Detects whether a database has changed: every change gives `state` a new value."""
 
     def state(self) -> object: ...
 
     def wrote(self) -> None:
-        """This process has written to the database."""
+        """Report that this process has written to the database."""
         ...
 
     def close(self) -> None:
-        """Close it, after all our connections to the database. Blocks."""
+        """Close the detector. All connections of this process must be closed before. Blocks."""
         ...
 
 
 def change_detector(file: str | None) -> ChangeDetector:
     """The detector for a SQLite file, or for a database server if `file` is None. Blocks."""
     if file is not None:
-        with contextlib.suppress(FileNotFoundError):  # it has no write-ahead log
+        with contextlib.suppress(FileNotFoundError):  # the database has no write-ahead log
             return SqliteChangeDetector(file)
     return TimedChangeDetector()
 
 
 class SqliteChangeDetector:
-    """Exact and without queries: reads the header of the write-ahead log's index in memory, which
-    every commit of any process changes.
+    """Exact and without queries: maps the index of the write-ahead log (the `-shm` file) and reads
+    its header, which every commit of any process changes.
 
-    SQLite's connections share that index as a file; ours is only held open, so that it stays.
-    Its locks are the process's: to close any descriptor of the file ends those of all connections,
-    and the next process would take itself for the first and empty the index under our hands. So
-    nothing is closed before `close`, when whoever had connections has closed them.
+    An open connection keeps SQLite from deleting that file. POSIX locks belong to the process:
+    closing any descriptor of the file releases the locks of all its connections. Another process
+    would then consider itself the first user and reset the index. So the descriptor stays open
+    until `close`, when all connections are closed.
     """
 
     def __init__(self, file: str) -> None:
@@ -74,20 +74,20 @@ class SqliteChangeDetector:
 
 
 class TimedChangeDetector:
-    """For a database server: own writes count at once, writes of others after some time."""
+    """For a database server: notices own writes at once, writes of others after `_LIFETIME`."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._asked = clock()
+        self._asked_at = clock()
         self._number = 0
 
     def state(self) -> object:
-        if self._clock() - self._asked > _LATEST:
+        if self._clock() - self._asked_at > _LIFETIME:
             self.wrote()
         return self._number
 
     def wrote(self) -> None:
-        self._asked = self._clock()
+        self._asked_at = self._clock()
         self._number += 1
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class TimedChangeDetector:
 
 
 class TokenCache:
-    """Token rows found since the database last changed."""
+    """Token rows that were read since the database last changed."""
 
     def __init__(self, changes: ChangeDetector) -> None:
         self._changes = changes
@@ -114,7 +114,7 @@ class TokenCache:
         """Cache a row, unless the database has changed since `recall`."""
         if state != self._state:
             return
-        if len(self._rows) >= _MOST:
+        if len(self._rows) >= _MAX_ENTRIES:
             self._rows.clear()
         self._rows[row.hash] = row
 

@@ -24,7 +24,7 @@ class SaidAnswer(BaseModel):
 class DemoAnswer(BaseModel):
     session_id: str
     url: str
-    """Shows its VS Code beside what is done there."""
+    """Page with the session's VS Code and, beside it, the actions done there."""
     phase: Phase
     said: list[SaidAnswer]
     cause: str
@@ -49,12 +49,12 @@ class DemoApi:
         return None if demo is None else self._answer(demo)
 
     async def play(self, request: Request) -> DemoAnswer:
-        """Play the demo: a scripted agent works in the VS Code of a new session, as soon as its
-        `url` is open in a browser. No effect while it is playing."""
+        """Play the demo: a scripted agent works in the VS Code of the demo's session, as soon as
+        its `url` is open in a browser. No effect while the demo is playing."""
         return self._answer(await self._demos.play(identity_of(request)))
 
     async def skip(self, request: Request) -> MessageAnswer:
-        """Skip the pause in which the agent waits for people to look."""
+        """Skip the pause in which the agent lets people look at its last step."""
         self._demos.skip(identity_of(request))
         return MessageAnswer(message="The agent goes on")
 
@@ -64,7 +64,7 @@ class DemoApi:
         return MessageAnswer(message="The demo is removed")
 
     def describe(self, demo: Demo) -> Mapping[str, Any]:
-        """A demo in the form that these calls return."""
+        """A demo as JSON, as these calls return it."""
         return self._answer(demo).model_dump()
 
     def _answer(self, demo: Demo) -> DemoAnswer:

@@ -24,12 +24,12 @@ logger = logging.getLogger(__name__)
 
 NAME: Final = "demo"
 _KEY: Final = "bascule: the demo"
-"""By which an owner's session for it is found again, also by the next hub."""
+"""The `request_key` that identifies an owner's demo session, also after the hub restarts."""
 _PAUSE: Final = 2.5
-"""Seconds in which a person takes in what was done."""
+"""Seconds between two steps, for people to look at the first."""
 
 Phase = Literal["resting", "starting", "waiting", "playing", "done", "failed"]
-"""resting: nobody has it played since the hub began. waiting: for somebody who opens VS Code."""
+"""resting: not played since the hub started. waiting: until somebody opens VS Code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +38,14 @@ class Demo:
     phase: Phase = "resting"
     said: Sequence[DemoMessage] = ()
     cause: str = ""
-    """Why it failed."""
+    """Why the demo failed."""
 
 
 class Demos(Closable):
-    """One demo for each owner, in a session of its own that stays until it is removed.
+    """One demo for each owner, in a separate session that stays until it is removed.
 
-    The agent's run is the hub's: it goes on whether or not the page that asked for it is still
-    there, and ends when its session is removed or the hub stops.
+    The hub runs the agent. Closing the page that started the demo does not stop it; removing the
+    session or stopping the hub does.
     """
 
     def __init__(
@@ -60,10 +60,10 @@ class Demos(Closable):
         self._changes = changes
         self._link = link
         self._known: dict[str, Demo] = {}
-        """By owner, those that were played here."""
+        """Demos played since the hub started, by owner."""
         self._runs: dict[SessionId, asyncio.Task[None]] = {}
         self._skipped: dict[str, asyncio.Event] = {}
-        changes.subscribe(self._changed)
+        changes.subscribe(self._on_change)
 
     async def aclose(self) -> None:
         runs = list(self._runs.values())
@@ -82,23 +82,23 @@ class Demos(Closable):
     async def play(self, who: Identity) -> Demo:
         """Play the demo from the beginning; no effect while it is playing.
 
-        Raises what keeps the hub from having a session for it.
+        Creates its session if needed, and raises the errors of `Sessions.create`.
         """
         row = self._row(who) or await self._make(who)
         if row.id not in self._runs:
             self._known[row.owner] = Demo(session_id=row.id, phase="starting")
-            self._changes.tell("demo", row.owner)
+            self._changes.publish("demo", row.owner)
             self._runs[row.id] = asyncio.create_task(self._run(row))
             self._runs[row.id].add_done_callback(lambda _: self._runs.pop(row.id))
         return self._known[row.owner]
 
     def skip(self, who: Identity) -> None:
-        """Skip the pause in which the agent waits for people to look."""
-        self._skip_of(self._must(who).owner).set()
+        """Skip the pause in which the agent lets people look at its last step."""
+        self._skip_of(self._existing_row(who).owner).set()
 
     async def remove(self, who: Identity) -> None:
         """End the demo and remove its session with all files."""
-        row = self._must(who)
+        row = self._existing_row(who)
         await self._sessions.remove(_agent(row.owner), row.id)
 
     # ----------------------------------------------------------------------------------------
@@ -115,27 +115,27 @@ class Demos(Closable):
         except BasculeError as error:
             self._change(row, phase="failed", cause=error.message)
         except Exception as error:
-            logger.exception("the demo in session %s broke", row.id)
-            self._change(row, phase="failed", cause=f"It broke: {error!r}; the hub's log has more")
+            logger.exception("the demo in session %s failed", row.id)
+            self._change(row, phase="failed", cause=f"It failed: {error!r}; the hub's log has more")
 
     async def _act(self, row: SessionRow) -> None:
         agent = _agent(row.owner)
         await self._sessions.resume(agent, row.id)
         await self._sessions.until_ready(row.id)
         client, _ = await self._sessions.enter(row.id)
-        await self._sessions.windows.open(row.id, client)  # or says what is missing for it
+        await self._sessions.windows.open(row.id, client)  # raises if VS Code cannot start
         self._change(row, phase="waiting")
         window = await self._sessions.windows.appears(row.id)
         self._change(row, phase="playing")
         async with VSCodeRuntime(link=self._link(agent), window=window.id) as runtime:
             await play(
                 runtime,
-                say=lambda said: self._say(row, said),
+                say=lambda said: self._publish_message(row, said),
                 pause=lambda: self._paused(row.owner),
             )
         self._change(row, phase="done")
 
-    def _say(self, row: SessionRow, said: DemoMessage) -> None:
+    def _publish_message(self, row: SessionRow, said: DemoMessage) -> None:
         before = self._known.get(row.owner)
         self._change(row, said=(*(before.said if before else ()), said))
 
@@ -151,12 +151,12 @@ class Demos(Closable):
 
     def _change(self, row: SessionRow, **changes: Any) -> None:
         known = self._known.get(row.owner)
-        if known is not None and known.session_id == row.id:  # else it was removed meanwhile
+        if known is not None and known.session_id == row.id:  # else the demo was removed
             self._known[row.owner] = replace(known, **changes)
-            self._changes.tell("demo", row.owner)
+            self._changes.publish("demo", row.owner)
 
-    def _changed(self, topic: Topic, which: str) -> None:
-        """Forget a demo whose session is gone."""
+    def _on_change(self, topic: Topic, which: str) -> None:
+        """Cancel and forget a demo whose session was removed."""
         if topic != "session" or self._sessions.owner_of(SessionId(which)) is not None:
             return
         for owner, demo in tuple(self._known.items()):
@@ -164,15 +164,15 @@ class Demos(Closable):
                 if run := self._runs.get(demo.session_id):
                     run.cancel()
                 del self._known[owner]
-                self._changes.tell("demo", owner)
+                self._changes.publish("demo", owner)
 
     def _row(self, who: Identity) -> SessionRow | None:
         for row in self._sessions.list(who):
-            if (row.owner, row.request_key) == (who.owner, _KEY) and not row.is_doomed:
+            if (row.owner, row.request_key) == (who.owner, _KEY) and not row.is_being_removed:
                 return row
         return None
 
-    def _must(self, who: Identity) -> SessionRow:
+    def _existing_row(self, who: Identity) -> SessionRow:
         row = self._row(who)
         if row is None:
             raise NoSuchSession("You have no demo; start one first")

@@ -1,5 +1,4 @@
-"""The reverse proxy from browsers and programs to the servers of a session, on the hub's
-own port."""
+"""The reverse proxy on the hub's port, from browsers and programs to the servers of sessions."""
 
 from .addresses import HubAddresses
 from .endpoints import SessionEndpoint

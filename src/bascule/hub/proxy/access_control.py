@@ -1,12 +1,12 @@
 """Decides whether a request is admitted to its target, and which headers it carries.
 
-The rules depend on the host that a request names. On a session's own origin, the session's owner
-is admitted by that origin's cookie. On the hub's origin, programs are admitted by a token, and
-browsers are redirected to the session's origin (`session_sign_in`). Only its owner reaches an
-endpoint.
+The rules depend on the `Host` header. On a session's own origin, the cookie of that origin admits
+the session's owner. On the hub's origin, a token admits programs, and browsers are redirected to
+the session's origin (`session_sign_in`). Only the owner of an endpoint is admitted to it.
 
-Pages of an app get an opaque origin (`Content-Security-Policy: sandbox`) and send no cookie. Their
-owner is redirected to a path that contains a key, which stands for the cookie below that path.
+Pages of an app get an opaque origin (`Content-Security-Policy: sandbox`) and send no cookie. The
+proxy redirects their owner to a path that contains a key. Below that path the key replaces the
+cookie.
 """
 
 from __future__ import annotations
@@ -18,31 +18,33 @@ from urllib.parse import parse_qsl, urlencode
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge, NoSuchSession
 from bascule.hub.guard import Names
-from bascule.hub.origins import Origins, SessionHost, is_loopback
-from bascule.hub.replies import Refused
+from bascule.hub.origins import Origins, SessionHost
 from bascule.hub.settings import HubSettings
+from bascule.serving.asgi import Header
+from bascule.serving.refusals import Refused
+from bascule.serving.request_rules import is_loopback
 
 from .addresses import HubAddresses, host_of
 from .authentication import LIFETIME, AuthenticatedUser, Authenticator
 from .cookies import app_cookie, session_cookie, values_of
-from .credentials import hidden_headers, without_tokens
+from .credentials import ALWAYS_HIDDEN, hidden_headers, without_tokens
 from .endpoints import EndpointPath, ResolveCarried, SessionEndpoint, ensure_plain, read_target
 from .pages import ProxyReply, page, redirect
-from .request import Header, RequestHead, ensure_framed
+from .request import RequestHead, ensure_framed
 from .response import ResponseRules
 from .routes import ProxyRoutes, UpstreamServer
-from .session_sign_in import FOREIGN, SessionSignIn
+from .session_sign_in import FOREIGN, SIGN_IN_PATHS, SessionSignIn
 
 _SANDBOX: Final = (
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
 )
 _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
 """Path at which VS Code's server serves any file of the workspace."""
-_MOST_HOSTS: Final = 64
+_MAX_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: created for each request, see `EndpointPath`
 class Admission:
     """An admitted request."""
 
@@ -50,20 +52,21 @@ class Admission:
     target: UpstreamServer
     response_rules: ResponseRules
     scheme: str
-    hidden: frozenset[bytes] = frozenset()
+    hidden: frozenset[bytes] = ALWAYS_HIDDEN
     """Names of the client's headers that hold credentials of the hub."""
     authorization: bytes = b""
     """The `Authorization` header for the target; never a credential of the hub."""
     origin: bytes = b""
     """Replaces an opaque `Origin` header, so that the app sees its own origin."""
     sign_in: bytes = b""
+    """Id of the sign-in whose cookie admitted the request; empty without a cookie."""
     token_hash: str = ""
     """Hash of the token that admitted the request, directly or through its cookie."""
 
 
 class AccessControl:
-    """Admits requests: asks `Authenticator` who sent one and `ProxyRoutes` who owns the
-    endpoint."""
+    """Admits requests: `Authenticator` identifies the sender, `ProxyRoutes` knows the endpoint's
+    owner."""
 
     def __init__(
         self,
@@ -92,19 +95,17 @@ class AccessControl:
     async def admit(self, request: RequestHead) -> Admission | ProxyReply:
         """Admit the request or answer it directly.
 
-        Raises `Refused`, or what `ProxyRoutes.target` raises.
-
-        Raises `Refused`, or what `ProxyRoutes.target` raises.
+        Raises `Refused`, or the errors of `ProxyRoutes.target`.
         """
         admitted = await self._admit(request)
         if not isinstance(admitted, Admission):
             return admitted
         requested = admitted.requested
-        return replace(
-            admitted,
-            requested=replace(requested, rest=await without_tokens(requested.rest, self.is_token)),
-            hidden=await hidden_headers(request, requested, self.is_token),
-        )
+        admitted.hidden = await hidden_headers(request, requested, self.is_token)
+        if b"?" in requested.rest:
+            rest = await without_tokens(requested.rest, self.is_token)
+            admitted.requested = replace(requested, rest=rest)
+        return admitted
 
     async def is_token(self, text: str) -> bool:
         """Whether the text is a valid token of this hub, of any owner."""
@@ -141,8 +142,8 @@ class AccessControl:
         """A request on the hub's origin: programs are served, browsers are redirected to the
         session's origin.
 
-        A page that a person looks at is never served here, whatever the request brings: it would
-        run the session's code on the hub's origin.
+        Unless sessions share the hub's origin, pages for people are never served here, whatever
+        credentials a request has: such a page would run the session's code on the hub's origin.
         """
         is_shared = self.origins.is_shared_with_hub
         if requested.key and not self._addresses.has_apps_origin:
@@ -161,7 +162,7 @@ class AccessControl:
             if user is not None:
                 return await self._enter(request, requested, user)
         if requested.endpoint.kind == "sandbox":
-            # It has no pages, so a cookie would be somebody else's doing.
+            # An action server has no pages, so a cookie would come from a request of another page.
             raise Refused(401, AccessDenied("Send `Authorization: Bearer TOKEN`"))
         if request.is_page:
             return await self._redirect_browser(request, requested)
@@ -214,7 +215,7 @@ class AccessControl:
     ) -> None:
         owner = await self._routes.owner(endpoint)
         if owner is None or not user.may_access(endpoint, owner):
-            raise _nothing_here(request)  # to a stranger the two are one
+            raise _nothing_here(request)  # strangers must not learn whether it exists
 
     # On a session's origin --------------------------------------------------------------------
 
@@ -223,11 +224,13 @@ class AccessControl:
     ) -> Admission | ProxyReply:
         """A request on a session's origin, where neither the hub nor another session is served.
 
-        The cookie counts only for requests that pages of this origin began, or a person by hand.
+        The cookie counts only for requests that a page of this origin started, or a person by
+        typing the address.
         """
-        frames = self._frames_at(request.host)
-        if (reply := await self.session_sign_in.answer(request, host, frames)) is not None:
-            return reply
+        if request.target.startswith(SIGN_IN_PATHS):
+            frames = self._frames_at(request.host)
+            if (reply := await self.session_sign_in.answer(request, host, frames)) is not None:
+                return reply
         requested = read_target(request.target)
         if requested is None or requested.endpoint.kind == "sandbox":
             raise _nothing_here(request)
@@ -235,14 +238,14 @@ class AccessControl:
             raise _nothing_here(request)
         if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
-        origin = request.one(b"origin").decode("latin-1").lower()
+        origin = request.header(b"origin").decode("latin-1").lower()
         if origin and origin != host.origin and not (requested.key and origin == "null"):
             raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
         if requested.endpoint.kind == "apps" and self._addresses.has_apps_origin:
             return self.session_sign_in.redirect_to_hub(request)
         if requested.key:
             return await self._by_key(request, requested)
-        is_foreign = request.one(b"sec-fetch-site") in FOREIGN
+        is_foreign = request.header(b"sec-fetch-site") in FOREIGN
         if is_foreign and not request.is_page:
             raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
         user = (
@@ -257,13 +260,13 @@ class AccessControl:
         if request.is_page and await self._has_token(requested):
             return self.session_sign_in.redirect_to_hub(
                 request
-            )  # which takes it out of the address
+            )  # the hub removes the token from the URL
         return await self._enter(request, requested, user)
 
     async def _enter(
         self, request: RequestHead, requested: EndpointPath, user: AuthenticatedUser
     ) -> Admission | ProxyReply:
-        """Admit an authenticated user to the endpoint, if it is the user's own."""
+        """Admit an authenticated user to the endpoint, if the user owns it."""
         endpoint = requested.endpoint
         await self._ensure_owner(request, user, endpoint)
         if endpoint.kind == "apps" and self._addresses.has_apps_origin:
@@ -275,7 +278,8 @@ class AccessControl:
         if user.by == "sign-in" and request.is_page and user.sign_in is not None:
             value = self._authenticator.session_cookie_value(user.sign_in, endpoint)
             added = *added, self._session_cookie(endpoint, value)
-        # On the hub's own origin a target must not choose which pages may look into its own.
+        may_pass = user.by != "bearer" and endpoint.kind == "apps"
+        # On the hub's own origin a target must not choose its opener policy.
         is_shared = self.origins.is_shared_with_hub
         replaced = {b"cross-origin-opener-policy"} if is_shared else None
         return Admission(
@@ -283,7 +287,7 @@ class AccessControl:
             target,
             self._response_rules(request, requested, target, added, replaced=replaced),
             self._scheme(request),
-            authorization=await self._kept(request, user, endpoint),
+            authorization=await self._foreign(request) if may_pass else b"",
             sign_in=user.sign_in.id if user.sign_in is not None else b"",
             token_hash=user.identity.token_hash,
         )
@@ -310,11 +314,11 @@ class AccessControl:
             return self._without_key(request, requested)
         if await self._routes.owner(requested.endpoint) is None:
             raise _nothing_here(request)
-        is_opaque = request.one(b"origin") == b"null"
+        is_opaque = request.header(b"origin") == b"null"
         cors: tuple[Header, ...] = ()
         if is_opaque:
             cors = _open_to_opaque(request)
-            if request.method == b"OPTIONS" and request.one(b"access-control-request-method"):
+            if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
                 return ProxyReply(204, cors)
         target = await self._routes.target(requested.endpoint, is_visit=request.is_visit(requested))
         added = (
@@ -335,8 +339,7 @@ class AccessControl:
         )
 
     def _without_key(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
-        """The key is from another hub or expired: redirect to the sign-in, which issues a
-        new one."""
+        """The key is not valid: redirect to the path without it, which leads to a new key."""
         if request.is_page:
             return redirect(requested.endpoint.path + requested.rest.decode())
         raise Refused(401, AccessDenied(f"The key in {requested.endpoint.path}/~… is not valid"))
@@ -346,8 +349,8 @@ class AccessControl:
     async def _swap_token(self, request: RequestHead, requested: EndpointPath) -> ProxyReply | None:
         """Turn a token in the URL into a cookie and redirect to the URL without it.
 
-        None for a word that is no token. A token that does not open this endpoint is removed too: a
-        program in the session must not learn it.
+        None if the parameter is not a token. A token of another owner is refused with 404: a
+        program in the session must not see it.
         """
         if _TOKEN_IN_QUERY not in requested.rest or requested.endpoint.kind == "sandbox":
             return None
@@ -380,8 +383,7 @@ class AccessControl:
         return await self._authenticator.by_token(token) is not None
 
     def refuse_plain(self, request: RequestHead) -> ProxyReply | None:
-        """A page that explains why nobody can sign in over plain HTTP; None where a
-        cookie is safe."""
+        """A page that explains why signing in needs TLS; None where a cookie is safe."""
         if self._addresses.is_secure or is_loopback(request.host):
             return None
         return page(
@@ -395,8 +397,8 @@ class AccessControl:
     # On the apps' own origin ------------------------------------------------------------------
 
     async def _on_apps_origin(self, request: RequestHead) -> Admission | ProxyReply:
-        """A request on the apps' origin: only apps are served, each with its key, then with a
-        cookie."""
+        """A request on the apps' origin, which serves only apps. The first request to an app has
+        its key in the path; later ones have a cookie."""
         requested = self._addresses.app_of_host(request.host, request.target)
         if requested is None:
             requested = read_target(request.target)
@@ -432,29 +434,29 @@ class AccessControl:
 
     def _has_key(self, request: RequestHead, requested: EndpointPath) -> bool:
         name = app_cookie(requested.prefix)
-        given = [v for h in request.all(b"cookie") for n, v in values_of(h) if n == name]
+        given = [v for h in request.header_values(b"cookie") for n, v in values_of(h) if n == name]
         return any(self._addresses.is_key(requested.endpoint, v.decode("latin-1")) for v in given)
 
     def _grant(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
-        """Turn the key in the path into a cookie for the path without it."""
+        """Turn the key in the path into a cookie, and redirect to the path without the key."""
         if not self._addresses.is_key(requested.endpoint, requested.key):
             raise _nothing_here(request)
         value, path = requested.key.encode(), requested.prefix.removesuffix(f"/~{requested.key}")
         name = app_cookie(path)
         attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (path.encode(), LIFETIME)
         cookie = name + b"=" + value + attributes + self._same_site
-        # Two slashes at the beginning would be the address of another host.
+        # A location that starts with two slashes would name another host.
         return redirect(f"{path}/{requested.rest.decode().lstrip('/')}", (b"set-cookie", cookie))
 
     def _is_own_page(self, request: RequestHead) -> bool:
-        origin = request.one(b"origin").decode("latin-1").lower()
+        origin = request.header(b"origin").decode("latin-1").lower()
         return not origin or origin.partition("://")[2] == request.host
 
     # ------------------------------------------------------------------------------------------
 
     @property
     def _same_site(self) -> bytes:
-        # A frame on another site gets cookies only so, and one jar for each site that frames.
+        # In a frame on another site browsers accept only such cookies, stored per framing site.
         return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
 
     def _session_cookie(self, endpoint: SessionEndpoint, value: str) -> Header:
@@ -466,7 +468,7 @@ class AccessControl:
         return self.origins.page(request.host).partition(":")[0]
 
     def _frames_at(self, host: str) -> str:
-        """Which pages may frame the page at `host`: its own, the hub's, and `frame_origins`."""
+        """The origins that may frame a page at `host`: its own, the hub's, and `frame_origins`."""
         return f"{self._frames} {self.origins.page(host)}"
 
     def _policy(self, host: str, sandbox: str = "") -> bytes:
@@ -492,34 +494,27 @@ class AccessControl:
             drops_cross_origin=cors,
         )
 
-    async def _kept(
-        self, request: RequestHead, user: AuthenticatedUser, endpoint: SessionEndpoint
-    ) -> bytes:
-        return (
-            await self._foreign(request) if user.by != "bearer" and endpoint.kind == "apps" else b""
-        )
-
     async def _foreign(self, request: RequestHead) -> bytes:
-        """The `Authorization` header for the target: an app's own token passes, a token of the hub
-        never."""
-        given = request.one(b"authorization")
+        """The `Authorization` header for the target. A token of an app passes, a token of the hub
+        never does."""
+        given = request.header(b"authorization")
         kind, _, token = given.decode("latin-1").partition(" ")
         if kind.lower() != "bearer" or token.strip().startswith("bsc_"):
             return b""
         return b"" if await self._authenticator.by_token(token.strip()) is not None else given
 
     def _ensure_welcome(self, request: RequestHead, *, is_keyed: bool) -> None:
-        host, origin = request.one(b"host"), request.one(b"origin")
+        host, origin = request.header(b"host"), request.header(b"origin")
         if is_keyed and origin == b"null":
             origin = b""
         if not origin and host in self._welcome:
             return
         self._names.ensure_welcome({b"host": host} | ({b"origin": origin} if origin else {}))
-        if len(self._welcome) < _MOST_HOSTS:
+        if len(self._welcome) < _MAX_HOSTS:
             self._welcome.add(host)
 
     def _ensure_size(self, request: RequestHead) -> None:
-        if int(request.one(b"content-length") or 0) > self._max_upload:
+        if int(request.header(b"content-length") or 0) > self._max_upload:
             limit = self._max_upload
             raise Refused(
                 413, MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit)
@@ -532,8 +527,9 @@ def _nothing_here(request: RequestHead) -> Refused:
 
 
 def _open_to_opaque(request: RequestHead) -> tuple[Header, ...]:
-    """CORS headers for keyed requests: to the browser an app's own page is cross-origin."""
-    wanted = request.one(b"access-control-request-headers")
+    """CORS headers for requests with a key. They are needed because the app's own page has an
+    opaque origin, so the browser treats its requests as cross-origin."""
+    wanted = request.header(b"access-control-request-headers")
     return (
         (b"access-control-allow-origin", b"null"),
         (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),

@@ -17,7 +17,7 @@ from .endpoints import EndpointPath, SessionEndpoint
 
 _LABEL: Final = re.compile(rf"({SESSION_ID})-(0|[1-9][0-9]?)")
 _GRANT: Final = re.compile(rb"/~([A-Za-z0-9_-]{16,64})(/.*|$)")
-_ENTRY: Final = re.compile(
+_ORIGIN: Final = re.compile(
     r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?|https?://\[[0-9a-f:]+\](:[0-9]+)?"
 )
 
@@ -25,8 +25,8 @@ _ENTRY: Final = re.compile(
 class HubAddresses:
     """Builds the hub's URLs. `url` returns the hub's own URL; `secret` signs the keys of apps.
 
-    With `apps_origin` apps have an origin that is not the hub's: `https://apps.example` holds
-    them all below `/apps/`, `https://*.apps.example` gives each a host of its own.
+    With `apps_origin`, apps have another origin than the hub: `https://apps.example` serves all
+    apps below `/apps/`, `https://*.apps.example` gives each app its own host.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class HubAddresses:
         is_secure: bool = False,
     ) -> None:
         origin = apps_origin.lower().rstrip("/")
-        if origin and not _ENTRY.fullmatch(origin):
+        if origin and not _ORIGIN.fullmatch(origin):
             raise InvalidSetting(
                 f"apps_origin is {apps_origin!r}; it has a form like https://apps.example:8443 "
                 "or https://*.apps.example"
@@ -48,10 +48,10 @@ class HubAddresses:
         """Whether people reach the hub over TLS."""
         self._secret = secret
         self.apps_origin = origin
-        self._is_wild = "://*." in origin
+        self._has_wildcard = "://*." in origin
         self.has_apps_origin = bool(origin)
         self._host = origin.partition("://")[2].removeprefix("*")
-        """With a wildcard it begins with the dot."""
+        """Host and port of `apps_origin`. A wildcard is removed up to its dot: `.apps.example`."""
 
     def hub(self, path: str = "") -> str:
         return self._url() + path
@@ -71,16 +71,17 @@ class HubAddresses:
         """The path prefix for an app that makes absolute links; empty if it needs none."""
         if endpoint.kind != "apps":
             return endpoint.path
-        if self._is_wild:
+        if self._has_wildcard:
             return ""
         return endpoint.path if self.has_apps_origin or not is_sandboxed else self.keyed(endpoint)
 
     def keyed(self, endpoint: SessionEndpoint) -> str:
+        """The path of an app with its key."""
         return f"{endpoint.path}/~{self.key(endpoint)}"
 
     def grant(self, endpoint: SessionEndpoint) -> str:
         """A URL on the apps' origin that exchanges its key for a cookie."""
-        if self._is_wild:
+        if self._has_wildcard:
             label = f"{endpoint.session_id}-{endpoint.n}"
             return f"{self.apps_origin.replace('*', label)}/~{self.key(endpoint)}"
         return self.apps_origin + self.keyed(endpoint)
@@ -97,11 +98,11 @@ class HubAddresses:
         """Whether a `Host` header names the apps' origin."""
         if not self._host:
             return False
-        return host.endswith(self._host) if self._is_wild else host == self._host
+        return host.endswith(self._host) if self._has_wildcard else host == self._host
 
     def app_of_host(self, host: str, target: bytes) -> EndpointPath | None:
-        """The app that a host of its own names; None if apps have no such hosts."""
-        found = _LABEL.fullmatch(host.removesuffix(self._host)) if self._is_wild else None
+        """The app that `host` belongs to; None if apps do not have their own hosts."""
+        found = _LABEL.fullmatch(host.removesuffix(self._host)) if self._has_wildcard else None
         if found is None:
             return None
         endpoint = SessionEndpoint("apps", found[1], int(found[2]))

@@ -24,7 +24,7 @@ _HUB: Final = "hub"
 
 @dataclass(frozen=True, slots=True)
 class AuthenticatedUser:
-    """The identity behind a request, and how it was proved."""
+    """The identity behind a request, and the credential that proved it."""
 
     identity: Identity
     by: Literal["bearer", "session", "sign-in"]
@@ -33,9 +33,7 @@ class AuthenticatedUser:
     def may_access(self, endpoint: SessionEndpoint, owner: str) -> bool:
         """Whether the user owns the endpoint.
 
-        Admins are refused: its pages run another owner's code.
-
-        Admins are refused: its pages run another owner's code.
+        Admins have no access to endpoints of other owners: pages there run another owner's code.
         """
         match self.identity.scope:
             case "session":
@@ -54,7 +52,7 @@ class Authenticator(Protocol):
     async def authenticate(
         self, request: RequestHead, endpoint: SessionEndpoint
     ) -> AuthenticatedUser | None:
-        """The user, by a token or cookie valid for the endpoint. None: unknown."""
+        """The user, by a token or cookie valid for the endpoint; None if there is none."""
         ...
 
     async def by_bearer_token(
@@ -74,7 +72,7 @@ class Authenticator(Protocol):
         ...
 
     async def by_token(self, token: str) -> Identity | None:
-        """The owner of a token; None if it is not a token of this hub."""
+        """The identity behind a token; None if it is not a valid token of this hub."""
         ...
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
@@ -100,7 +98,7 @@ class TokenAuthenticator:
         self._signed_cookies = signed_cookies
         self._clock = clock
         self._ended: dict[bytes, int] = {}
-        """Ids of sign-ins that were signed out, with their expiry; dropped once expired."""
+        """Expiry times of sign-ins that were signed out, by id. Expired ones are removed."""
 
     async def authenticate(
         self, request: RequestHead, endpoint: SessionEndpoint
@@ -114,7 +112,8 @@ class TokenAuthenticator:
     async def by_bearer_token(
         self, request: RequestHead, endpoint: SessionEndpoint
     ) -> AuthenticatedUser | None:
-        identity = await self.by_token(_token_in(request, endpoint))
+        token = _token_in(request, endpoint)
+        identity = await self._tokens.identify(token) if token else None
         return AuthenticatedUser(identity, "bearer") if identity is not None else None
 
     async def by_session_cookie(
@@ -162,15 +161,15 @@ class TokenAuthenticator:
 
 
 def _cookies(request: RequestHead) -> list[tuple[bytes, bytes]]:
-    return [pair for header in request.all(b"cookie") for pair in values_of(header)]
+    return [pair for header in request.header_values(b"cookie") for pair in values_of(header)]
 
 
 def _token_in(request: RequestHead, endpoint: SessionEndpoint) -> str:
-    """The token that a program sends. Clients of an action server use their own header."""
-    kind, _, token = request.one(b"authorization").decode("latin-1").partition(" ")
+    """The token that a program sends. Clients of an action server may use `SANDBOX_KEY`."""
+    kind, _, token = request.header(b"authorization").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
         return token.strip()
-    return request.one(SANDBOX_KEY).decode("latin-1") if endpoint.kind == "sandbox" else ""
+    return request.header(SANDBOX_KEY).decode("latin-1") if endpoint.kind == "sandbox" else ""
 
 
 def _session(endpoint: SessionEndpoint) -> str:

@@ -1,8 +1,8 @@
-"""The subrequest with which nginx asks whether it may connect to a session's socket itself.
+"""Answers nginx's authorization subrequest: may nginx connect to a session's socket itself?
 
-nginx shows a request's head here (`auth_request`). 204 tells it to go on, and with which headers;
-403 tells it to hand the request to the hub, which then carries it, redirects it, starts what has
-not started, or says on a page what is wrong. So nginx needs to know nothing but paths.
+nginx sends the head of each request here (`auth_request`). On 204, nginx proxies the request with
+the headers of this response. On 403, nginx passes the request to the hub, which proxies or
+redirects it, starts a stopped server, or explains an error. So nginx needs to know only paths.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from bascule.core.errors import BasculeError
-from bascule.hub.replies import Receive, Refused, Scope, Send
+from bascule.serving.asgi import Header, Receive, Scope, Send
+from bascule.serving.refusals import Refused
 
 from .access_control import AccessControl, Admission
-from .cookies import without_ours
+from .cookies import without_hub_cookies
 from .credentials import has_credentials
 from .endpoints import read_target
-from .request import Header, RequestHead
+from .request import RequestHead
 from .routes import UpstreamServer, socket_path
 
 PATH: Final = "/_bascule/authorize"
@@ -35,7 +36,7 @@ _PASSED: Final = frozenset(
 
 
 class Authorize:
-    """The ASGI app at `PATH`. Its answer reveals no more than the original request's would."""
+    """The ASGI app at `PATH`. It reveals no more than a response to the original request would."""
 
     def __init__(self, access_control: AccessControl, run_dir: Path | None) -> None:
         self._access_control = access_control
@@ -61,18 +62,18 @@ class Authorize:
             return None
         if await has_credentials(request, admitted.requested, self._access_control.is_token):
             return None
-        cookie = without_ours(b"; ".join(request.all(b"cookie")))
-        told = [
+        cookie = without_hub_cookies(b"; ".join(request.header_values(b"cookie")))
+        headers = [
             (b"x-bascule-cookie", cookie),
             (b"x-bascule-authorization", admitted.authorization),
-            (b"x-bascule-origin", admitted.origin or request.one(b"origin")),
+            (b"x-bascule-origin", admitted.origin or request.header(b"origin")),
             *((b"x-bascule-" + n, v) for n, v in admitted.response_rules.added if n in _PASSED),
         ]
-        return [(name, value) for name, value in told if value]
+        return [(name, value) for name, value in headers if value]
 
     async def _is_plain(self, admitted: Admission) -> bool:
-        """Whether the socket is where nginx looks, and the request needs nothing nginx
-        cannot do."""
+        """Whether nginx can proxy the request: the socket is at the path that nginx computes, and
+        the target needs neither its prefix nor additional headers."""
         target, endpoint = admitted.target, admitted.requested.endpoint
         assert self._run_dir is not None
         if target.keeps_prefix or target.headers:
@@ -93,10 +94,10 @@ def _is_socket(target: UpstreamServer) -> bool:
 
 def _original(scope: Scope) -> RequestHead:
     headers: list[Header] = scope["headers"]
-    told = dict(headers)
+    by_name = dict(headers)
     return RequestHead(
-        method=told.get(b"x-original-method", b"GET"),
-        target=told.get(b"x-original-uri", b""),
+        method=by_name.get(b"x-original-method", b"GET"),
+        target=by_name.get(b"x-original-uri", b""),
         version="1.1",
         headers=[pair for pair in headers if pair[0] not in (b"content-length", b"upgrade")],
         peer="",

@@ -1,4 +1,4 @@
-"""Strict parser of chunked response bodies; malformed chunks are refused."""
+"""Strict parser of chunked response bodies; it refuses malformed chunks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _LINE: Final = 4096
-"""Bytes of a line between chunks."""
+"""Maximum bytes of a line between chunks."""
 _TRAILER: Final = 16 << 10
 
 
@@ -22,10 +22,10 @@ class Chunks:
     def __init__(self) -> None:
         self.is_over = False
         self.after = b""
-        """Bytes after the end of the body, where none should be."""
+        """Bytes after the end of the body; a correct server sends none."""
         self._line = b""
         self._left = 0
-        """Bytes of the current chunk, or -1: the line break behind it comes next."""
+        """Bytes missing from the current chunk; -1: the line break after it is missing."""
         self._in_trailer = False
         self._trailer = 0
 
@@ -78,7 +78,7 @@ class Chunks:
 
 
 def framed(pieces: list[bytes]) -> list[bytes]:
-    """The bytes as one chunk; empty for no bytes, as an empty chunk would end the body."""
+    """The bytes as one chunk. No bytes make no chunk: an empty chunk would end the body."""
     size = sum(map(len, pieces))
     return [b"%x\r\n" % size, *pieces, b"\r\n"] if size else []
 

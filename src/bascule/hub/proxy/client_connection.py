@@ -1,5 +1,4 @@
-"""One client's connection to the hub: each request goes to the ASGI app or to a session's
-server."""
+"""A client's connection to the hub: each request goes to the ASGI app or to a session's server."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from bascule.core.errors import InvalidRequest
-from bascule.sandbox.server.listener import Connection
+from bascule.serving.connection import Connection
 
 from .exchange import Exchange
 from .request import RequestHead
@@ -21,18 +20,8 @@ _SILENT = 60
 """Seconds of silence in a tunnel before TCP keep-alive probes start."""
 
 
-class _NothingComes(asyncio.Event):
-    """A placeholder event for requests without a body."""
-
-    def set(self) -> None:
-        pass
-
-
-_NOTHING_COMES = _NothingComes()
-
-
 class ClientConnection(Connection):
-    """One client connection. Requests for the app and for sessions may follow in any order."""
+    """One client connection. Requests for the app and for sessions may come in any order."""
 
     direct: asyncio.Transport
     """The raw transport to the client, below the one that buffers ASGI response heads."""
@@ -44,7 +33,7 @@ class ClientConnection(Connection):
         """The current exchange."""
         self._last: Exchange | None = None
         """The exchange that upgraded the connection; it gets all further bytes."""
-        self._is_ours = False
+        self._is_proxied = False
         """Whether the request being parsed belongs to an exchange."""
         self._stalled: asyncio.TimerHandle | None = None
 
@@ -99,29 +88,15 @@ class ClientConnection(Connection):
             peer=self.client[0] if self.client else "",
             is_upgrade=is_upgrade,
         )
-        self._is_ours = self._proxy.claims(request)
-        if not self._is_ours:
+        self._is_proxied = self._proxy.claims(request)
+        if not self._is_proxied:
             super().on_headers_complete()
             return
         self.end_head()
         self.scope["method"] = request.method.decode()
-        before: Any = self.cycle  # none, to begin with
-        self.cycle = Exchange(
-            self,
-            self._proxy,
-            request,
-            scope=self.scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=[],
-            message_event=asyncio.Event() if request.has_body else _NOTHING_COMES,
-            expect_100_continue=self.expect_100_continue,
-            keep_alive=request.version == "1.1" and self.parser.should_keep_alive(),
-            on_response=self.on_response_complete,
-        )
+        before: Any = self.cycle  # None for the first request
+        keep_alive = request.version == "1.1" and self.parser.should_keep_alive()
+        self.cycle = Exchange(self, self._proxy, request, keep_alive=keep_alive)
         if before is None or before.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
@@ -129,7 +104,7 @@ class ClientConnection(Connection):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def on_upgrade(self, rest: bytes) -> None:
-        if not self._is_ours:
+        if not self._is_proxied:
             super().on_upgrade(rest)
             return
         assert isinstance(self.cycle, Exchange)
@@ -139,7 +114,7 @@ class ClientConnection(Connection):
             self._last.from_client(rest)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer 400, also when a body turns out not to be HTTP during its exchange."""
+        """Answer 400, also when the parser rejects a body while its exchange is running."""
         if self._exchange is None:
             super().send_400_response(msg)
         else:
@@ -147,7 +122,7 @@ class ClientConnection(Connection):
             self._exchange.client_erred(400, InvalidRequest(msg))
 
     def hang_up(self) -> None:
-        """Close after the last answer, but let a client that still sends read it first."""
+        """Close after the last response. A client that is still sending can read it first."""
         self.pipeline.clear()
         if self._in_request and not self.transport.is_closing():
             self._in_request = False
@@ -158,7 +133,7 @@ class ClientConnection(Connection):
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         if isinstance(cycle, Exchange):
             self._exchange = cycle
-            self.flush()  # what an ASGI answer left
+            self.flush()  # the rest of an earlier ASGI response
         super()._start_asgi_task(cycle, app)
 
     def on_response_complete(self) -> None:
@@ -174,13 +149,13 @@ class ClientConnection(Connection):
     def _give_up(self) -> None:
         is_awaited = self._is_in_body and not self.flow.read_paused
         if is_awaited and self._exchange is not None and self.cycle is self._exchange:
-            error = InvalidRequest(f"The body stopped coming for {self._timeout:g} seconds")
+            error = InvalidRequest(f"No part of the body arrived for {self._timeout:g} seconds")
             self._exchange.client_erred(408, error)
         else:
             super()._give_up()
 
     def _should_upgrade(self) -> bool:
-        return not self._is_ours and super()._should_upgrade()
+        return not self._is_proxied and super()._should_upgrade()
 
     def _expect_reading(self) -> None:
         """Start a check that the client reads at all; reading slowly is allowed."""

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from typing import Final
 
 HUB_COOKIE: Final = b"__Host-Http-bascule"
-"""Set by the sign-in. By its prefix a browser takes it from this host alone, for all its paths, and
-from no script."""
+"""The sign-in cookie. Because of its prefix, browsers accept it only from this host, for all paths,
+and not from scripts."""
 _APP_COOKIE: Final = b"__Host-Http-bascule-app"
 _APP_COOKIE_OF_PATH: Final = b"__Secure-bascule-app"
 _OURS: Final = (b"__host-http-bascule", b"__host-bascule", b"__secure-bascule", b"bascule")
 
 
 def session_cookie(session_id: str) -> bytes:
-    """The cookie that opens one session, at the origin of that session."""
+    """Name of the cookie that gives access to one session, on the origin of that session."""
     return HUB_COOKIE + b"-" + session_id.encode()
 
 
 def app_cookie(path: str) -> bytes:
-    """The cookie of one app on the apps' origin, whose own path may be empty."""
+    """Name of the cookie of one app on the apps' origin. `path` is empty if it has its own host."""
     return _APP_COOKIE_OF_PATH + path.replace("/", "-").encode() if path else _APP_COOKIE
 
 
@@ -32,7 +32,7 @@ def values_of(header: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield name, value
 
 
-def without_ours(header: bytes) -> bytes:
+def without_hub_cookies(header: bytes) -> bytes:
     """The `Cookie` header without the hub's cookies; empty when none is left."""
     if b"bascule" not in header.lower() and b"bsc_" not in header:
         return header
@@ -45,9 +45,9 @@ def confined(header: bytes, prefix: str) -> bytes | None:
     first, *attributes = header.split(b";")
     name = _name(first)
     # Without a name, `=x` is a cookie whose value some servers read as `name=value`.
-    if not name or b"=" not in first or _is_ours(name):
+    if not name or b"=" not in first or _is_hub_cookie(name):
         return None
-    if prefix and name.lower().startswith(b"__host-"):  # good for the whole host or not at all
+    if prefix and name.lower().startswith(b"__host-"):  # browsers require `Path=/` for it
         return None
     base = prefix.encode()
     path, kept = base + b"/", [first.strip()]
@@ -55,7 +55,7 @@ def confined(header: bytes, prefix: str) -> bytes | None:
         word, _, value = attribute.strip().partition(b"=")
         match word.strip().lower():
             case b"path":
-                path = _inside(value.strip(), base)
+                path = _path_below(value.strip(), base)
             case b"domain" | b"":
                 pass
             case _:
@@ -63,7 +63,7 @@ def confined(header: bytes, prefix: str) -> bytes | None:
     return b"; ".join([*kept, b"Path=" + path])
 
 
-def _inside(path: bytes, base: bytes) -> bytes:
+def _path_below(path: bytes, base: bytes) -> bytes:
     if not path.startswith(b"/") or path == b"/":
         return base + b"/"
     return path if path == base or path.startswith(base + b"/") else base + path
@@ -75,8 +75,8 @@ def _name(pair: bytes) -> bytes:
 
 def _is_hidden(pair: bytes) -> bool:
     """Whether this is a cookie of the hub, or one that contains a token of the hub."""
-    return _is_ours(_name(pair)) or b"bsc_" in pair
+    return _is_hub_cookie(_name(pair)) or b"bsc_" in pair
 
 
-def _is_ours(name: bytes) -> bool:
+def _is_hub_cookie(name: bytes) -> bool:
     return name.lower().startswith(_OURS)

@@ -1,8 +1,6 @@
-"""Parses which endpoint of a session a request's path names.
+"""Parses the path of a request into an endpoint of a session and the rest of the path.
 
-Pure rules on raw bytes, without decoding.
-
-Pure rules on raw bytes, without decoding.
+Pure rules on raw bytes, without percent-decoding.
 """
 
 from __future__ import annotations
@@ -10,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 from urllib.parse import unquote_to_bytes
 
@@ -19,11 +18,11 @@ from bascule.hub.origins import SESSION_ID
 Kind = Literal["vscode", "apps", "sandbox"]
 
 _BEGINNINGS: Final = (b"/vscode/", b"/apps/", b"/sandbox/")
-_ONE: Final = re.compile(rb"/(vscode|sandbox)/(%s)(/|$|(?=\?))" % SESSION_ID.encode())
-_APP: Final = re.compile(
-    rb"/apps/(%s)-(0|[1-9][0-9]?)(?:/~([A-Za-z0-9_-]{16,64}))?(/|$|(?=\?))" % SESSION_ID.encode()
+_PREFIX: Final = re.compile(
+    rb"/(?:(vscode|sandbox)/(%(id)s)|apps/(%(id)s)-(0|[1-9][0-9]?)(?:/~([A-Za-z0-9_-]{16,64}))?)"
+    rb"(?=[/?]|\Z)" % {b"id": SESSION_ID.encode()}
 )
-_TARGET: Final = re.compile(rb"/[\x21\x22\x24-\x7e]*")  # no space, no control, no fragment
+_TARGET: Final = re.compile(rb"/[\x21\x22\x24-\x7e]*")  # no spaces, control characters or `#`
 _SUSPECT: Final = re.compile(rb"\.|%|\\")
 _SEPARATORS: Final = re.compile(rb"[/\\]")
 _DOTS: Final = frozenset({b".", b".."})
@@ -31,7 +30,7 @@ _DOTS: Final = frozenset({b".", b".."})
 
 @dataclass(frozen=True, slots=True)
 class SessionEndpoint:
-    """A server of a session that can be reached: VS Code, the action server, or an app."""
+    """A server of a session that the proxy serves: VS Code, the action server, or an app."""
 
     kind: Kind
     session_id: str
@@ -40,14 +39,17 @@ class SessionEndpoint:
 
     @property
     def path(self) -> str:
-        """Its path on the hub's origin, without a trailing slash."""
+        """The endpoint's path on the hub's origin, without a trailing slash."""
         app = f"-{self.n}" if self.kind == "apps" else ""
         return f"/{self.kind}/{self.session_id}{app}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EndpointPath:
-    """A request's path, split into the endpoint and the path that the endpoint's server sees."""
+    """A request's path, split into the endpoint and the path that the endpoint's server sees.
+
+    Not frozen because it is created for each request: a frozen class takes three times as long.
+    """
 
     endpoint: SessionEndpoint
     prefix: str
@@ -63,39 +65,47 @@ ResolveCarried = Callable[[bytes], EndpointPath | str | None]
 browsers, to another path of the hub. None: the proxy does not handle the target."""
 
 
-def is_ours(target: bytes) -> bool:
-    """Whether the proxy answers this path, valid or not."""
+def is_session_path(target: bytes) -> bool:
+    """Whether the path starts like the path of an endpoint, valid or not."""
     return target.startswith(_BEGINNINGS)
 
 
 def read_target(target: bytes) -> EndpointPath | None:
-    """Split a request target; None if it names no possible endpoint."""
-    if found := _ONE.match(target):
-        kind: Kind = "vscode" if found[1] == b"vscode" else "sandbox"
-        endpoint, key = SessionEndpoint(kind, found[2].decode()), ""
-    elif found := _APP.match(target):
-        endpoint = SessionEndpoint("apps", found[1].decode(), int(found[2]))
-        key = (found[3] or b"").decode()
-    else:
+    """Split a request target; None if it does not have the form of an endpoint's path."""
+    found = _PREFIX.match(target)
+    if found is None:
         return None
-    end = found.end() - len(found[found.lastindex or 0])
-    rest = target[end:]
-    prefix = f"{endpoint.path}/~{key}" if key else endpoint.path
+    endpoint, prefix, key = _parsed(found[0])
+    rest = target[found.end() :]
     return EndpointPath(endpoint, prefix, rest if rest.startswith(b"/") else b"", key)
+
+
+@lru_cache(maxsize=1024)
+def _parsed(prefix: bytes) -> tuple[SessionEndpoint, str, str]:
+    """The endpoint, prefix and key in a match of `_PREFIX`. Cached: most requests are for few
+    endpoints."""
+    found = _PREFIX.fullmatch(prefix)
+    assert found is not None
+    if found[1] is not None:
+        kind: Kind = "vscode" if found[1] == b"vscode" else "sandbox"
+        endpoint = SessionEndpoint(kind, found[2].decode())
+    else:
+        endpoint = SessionEndpoint("apps", found[3].decode(), int(found[4]))
+    return endpoint, prefix.decode(), (found[5] or b"").decode()
 
 
 def ensure_plain(target: bytes) -> None:
     """Raise `InvalidRequest` for a target that another server could read as another path.
 
-    Dots that walk are refused however they are written. An encoded slash without them goes
-    through as it came: package registries have it in the names of packages.
+    Refuses the segments `.` and `..` in every encoding. Passes an encoded slash without them
+    unchanged: package registries use it in the names of packages.
     """
     if not _TARGET.fullmatch(target):
-        raise InvalidRequest("A request here names a path, in ASCII and without a fragment")
+        raise InvalidRequest("The request target must be a path, in ASCII and without a fragment")
     path = target.partition(b"?")[0]
     if not _SUSPECT.search(path):
         return
-    for _ in range(3):  # as it is, decoded, and decoded twice
+    for _ in range(3):  # checks the raw path, the decoded one, and the one decoded twice
         if b"\0" in path:
             raise InvalidRequest("The path has an encoded NUL")
         if not _DOTS.isdisjoint(_SEPARATORS.split(path)):

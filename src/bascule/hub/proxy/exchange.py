@@ -6,8 +6,6 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
-
 from bascule.core.errors import (
     BasculeError,
     InternalError,
@@ -17,7 +15,8 @@ from bascule.core.errors import (
     TargetTimedOut,
     TargetUnreachable,
 )
-from bascule.hub.replies import Refused
+from bascule.serving.refusals import Refused
+from bascule.serving.uvicorn_internals import RequestResponseCycle
 
 from .access_control import Admission
 from .chunks import END, BadChunk, Chunks, framed
@@ -40,20 +39,47 @@ class _ClientLeft(Exception):
 
 
 class _Stale(Exception):
-    """The server had closed a kept connection before it answered."""
+    """The server closed the connection before it sent anything."""
+
+
+class _UnusedEvent(asyncio.Event):
+    """A shared event for requests without a body, on which nobody waits."""
+
+    def set(self) -> None:
+        pass
+
+
+_UNUSED_EVENT: Final = _UnusedEvent()
 
 
 class Exchange(RequestResponseCycle):
-    """Proxies one request. Takes the place of uvicorn's ASGI cycle, so both can share a connection.
+    """Proxies one request. Replaces uvicorn's ASGI cycle, so that both can share a connection.
 
-    Its task waits; the bytes of an answer go from one transport to the other as they come. A
-    reader that is slow pauses the writer at the other end, so little is ever held here.
+    Callbacks pass the bytes of the response from one transport to the other as they arrive, while
+    the task waits for the end. A slow reader pauses the other side, so the buffers stay small.
     """
 
     def __init__(
-        self, client: ClientConnection, proxy: Proxy, request: RequestHead, **cycle: Any
+        self,
+        client: ClientConnection,
+        proxy: Proxy,
+        request: RequestHead,
+        *,
+        keep_alive: bool,
     ) -> None:
-        super().__init__(**cycle)
+        super().__init__(
+            scope=client.scope,
+            transport=client.transport,
+            flow=client.flow,
+            logger=client.logger,
+            access_logger=client.access_logger,
+            access_log=False,
+            default_headers=[],
+            message_event=asyncio.Event() if request.has_body else _UNUSED_EVENT,
+            expect_100_continue=client.expect_100_continue,
+            keep_alive=keep_alive,
+            on_response=client.on_response_complete,
+        )
         self.request = request
         self.early = b""
         """Bytes the client sent after an upgrade request."""
@@ -61,7 +87,7 @@ class Exchange(RequestResponseCycle):
         self.sign_in = b""
         self._client = client
         self._proxy = proxy
-        self._loop = asyncio.get_running_loop()
+        self._loop = client.loop
         self._upstream: UpstreamConnection | None = None
         self._admission: Admission
         self._answer: ResponseHead | None = None
@@ -77,10 +103,7 @@ class Exchange(RequestResponseCycle):
         self._patience: asyncio.TimerHandle | None = None
 
     async def run_asgi(self, app: object) -> None:  # noqa: ARG002 - uvicorn's name and form
-        """Run the exchange to its end. Errors before the response began are answered with a page.
-
-        Errors before the response began are answered with a page.
-        """
+        """Run the exchange to its end. An error before the response starts gets an error reply."""
         self._proxy.live.add(self)
         try:
             reply = await self._attempt()
@@ -91,7 +114,9 @@ class Exchange(RequestResponseCycle):
             raise
         except Exception:
             logger.exception("%r was not carried", self.request.target)
-            reply = self._complain(500, InternalError("A fault of the hub; its log has it"))
+            reply = self._error_reply(
+                500, InternalError("Internal error of the hub; its log has the cause")
+            )
         finally:
             self._proxy.live.discard(self)
             self._cancel_patience()
@@ -101,21 +126,25 @@ class Exchange(RequestResponseCycle):
             self._send(reply)
         self._finish()
 
-    # What the connection to the client tells ------------------------------------------------
+    # Callbacks of the client's connection ---------------------------------------------------
 
     def client_left(self) -> None:
         self.disconnected = True
         self._end(_ClientLeft())
 
     def client_erred(self, status: int, error: BasculeError) -> None:
-        """The client's body is invalid; abort, so that the target does not take it for complete."""
+        """End with an error because the client's body is invalid or stopped arriving.
+
+        The connection to the target is aborted, so that the target does not consider the body
+        complete.
+        """
         self.keep_alive = False
         if self.response_started:
             self._client.direct.abort()
         self._end(Refused(status, error))
 
     def from_client(self, data: bytes) -> None:
-        """Bytes of a tunnel, or of a request that will become one."""
+        """Receive bytes of a tunnel, or bytes sent before the tunnel is open."""
         if self._is_tunnel and self._upstream is not None:
             self._upstream.write(data)
         else:
@@ -134,7 +163,7 @@ class Exchange(RequestResponseCycle):
         """Stop at once, because the session ended or its user signed out."""
         self._client.direct.abort()
 
-    # What the connection to the target tells ------------------------------------------------
+    # Callbacks of the target's connection ---------------------------------------------------
 
     def from_target(self, data: bytes) -> None:
         if self._answer is None:
@@ -176,19 +205,22 @@ class Exchange(RequestResponseCycle):
             self._admission = admitted
             self.session_id = admitted.requested.endpoint.session_id
             self.sign_in = admitted.sign_in
-            with self._proxy.leases.hold(admitted.token_hash, self.end):
+            lease = self._proxy.leases.open(admitted.token_hash, self.end)
+            try:
                 await self._carry()
+            finally:
+                lease.close()
         except Refused as refused:
-            return self._complain(refused.status, refused.error)
+            return self._error_reply(refused.status, refused.error)
         except InvalidResponse as bad:
             if self.response_started:
-                self._client.direct.abort()  # the only way left to say that it is not complete
+                self._client.direct.abort()  # the only way to show that the response is incomplete
                 return None
-            return self._complain(502, TargetBroken(f"Its answer is not HTTP that we take: {bad}"))
+            return self._error_reply(502, TargetBroken(f"Its answer is not valid HTTP: {bad}"))
         except TargetTimedOut as late:
-            return self._complain(504, late)
+            return self._error_reply(504, late)
         except BasculeError as error:
-            return self._complain(502, error)
+            return self._error_reply(502, error)
         return None
 
     async def _carry(self) -> None:
@@ -224,7 +256,7 @@ class Exchange(RequestResponseCycle):
             raise _ClientLeft
         self._upstream = upstream
         upstream.assign(self)
-        if self.flow.write_paused:  # an earlier answer is not read yet
+        if self.flow.write_paused:  # the client has not read an earlier response yet
             upstream.transport.pause_reading()
         upstream.write(head)
         self._expect_within(self._proxy.settings.answer_timeout)
@@ -247,7 +279,7 @@ class Exchange(RequestResponseCycle):
 
     async def _pump(self, upstream: UpstreamConnection) -> None:
         """Send the request's body, no faster than the target reads it."""
-        is_chunked = bool(self.request.one(b"transfer-encoding"))
+        is_chunked = bool(self.request.header(b"transfer-encoding"))
         while True:
             message = await self.receive()
             if message["type"] != "http.request":
@@ -287,7 +319,7 @@ class Exchange(RequestResponseCycle):
                     self._begin(answer)
                 elif answer.status == 101:
                     self._begin_tunnel(answer)
-                # Other news on the way, as 100 and 103, is not passed on.
+                # Other interim responses, such as 100 and 103, are dropped.
         except InvalidResponse as bad:
             self._end(bad)
 
@@ -297,7 +329,7 @@ class Exchange(RequestResponseCycle):
         self.response_started = True
         self.waiting_for_100_continue = False
         if self.request.is_upgrade:
-            self.keep_alive = False  # where the next request begins is not certain
+            self.keep_alive = False  # the start of the next request is uncertain
         head, self._is_chunked = self._head(answer)
         self._left = answer.length
         rest, self._buffer = self._buffer, b""
@@ -342,7 +374,7 @@ class Exchange(RequestResponseCycle):
             pieces = self._chunks.feed(data)
         except BadChunk as bad:
             if head:
-                self.response_started = False  # nothing has gone out yet
+                self.response_started = False  # nothing has been sent yet
             self._end(InvalidResponse(str(bad)))
             return
         if self._is_chunked:
@@ -356,12 +388,12 @@ class Exchange(RequestResponseCycle):
             self._end()
 
     def _begin_tunnel(self, answer: ResponseHead) -> None:
-        if not self.request.is_websocket or answer.one(b"upgrade").lower() != b"websocket":
-            raise InvalidResponse("it changes to a protocol nobody asked for")
+        if not self.request.is_websocket or answer.header(b"upgrade").lower() != b"websocket":
+            raise InvalidResponse("it switches to a protocol that was not requested")
         self._answer = answer
         self._cancel_patience()
         self.response_started = self._is_tunnel = True
-        self.keep_alive = True  # else the head would say that it closes
+        self.keep_alive = True  # otherwise the head would have `connection: close`
         head, _ = self._head(answer)
         self.keep_alive = False
         head = head[:-2] + b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
@@ -389,7 +421,7 @@ class Exchange(RequestResponseCycle):
 
     def _give_up(self, seconds: float) -> None:
         label = self._admission.target.label
-        self._end(TargetTimedOut(f"No answer came within {seconds:g} seconds ({label})"))
+        self._end(TargetTimedOut(f"No answer arrived within {seconds:g} seconds ({label})"))
 
     def _end(self, error: Exception | None = None) -> None:
         if self._over.done():
@@ -398,9 +430,9 @@ class Exchange(RequestResponseCycle):
             self._over.set_result(None)
         else:
             self._over.set_exception(error)
-            self._over.exception()  # it may come when nobody waits any more
+            self._over.exception()  # avoids asyncio's warning if nobody awaits the future
 
-    def _complain(self, status: int, error: BasculeError) -> ProxyReply:
+    def _error_reply(self, status: int, error: BasculeError) -> ProxyReply:
         if status in (400, 413) or isinstance(error, InvalidRequest):
             self.keep_alive = False
         return error_reply(status, error, is_page=self.request.is_page)

@@ -11,13 +11,13 @@ from typing import Final
 from .signed_cookies import SignIn
 
 LIFETIME: Final = 30.0
-"""Seconds between the hub's redirect and the request that it causes."""
-_MOST: Final = 1000
+"""Maximum seconds between the hub's redirect and the request that it causes."""
+_MAX_GRANTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a code gives access to."""
+    """The access that a code gives."""
 
     sign_in: SignIn
     session_id: str
@@ -26,7 +26,7 @@ class Grant:
 
 
 class Grants:
-    """Codes in memory only: after a restart of the hub a browser needs one more redirect."""
+    """Stores codes in memory only: after a restart of the hub a browser needs one more redirect."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -34,9 +34,9 @@ class Grants:
 
     def issue(self, grant: Grant) -> str:
         now = self._clock()
-        while self._given:  # the oldest first
+        while self._given:  # removes expired codes, and the oldest if there are too many
             code, (_, expires) = next(iter(self._given.items()))
-            if expires > now and len(self._given) < _MOST:
+            if expires > now and len(self._given) < _MAX_GRANTS:
                 break
             del self._given[code]
         code = secrets.token_urlsafe(18)
@@ -45,9 +45,6 @@ class Grants:
 
     def redeem(self, code: str, session_id: str) -> Grant | None:
         """The grant of a code, once.
-
-        None for a code that is used, expired, or for a session other than `session_id` (empty: any
-        session).
 
         None for a code that is used, expired, or for a session other than `session_id` (empty: any
         session).

@@ -1,11 +1,12 @@
 """Generates the nginx configuration. It names no session, so a new session needs no reload.
 
-What a request is for is taken from its raw address (`$request_uri`): nginx matches locations by a
-cleaned one, and captures from those are decoded, so `/vscode/a/../b` would be asked about as one
+The session is parsed from the raw request URI (`$request_uri`). nginx matches locations against
+the normalised path and decodes captures. With those, `/vscode/a/../b` would be authorized for one
 session and sent to another, and an encoded line break would become a real one.
 
-For each request nginx asks the hub (`authorize`). On a yes it goes to the session's socket by
-itself; everything else, an unknown visitor or a server that has not started, the hub answers.
+For each HTTP request to a session nginx asks the hub (`authorize`). If the hub agrees, nginx
+connects to the session's socket itself. The hub answers all other requests, for example of users
+who are not signed in, or for servers that have not started.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from bascule.hub.origins import HUB, SESSION_ID
 from . import authorize
 
 TAKEN: Final = "/_bascule/nginx/"
-"""Answered by nginx itself when followed by the mark of the configuration that it has taken."""
+"""Prefix of a path that ends with the hash of a configuration. nginx itself answers that path once
+it has loaded the configuration."""
 
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9._/+@-]*")
 _MARK: Final = "@mark@"
@@ -33,7 +35,7 @@ _HIDDEN: Final = (
     *("Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "Strict-Transport-Security"),
     *("Alt-Svc", "NEL", "Report-To", "Public-Key-Pins", "X-Sendfile"),
     *("Access-Control-Allow-Credentials", "Access-Control-Expose-Headers"),
-    *("Access-Control-Allow-Origin", "Referrer-Policy"),  # the last two come back by a map
+    *("Access-Control-Allow-Origin", "Referrer-Policy"),  # `_in_place` adds these two again
 )
 _UNSET: Final = (
     *("Forwarded", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Scheme"),
@@ -48,7 +50,7 @@ _PASSED: Final = (
     ("Referrer-Policy", "referrer_policy", "_or_its_own"),
     ("Access-Control-Allow-Origin", "access_control_allow_origin", "_or_its_own"),
 )
-"""What the hub says an answer has besides; the last two in place of what the target says."""
+"""Response headers that the hub sets; the last two replace the target's values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,14 +66,14 @@ class Site:
     """Directory of the sessions' sockets."""
     apps_origin: str = ""
     sessions_origin: str = ""
-    """As in the hub's settings; empty or `hub`: sessions have no name of their own."""
+    """As in the hub's settings; empty or `hub`: sessions have no names of their own."""
     sessions_certificate: Path | None = None
     sessions_certificate_key: Path | None = None
-    """For the names of sessions; None: those of the hub are good for them too."""
+    """TLS certificate and key for the names of sessions; None: those of the hub cover them."""
     max_upload: int = 1 << 30
     has_ipv6: bool = True
     plain_port: int = 80
-    """Sends those who come without TLS to where it is; 0: nobody listens there."""
+    """Port that redirects plain HTTP to HTTPS; 0: none."""
 
 
 def render(site: Site) -> str:
@@ -79,7 +81,7 @@ def render(site: Site) -> str:
     public = urlsplit(site.public_url)
     if public.scheme != "https" or not public.hostname:
         raise InvalidSetting(
-            f"public_url is {site.public_url!r}; for nginx it has to be the https address that "
+            f"public_url is {site.public_url!r}; for nginx it must be the https address that "
             "people use"
         )
     for path in (*_certificates(site), site.certificate, site.certificate_key, site.run_dir):
@@ -143,7 +145,7 @@ map $request_method $bascule_again {{
 
 
 def _in_place(name: str) -> str:
-    """A map that prefers the hub's value of a header to the target's, so that it is sent once."""
+    """A map that takes the hub's value of a header if set, else the target's; it is sent once."""
     return f"""\
 map $bascule_{name} $bascule_{name}_or_its_own {{
     default $bascule_{name};
@@ -177,7 +179,7 @@ def _sessions_server(site: Site) -> str:
     parts = urlsplit(site.sessions_origin.replace("*.", ""))
     if parts.scheme != "https" or not parts.hostname:
         raise InvalidSetting(
-            f"sessions_origin is {site.sessions_origin!r}; for nginx it has to be https"
+            f"sessions_origin is {site.sessions_origin!r}; for nginx it must be https"
         )
     name = parts.hostname
     if "://*." in site.sessions_origin:
@@ -191,7 +193,7 @@ server {{
 
 
 def _certificates(site: Site) -> tuple[Path, Path]:
-    """TLS certificate lines for the origins of sessions."""
+    """Paths of the TLS certificate and its key for the origins of sessions."""
     return (
         site.sessions_certificate or site.certificate,
         site.sessions_certificate_key or site.certificate_key,
@@ -275,17 +277,16 @@ def _to_session(site: Site) -> str:
     """Proxy lines for a session's server.
 
     A `proxy_set_header` in a location removes all inherited ones, so each location repeats them.
-
-    A `proxy_set_header` in a location removes all inherited ones, so each location repeats them.
     """
-    told = "\n".join(
+    variables = "\n".join(
         f"        auth_request_set $bascule_{name} $upstream_http_x_bascule_{name};"
         for name in ("cookie", "authorization", "origin", *(name for _, name, _ in _PASSED))
     )
     unset = "\n".join(f'        proxy_set_header {name} "";' for name in _UNSET)
     hidden = "\n".join(f"        proxy_hide_header {name};" for name in _HIDDEN)
     added = "\n".join(
-        f"        add_header {name} $bascule_{told}{whose} always;" for name, told, whose in _PASSED
+        f"        add_header {name} $bascule_{variable}{whose} always;"
+        for name, variable, whose in _PASSED
     )
     return f"""\
         error_page 401 403 418 = @bascule_hub;
@@ -298,7 +299,7 @@ def _to_session(site: Site) -> str:
             return 418;
         }}
         auth_request {authorize.PATH};
-{told}
+{variables}
         proxy_pass http://unix:{site.run_dir}/$bascule_session/$bascule_socket.sock:$bascule_rest;
 {_BUFFERS}
         proxy_ignore_headers X-Accel-Redirect X-Accel-Expires X-Accel-Limit-Rate X-Accel-Buffering
@@ -325,7 +326,7 @@ def _to_session(site: Site) -> str:
 def _apps_server(site: Site) -> str:
     apps = urlsplit(site.apps_origin)
     if apps.scheme != "https" or not apps.hostname:
-        raise InvalidSetting(f"apps_origin is {site.apps_origin!r}; for nginx it has to be https")
+        raise InvalidSetting(f"apps_origin is {site.apps_origin!r}; for nginx it must be https")
     return f"""\
 server {{
 {_tls(site, apps.hostname, apps.port or 443)}

@@ -41,13 +41,13 @@ class Nginx:
 
     program: str
     flags: tuple[str, ...] = ()
-    """What names its main configuration, when that is not the usual one: `-c`, `-p`."""
+    """Flags for a main configuration at another place than the default: `-c`, `-p`."""
     patience: float = 10.0
     """Seconds to wait for a reload."""
 
     @classmethod
     def find(cls, program: str | None = None, flags: tuple[str, ...] = ()) -> Nginx:
-        """Raises `MissingTool` when there is none."""
+        """Find nginx in `PATH` or its usual directories. Raises `MissingTool`."""
         path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
         found = shutil.which(program or "nginx", path=path)
         if found is None:
@@ -61,8 +61,8 @@ class Nginx:
     def install(self, text: str, file: Path, *, url: str = "", is_reloaded: bool = True) -> bool:
         """Replace `file` by `text` and reload a running nginx; returns whether one was reloaded.
 
-        At `url`, where the configuration has it answer, nginx is then asked whether it took it.
-        Raises `InvalidSetting`, with nginx's own words where it had any. `file` is then as it was.
+        With `url`, the URL of the configured site, check that nginx has loaded the configuration.
+        Raises `InvalidSetting`, with nginx's own message if there is one; `file` is then restored.
         """
         self._test_alone(text)
         before = _contents(file)
@@ -78,9 +78,9 @@ class Nginx:
         return False
 
     def _reload(self, text: str, file: Path, *, before: bytes | None, url: str) -> None:
-        """Reload and check the result. A test binds no port in use, and a reload reports no errors.
+        """Reload and check the result.
 
-        A test binds no port in use, and a reload reports no errors.
+        The check is needed: `nginx -t` does not bind ports in use, and a reload reports no errors.
         """
         self._run("-s", "reload")
         mark = _MARKED.search(text)
@@ -99,7 +99,7 @@ class Nginx:
             time.sleep(0.05)
 
     def _test_alone(self, text: str) -> None:
-        """Test the configuration by itself, before any file is changed."""
+        """Test the configuration with a minimal main file, before any file is changed."""
         with tempfile.TemporaryDirectory(prefix="bascule-nginx-") as directory:
             candidate = Path(directory, "bascule.conf")
             candidate.write_text(text)
@@ -111,15 +111,15 @@ class Nginx:
         _run([self.program, "-q", "-e", "stderr", *self.flags, *words])
 
     def _is_running(self) -> bool:
-        """Whether an nginx master process accepts signals."""
-        told = subprocess.run(
+        """Whether the process in nginx's PID file exists and accepts signals from this user."""
+        result = subprocess.run(
             [self.program, "-T", *self.flags],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT,
             check=False,
         )
-        words = told.stdout.split()
+        words = result.stdout.split()
         named = [words[at + 1].rstrip(";") for at, word in enumerate(words) if word == "pid"]
         prefix = Path(self.flags[self.flags.index("-p") + 1]) if "-p" in self.flags else Path("/")
         pid_file = prefix / (named[0] if named else "run/nginx.pid")
@@ -131,7 +131,7 @@ class Nginx:
 
 
 def _answers(url: SplitResult, path: str, timeout: float) -> bool:
-    """Whether the local nginx answers at `path`, whatever its certificate."""
+    """Whether the local nginx answers 204 at `path`. Its certificate is not verified."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -149,16 +149,16 @@ def _answers(url: SplitResult, path: str, timeout: float) -> bool:
 
 def _run(command: list[str]) -> None:
     try:
-        told = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MissingTool(f"cannot run {command[0]}: {error}") from error
-    if told.returncode:
-        lines = [line for line in told.stderr.splitlines() if "emerg" in line or "error" in line]
-        said = (lines or told.stderr.splitlines() or ["nothing"])[0]
+    if result.returncode:
+        lines = [line for line in result.stderr.splitlines() if "emerg" in line or "error" in line]
+        message = (lines or result.stderr.splitlines() or ["nothing"])[0]
         raise InvalidSetting(
-            f"nginx rejects this configuration, and nothing was changed: {said.strip()}"
+            f"nginx rejects this configuration, and nothing was changed: {message.strip()}"
         )
 
 
@@ -173,7 +173,7 @@ def _contents(file: Path) -> bytes | None:
 
 def _write(file: Path, content: bytes) -> None:
     """Write the file atomically: nginx may be reloaded at any moment."""
-    fresh = file.with_name(f".{file.name}.new")  # not *.conf: nobody includes it
+    fresh = file.with_name(f".{file.name}.new")  # does not match `include *.conf`
     try:
         with fresh.open("wb") as out:
             out.write(content)

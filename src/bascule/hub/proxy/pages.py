@@ -1,4 +1,4 @@
-"""Responses that the proxy makes itself: errors and redirects."""
+"""Responses that the proxy makes itself: pages, errors and redirects."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from html import escape
 from http import HTTPStatus
 from typing import Final
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
 from bascule.core.errors import BasculeError
-from bascule.wire import error_to_wire, to_json
-
-from .request import Header
+from bascule.serving.asgi import Header
+from bascule.serving.refusals import encode_error, error_headers
+from bascule.serving.uvicorn_internals import STATUS_LINE
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -75,10 +73,7 @@ def error_reply(status: int, error: BasculeError, *, is_page: bool) -> ProxyRepl
         retry = '<p><a href="">Try again</a></p>' if status >= 500 else ""
         content = f"<p>{escape(error.message)}.</p>{retry}<p><code>{error.code}</code></p>"
         return page(status, _TITLES.get(status, HTTPStatus(status).phrase), content)
-    headers: tuple[Header, ...] = ((b"content-type", b"application/json"),)
-    if status == 401:
-        headers = *headers, (b"www-authenticate", b"Bearer")
-    return ProxyReply(status, headers, to_json(error_to_wire(error)))
+    return ProxyReply(status, error_headers(status), encode_error(error))
 
 
 def page(status: int, title: str, content: str, *headers: Header) -> ProxyReply:

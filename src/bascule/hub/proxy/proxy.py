@@ -1,4 +1,4 @@
-"""The reverse proxy of a hub: everything that its connections share."""
+"""The reverse proxy of a hub: the state that all connections share."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from . import authorize
 from .access_control import AccessControl
 from .addresses import HubAddresses
 from .authentication import Authenticator
-from .endpoints import ResolveCarried, is_ours
+from .endpoints import ResolveCarried, is_session_path
 from .exchange import Exchange
 from .request import RequestHead
 from .routes import ProxyRoutes
 from .upstream import UpstreamPool
 
-_QUESTION: Final = authorize.PATH.encode()
+_AUTHORIZE_PATH: Final = authorize.PATH.encode()
 
 
 class Proxy:
@@ -56,18 +56,21 @@ class Proxy:
     def claims(self, request: RequestHead) -> bool:
         """Whether the proxy handles the request; the ASGI app handles all others.
 
-        Claimed too, to be refused: a target that is no path, a `Host` that two programs could read
-        differently, and a change of protocols with a body, of which the ASGI side would take the
-        body for the next request.
+        The proxy also claims some requests to refuse them: a target that is not a path, a `Host`
+        that two servers could read differently, and an upgrade with a body, which the ASGI side
+        would read as the next request.
         """
         target = request.target
         return (
-            is_ours(target)
+            is_session_path(target)
             or self._carried(target) is not None
             or (not target.startswith(b"/") and target != b"*")
             or (request.is_upgrade and request.has_body)
             or not request.has_plain_host
-            or (self._origins.session_host(request.host) is not None and not _is_question(target))
+            or (
+                self._origins.session_host(request.host) is not None
+                and not _is_authorization_request(target)
+            )
             or (self._addresses.has_apps_origin and self._addresses.is_apps_host(request.host))
         )
 
@@ -88,6 +91,6 @@ class Proxy:
         self.pool.close()
 
 
-def _is_question(target: bytes) -> bool:
-    """Whether this is nginx's authorization subrequest, under any of our names."""
-    return target.partition(b"?")[0] == _QUESTION
+def _is_authorization_request(target: bytes) -> bool:
+    """Whether this is nginx's authorization subrequest, which has the `Host` of the original."""
+    return target.partition(b"?")[0] == _AUTHORIZE_PATH

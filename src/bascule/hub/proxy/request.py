@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Final
 
 from bascule.core.errors import InvalidRequest
+from bascule.serving.asgi import Header
+from bascule.serving.request_rules import HOST_BYTES
 
-from .cookies import without_ours
+from .cookies import without_hub_cookies
 from .endpoints import EndpointPath
 from .routes import UpstreamServer
-
-Header = tuple[bytes, bytes]
-"""Name in lower case, and value."""
 
 HOP_BY_HOP: Final = frozenset(
     {
@@ -30,23 +28,18 @@ _REPLACED: Final = frozenset(
         *(b"x-accel-redirect", b"host", b"cookie", b"authorization", b"expect", b"content-length"),
     }
 )
-"""Headers that only the proxy sets; those of the client are dropped."""
+"""Headers that only the proxy sets; it drops those of the client."""
 SANDBOX_KEY: Final = b"x-session-api-key"
 """Header with a client's token; the action server gets its own key in it instead."""
+_NEVER_PASSED: Final = HOP_BY_HOP | _REPLACED
 _ALIVE: Final = b"/alive"
 _NONE: Final[frozenset[bytes]] = frozenset()
-_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
 
 @dataclass(slots=True)
 class RequestHead:
-    """The head of a request as received.
-
-    One parser reads its framing and refuses most malformed requests.
-
-    One parser reads its framing and refuses most malformed requests.
-    """
+    """The head of a request as received. The parser has refused most malformed requests."""
 
     method: bytes
     target: bytes
@@ -56,36 +49,40 @@ class RequestHead:
     """The client's address."""
     is_upgrade: bool = False
     """Whether the client requests an upgrade; the parser stops after the head."""
+    host: str = field(init=False)
+    """The `Host` header in lower case; empty if missing."""
     _fields: dict[bytes, bytes] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._fields = dict(self.headers)
+        self.host = self._fields.get(b"host", b"").decode("latin-1").lower()
 
-    def one(self, name: bytes) -> bytes:
+    @property
+    def names(self) -> KeysView[bytes]:
+        """The names of all headers, each once."""
+        return self._fields.keys()
+
+    def header(self, name: bytes) -> bytes:
         """The value of a header; empty if missing, the last one if repeated."""
         return self._fields.get(name, b"")
 
-    def all(self, name: bytes) -> list[bytes]:
+    def header_values(self, name: bytes) -> list[bytes]:
         if name not in self._fields:
             return []
         return [value for key, value in self.headers if key == name]
 
     @property
-    def host(self) -> str:
-        return self.one(b"host").decode("latin-1").lower()
-
-    @property
     def has_plain_host(self) -> bool:
         """Whether there is exactly one `Host` header, with a valid host name and port."""
         host = self._fields.get(b"host")
-        if host is None or _HOST.fullmatch(host) is None:
+        if host is None or HOST_BYTES.fullmatch(host) is None:
             return False
-        # Without any header twice there is no second Host either.
-        return len(self._fields) == len(self.headers) or len(self.all(b"host")) == 1
+        # If no header is repeated, `Host` is not repeated either; this is cheaper to check.
+        return len(self._fields) == len(self.headers) or len(self.header_values(b"host")) == 1
 
     @property
     def is_websocket(self) -> bool:
-        return self.is_upgrade and self.one(b"upgrade").lower() == b"websocket"
+        return self.is_upgrade and self.header(b"upgrade").lower() == b"websocket"
 
     @property
     def has_body(self) -> bool:
@@ -96,22 +93,20 @@ class RequestHead:
         """Whether the response is shown to a person as a page."""
         if self.method not in (b"GET", b"HEAD"):
             return False
-        wanted = self.one(b"sec-fetch-dest")
+        wanted = self.header(b"sec-fetch-dest")
         if wanted:
             return wanted in (b"document", b"iframe", b"frame")
-        return b"text/html" in self.one(b"accept")
+        return b"text/html" in self.header(b"accept")
 
     @property
     def is_navigation(self) -> bool:
         """Whether a browser requests a document to show in a tab or frame."""
-        return self.one(b"sec-fetch-mode") == b"navigate" or (
-            self.is_page and self.one(b"sec-fetch-dest") != b""
+        return self.header(b"sec-fetch-mode") == b"navigate" or (
+            self.is_page and self.header(b"sec-fetch-dest") != b""
         )
 
     def is_visit(self, requested: EndpointPath) -> bool:
         """Whether a person or program starts using the endpoint now.
-
-        Background requests of an open page and health checks do not count.
 
         Background requests of an open page and health checks do not count.
         """
@@ -119,9 +114,10 @@ class RequestHead:
             return (
                 self.method not in (b"GET", b"HEAD") or requested.rest.partition(b"?")[0] != _ALIVE
             )
-        if how := self.one(b"sec-fetch-mode"):
+        if how := self.header(b"sec-fetch-mode"):
             return how == b"navigate"
-        return not (self.method == b"GET" and self.one(b"origin"))  # as WebSockets of pages have
+        # Without `Sec-Fetch-Mode`, a GET with an `Origin` counts as a WebSocket of an open page.
+        return not (self.method == b"GET" and self.header(b"origin"))
 
 
 def ensure_framed(request: RequestHead) -> None:
@@ -129,22 +125,22 @@ def ensure_framed(request: RequestHead) -> None:
 
     Raises `InvalidRequest`.
 
-    Raises `InvalidRequest`.
-
-    The parser has refused already: Content-Length twice or beside Transfer-Encoding, line breaks
-    without CR, folded headers, spaces before a colon, and chunks that lie.
+    The parser has already refused: a repeated Content-Length or one with Transfer-Encoding, line
+    breaks without CR, folded headers, spaces before a colon, and chunks with a wrong size.
     """
     if request.version not in ("1.0", "1.1"):
         raise InvalidRequest(f"HTTP/{request.version} is not supported")
     if not request.target.startswith(b"/"):
         raise InvalidRequest("The request target must be a path, not a full URL")
-    encodings = request.all(b"transfer-encoding")
+    encodings = request.header_values(b"transfer-encoding")
     if encodings and (request.version == "1.0" or [e.lower() for e in encodings] != [b"chunked"]):
-        raise InvalidRequest("The only Transfer-Encoding is `chunked`, in HTTP/1.1")
+        raise InvalidRequest("The only supported Transfer-Encoding is `chunked`, with HTTP/1.1")
     if not request.has_plain_host:
-        raise InvalidRequest("A request has one Host, a name or a number and maybe a port")
+        raise InvalidRequest(
+            "A request must have one Host header: a name or IP address, optionally with a port"
+        )
     if request.is_upgrade and request.has_body:
-        raise InvalidRequest("A request to change protocols has no body")
+        raise InvalidRequest("A request to switch protocols must not have a body")
 
 
 def outgoing_head(
@@ -153,64 +149,68 @@ def outgoing_head(
     target: UpstreamServer,
     *,
     scheme: str,
-    hidden: AbstractSet[bytes] = _NONE,
+    hidden: frozenset[bytes] = _NONE,
     authorization: bytes = b"",
     origin: bytes = b"",
 ) -> bytes:
     """The request head for the target, without the headers in `hidden`.
 
-    Host goes through: VS Code compares it with Origin. An action server answers to no name but
-    its own, so there it does not. `authorization` is what may pass of that header; `origin`
-    replaces an opaque one. The body is framed anew by whoever sends it.
+    `Host` stays as it is, because VS Code compares it with `Origin`. An action server accepts only
+    local names, so it gets `localhost`. `authorization` replaces that header, and `origin` an
+    opaque `Origin`. The body is sent in the client's framing: by length or in chunks.
     """
     is_sandbox = requested.endpoint.kind == "sandbox"
-    own: AbstractSet[bytes] = frozenset(n for n, _ in target.headers) if target.headers else _NONE
-    own |= hidden
-    named = b",".join(request.all(b"connection")).lower().split(b",")
-    dropped = {word.strip() for word in named}
-    path = requested.prefix.encode() + requested.rest if target.keeps_prefix else requested.rest
-    host = request.one(b"host")
+    own = hidden.union(name for name, _ in target.headers) if target.headers else hidden
+    dropped = _named_by_connection(request)
+    prefix = requested.prefix.encode()
+    path = prefix + requested.rest if target.keeps_prefix else requested.rest
+    host = request.header(b"host")
     known_as = b"localhost" if is_sandbox else host
     lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, known_as)]
     if request.is_websocket:
         lines += _WEBSOCKET
-    cookies = []
     for name, value in request.headers:
-        if name == b"cookie":
-            cookies.append(value)
-        elif name == b"origin" and origin:
+        # CGI-style servers turn headers into variables, where X_Real_IP and X-Real-IP are equal.
+        plain = name.replace(b"_", b"-") if b"_" in name else name
+        if origin and name == b"origin":
             lines.append(b"origin: %s\r\n" % origin)
-        elif not _is_dropped(name, own) and name not in dropped:
+        elif not (
+            plain in _NEVER_PASSED
+            or plain in own
+            or name in dropped
+            or plain[:12] == b"x-forwarded-"
+        ):
             lines.append(b"%s: %s\r\n" % (name, value))
-    if cookies and (kept := without_ours(b"; ".join(cookies))):
+    if (cookies := request.header_values(b"cookie")) and (
+        kept := without_hub_cookies(b"; ".join(cookies))
+    ):
         lines.append(b"cookie: %s\r\n" % kept)
     if authorization and b"authorization" not in own:
         lines.append(b"authorization: %s\r\n" % authorization)
     lines += [b"%s: %s\r\n" % header for header in target.headers]
     lines.append(_framing(request))
-    prefix = requested.prefix.encode()
+    peer = request.peer.encode()
     lines.append(
         b"x-forwarded-for: %s\r\nx-real-ip: %s\r\nx-forwarded-host: %s\r\nx-forwarded-proto: %s\r\n"
-        b"x-forwarded-prefix: %s\r\nx-forwarded-path: %s/\r\nx-original-uri: %s\r\n\r\n"
-        % (
-            *(request.peer.encode(), request.peer.encode(), host, scheme.encode()),
-            *(prefix, prefix, prefix + requested.rest),
-        )
+        b"x-forwarded-prefix: %s\r\nx-forwarded-path: %s/\r\nx-original-uri: %s%s\r\n\r\n"
+        % (peer, peer, host, scheme.encode(), prefix, prefix, prefix, requested.rest)
     )
     return b"".join(lines)
 
 
-def _is_dropped(name: bytes, own: AbstractSet[bytes]) -> bool:
-    if b"_" in name:
-        # Servers that hand headers on as variables read X_Real_IP and X-Real-IP as the same.
-        name = name.replace(b"_", b"-")
-    return (
-        name in HOP_BY_HOP or name in _REPLACED or name in own or name.startswith(b"x-forwarded-")
-    )
+def _named_by_connection(request: RequestHead) -> AbstractSet[bytes]:
+    """Names of the headers that `Connection` declares to be for this connection only."""
+    if b"connection" not in request.names:
+        return _NONE
+    return {
+        word.strip() for word in b",".join(request.header_values(b"connection")).lower().split(b",")
+    }
 
 
 def _framing(request: RequestHead) -> bytes:
-    if request.one(b"transfer-encoding"):
+    if not request.has_body:
+        return b""
+    if request.header(b"transfer-encoding"):
         return b"transfer-encoding: chunked\r\n"
-    length = request.one(b"content-length")
+    length = request.header(b"content-length")
     return b"content-length: %d\r\n" % int(length) if length else b""

@@ -1,7 +1,7 @@
 """The head of a response: strict parsing, and the head that the client receives.
 
-The target is the session's own program and may be hostile. What follows it on the same connection
-is the hub's answer to somebody's next request, so nothing here is guessed.
+The target is the session's own program and may be hostile. The bytes after its response belong to
+the next response on the same connection, so the parser never guesses where a response ends.
 """
 
 from __future__ import annotations
@@ -10,23 +10,24 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from bascule.serving.asgi import Header
+from bascule.serving.uvicorn_internals import STATUS_LINE
 
 from .cookies import confined
-from .request import HOP_BY_HOP, Header
+from .request import HOP_BY_HOP
 
 _STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
-_LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*")
+_LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)")
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}")
 
 _DROPPED: Final = frozenset(
     {
         *HOP_BY_HOP,
         b"content-length",
-        # They speak for a whole host or origin, which the target has only a path of.
+        # These apply to a whole host or origin, but the target has only a path of it.
         *(b"service-worker-allowed", b"clear-site-data", b"strict-transport-security"),
         *(b"alt-svc", b"public-key-pins", b"expect-ct", b"nel", b"report-to"),
-        # They speak to an nginx in front of the hub.
+        # These control an nginx in front of the hub.
         *(b"x-accel-redirect", b"x-accel-buffering", b"x-accel-expires", b"x-accel-limit-rate"),
         *(b"x-accel-charset", b"x-sendfile"),
     }
@@ -40,7 +41,7 @@ class InvalidResponse(ValueError):
     """The response is not valid HTTP; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: created for each request, see `EndpointPath`
 class ResponseHead:
     """The head of a response."""
 
@@ -51,48 +52,57 @@ class ResponseHead:
     is_kept: bool
     """Whether the server keeps the connection open."""
 
-    def one(self, name: bytes) -> bytes:
+    def header(self, name: bytes) -> bytes:
         return next((value for key, value in self.headers if key == name), b"")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: created for each request, see `EndpointPath`
 class ResponseRules:
-    """How the headers of responses to one request are changed."""
+    """How the proxy changes the headers of the response to one request."""
 
     prefix: str
     is_stripped: bool
-    """The target knows nothing of the prefix: addresses in its headers are moved below it."""
+    """The target does not know the prefix, so the proxy adds it to URLs in its headers."""
     host: str
     added: tuple[Header, ...] = ()
     replaced: frozenset[bytes] = field(default_factory=frozenset)
-    """Headers of the server that `added` replaces."""
+    """Names of the target's headers that are dropped because `added` replaces them."""
     drops_cross_origin: bool = False
-    """Whether our CORS headers replace the server's."""
+    """Whether the target's CORS headers are dropped because `added` replaces them."""
 
 
 def parse_response_head(head: bytes, *, method: bytes) -> ResponseHead:
-    """Parse a head that ends with its empty line. Raises `InvalidResponse`."""
+    """Parse a head, including the empty line at its end. Raises `InvalidResponse`."""
     lines = head[:-4].split(b"\r\n")
     status = _STATUS.fullmatch(lines[0])
     if status is None:
         raise InvalidResponse("it does not begin with a status line of HTTP/1")
-    headers = []
+    headers, lengths, encodings, connection = [], [], [], []
     for line in lines[1:]:
         found = _LINE.fullmatch(line)
         if found is None:
             raise InvalidResponse(f"a header is not well-formed: {line[:60]!r}")
-        headers.append((found[1].lower(), found[2]))
+        name, value = found[1].lower(), found[2].strip(b" \t")
+        headers.append((name, value))
+        if name == b"content-length":
+            lengths.append(value)
+        elif name == b"transfer-encoding":
+            encodings.append(value.lower())
+        elif name == b"connection":
+            connection += [word.strip() for word in value.lower().split(b",")]
     number, is_new = int(status[2]), status[1] == b"1"
-    framing, length = _framing(number, headers, method)
-    words = b",".join(value.lower() for name, value in headers if name == b"connection")
-    says = {word.strip() for word in words.split(b",")}
-    is_kept = framing != "close" and b"close" not in says and (is_new or b"keep-alive" in says)
+    framing, length = _framing(number, lengths, encodings, method)
+    is_kept = (
+        framing != "close"
+        and b"close" not in connection
+        and (is_new or b"keep-alive" in connection)
+    )
     return ResponseHead(number, headers, framing, length, is_kept)
 
 
-def _framing(status: int, headers: list[Header], method: bytes) -> tuple[Framing, int]:
-    lengths = [value for name, value in headers if name == b"content-length"]
-    encodings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
+def _framing(
+    status: int, lengths: list[bytes], encodings: list[bytes], method: bytes
+) -> tuple[Framing, int]:
     if len(lengths) > 1 or (lengths and not _NUMBER.fullmatch(lengths[0])):
         raise InvalidResponse("its Content-Length is not one number")
     if encodings and (lengths or encodings != [b"chunked"]):
@@ -115,7 +125,7 @@ def incoming_head(
 ) -> tuple[bytes, bool]:
     """The head for the client, and whether the body is sent in chunks.
 
-    `is_old`: the client speaks HTTP/1.0, which knows no chunks.
+    `is_old`: the client uses HTTP/1.0, which has no chunks.
     """
     lines = [STATUS_LINE[answer.status]]
     for name, value in answer.headers:
@@ -135,7 +145,7 @@ def incoming_head(
     is_chunked = answer.framing in ("chunked", "close") and not is_old
     if is_chunked:
         lines.append(b"transfer-encoding: chunked\r\n")
-    elif answer.framing == "length" or (method == b"HEAD" and answer.one(b"content-length")):
+    elif answer.framing == "length" or (method == b"HEAD" and answer.header(b"content-length")):
         lines.append(b"content-length: %d\r\n" % answer.length)
     if not keep_alive:
         lines.append(b"connection: close\r\n")

@@ -1,4 +1,4 @@
-"""Where the server of an endpoint listens, and who owns the endpoint."""
+"""Maps endpoints of sessions to their servers and owners."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class UpstreamServer:
     is_sandboxed: bool = True
     """Whether the app's pages get an opaque origin; an app can opt out."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    """Added to each request, replacing the client's headers of these names (lower case)."""
+    """Headers added to each request; they replace the client's. Names are in lower case."""
 
     @property
     def label(self) -> str:
-        """Its name in error pages, without the hub's own paths."""
+        """The server's name in error pages, without the hub's own paths."""
         return self.socket.stem if self.socket is not None else f"{self.host}:{self.port}"
 
 
 def socket_path(run_dir: Path, endpoint: SessionEndpoint) -> Path:
-    """Where a session's server must listen for nginx to find it."""
+    """The socket at which a session's server must listen for nginx to find it."""
     name = f"app{endpoint.n}" if endpoint.kind == "apps" else endpoint.kind
     return run_dir / endpoint.session_id / f"{name}.sock"
 
@@ -47,13 +47,10 @@ class ProxyRoutes(Protocol):
         ...
 
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:
-        """The server; asked only for the owner.
+        """The server. Called only after the request's sender was found to have access.
 
-        With `is_visit` it may start a server that is not running.
-
-        With `is_visit` it may start a server that is not running.
-
-        Raises a `BasculeError` that says what is wrong.
+        With `is_visit` it may start a server that is not running. Raises a `BasculeError` if the
+        server is not available.
         """
         ...
 

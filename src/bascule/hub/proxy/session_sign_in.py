@@ -1,12 +1,12 @@
 """Signs a browser in to a session's origin, once it is signed in to the hub's origin.
 
 1. The browser asks the hub for `/vscode/{id}/…` or `/apps/{id}-{n}/…`, with the hub's cookie.
-2. The hub redirects it to `ENTER` on the session's origin, with a code that is good once.
-3. The hub answers there too, never the session. It swaps the code for a cookie of that origin.
-4. `ENTERED` sees whether the browser kept the cookie, and redirects to what was asked for.
+2. The hub redirects it to `ENTER` on the session's origin, with a one-time code.
+3. The hub answers there too, never the session. It exchanges the code for a cookie of that origin.
+4. `ENTERED` checks that the browser kept the cookie, and redirects to the requested path.
 
-Between 3 and 4 stands a page and not a redirect: a navigation that our own page begins counts as
-one within the session's origin, so its cookie is sent, and the session refuses every other.
+Step 3 answers with a page that navigates to step 4, not with a redirect. Browsers then treat the
+navigation as same-origin and send the cookie, which does not count in cross-origin requests.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 from bascule.core.errors import InvalidRequest
 from bascule.hub.origins import Origins, SessionHost
-from bascule.hub.replies import Refused
+from bascule.serving.asgi import Header
+from bascule.serving.refusals import Refused
 
 from .authentication import LIFETIME, Authenticator
 from .cookies import session_cookie
 from .endpoints import SessionEndpoint, ensure_plain, read_target
 from .grants import Grant, Grants
 from .pages import ProxyReply, page, redirect
-from .request import Header, RequestHead
+from .request import RequestHead
 from .signed_cookies import SignIn
 
 ENTER: Final = "/_bascule/enter"
 ENTERED: Final = "/_bascule/entered"
+SIGN_IN_PATHS: Final = b"/_bascule/"
+"""Prefix of the paths that `SessionSignIn.answer` handles."""
 FOREIGN: Final = (b"cross-site", b"same-site")
-"""What a browser says in `Sec-Fetch-Site` when a page of another origin began a request."""
+"""Values of `Sec-Fetch-Site` for requests that a page of another origin started."""
 
 _HARMLESS: Final = frozenset({"folder", "workspace", "ew"})
-"""Parameters of VS Code's address that choose what is shown. Others can have it load code."""
+"""Query parameters that only choose which folder VS Code shows. Others can make it load code."""
 _FRAMES: Final = (b"iframe", b"frame", b"embed", b"object")
 _ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
 _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
@@ -42,11 +45,8 @@ _UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'
 def onward_page(there: str, *headers: Header) -> ProxyReply:
     """A page that navigates to `there` by itself.
 
-    A redirect would not do: after a redirect from another site the browser withholds strict
-    cookies.
-
-    A redirect would not do: after a redirect from another site the browser withholds strict
-    cookies.
+    A redirect does not work here: after a redirect from another site browsers do not send
+    `SameSite=Strict` cookies.
     """
     return page(200, "One moment", _ONWARD.format(escape(there)), *headers)
 
@@ -64,10 +64,10 @@ class SessionSignIn:
     def cross_origin_navigation(self, request: RequestHead) -> ProxyReply | None:
         """The response to a navigation that a page of another origin started; None for any other.
 
-        Nobody is known by such a request. An address that could have VS Code do more than show
-        a folder is opened only by somebody who says so.
+        Browsers send no strict cookie with it, so the response navigates again from the hub. If
+        the URL can make VS Code do more than show a folder, the user must confirm first.
         """
-        if request.one(b"sec-fetch-site") not in FOREIGN:
+        if request.header(b"sec-fetch-site") not in FOREIGN:
             return None
         there = request.target.decode()
         requested = read_target(request.target)
@@ -85,12 +85,12 @@ class SessionSignIn:
     def redirect_to_sign_in(self, request: RequestHead) -> ProxyReply:
         """Redirect to the sign-in page, which returns signed-in users here.
 
-        Firefox withholds a strict cookie after a redirect through another site, and says
-        `Sec-Fetch-Site: none`. So only a request that our own page began is believed to be
-        without a cookie; every other one gets a page that asks again.
+        After a redirect through another site, Firefox does not send a strict cookie and reports
+        `Sec-Fetch-Site: none`. So a missing cookie is certain only in requests that a page of the
+        hub started. All others get a page that navigates to the sign-in.
         """
         there = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
-        is_certain = request.one(b"sec-fetch-site") in (b"", b"same-origin")
+        is_certain = request.header(b"sec-fetch-site") in (b"", b"same-origin")
         return redirect(there) if is_certain else onward_page(there)
 
     def redirect_to_session(
@@ -129,7 +129,7 @@ class SessionSignIn:
     ) -> ProxyReply:
         grant = self._grants.redeem(code, host.session_id)
         if grant is None:
-            # Whoever comes back to this address in the browser's history has the cookie already.
+            # A user who returns to this URL in the browser's history has the cookie already.
             there = f"/vscode/{host.session_id}/" if host.session_id else "/"
             return onward_page(f"{ENTERED}?next={quote(there, safe='')}", framing)
         there = f"{ENTERED}?next={quote(grant.onward, safe='')}"
@@ -157,9 +157,8 @@ class SessionSignIn:
     def _cookie(self, request: RequestHead, grant: Grant) -> Header:
         endpoint = SessionEndpoint("vscode", grant.session_id)
         value = self._authenticator.session_cookie_value(grant.sign_in, endpoint).encode()
-        # In a frame of another site browsers take no other cookie than this, and keep it apart
-        # for each site that frames.
-        is_framed = request.one(b"sec-fetch-dest") in _FRAMES
+        # In a frame on another site browsers accept only such cookies, stored per framing site.
+        is_framed = request.header(b"sec-fetch-dest") in _FRAMES
         same_site = b"None; Partitioned" if is_framed else b"Strict"
         attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; SameSite=" % LIFETIME
         name = session_cookie(grant.session_id)
@@ -167,7 +166,7 @@ class SessionSignIn:
 
 
 def _endpoint_of(onward: str) -> SessionEndpoint | None:
-    """The endpoint that a path leads to; None if it is not a path to an endpoint."""
+    """The endpoint that a path names; None for other paths and for action servers."""
     try:
         target = onward.encode("ascii")
         ensure_plain(target)

@@ -1,5 +1,4 @@
-"""Signed cookies that need no table: content, expiry time and a signature only this hub
-can make."""
+"""Signed cookies, which need no table: content, expiry time and a signature of this hub."""
 
 from __future__ import annotations
 
@@ -10,11 +9,12 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 _FORM: Final = struct.Struct(">Q8s32s")
 _MARK: Final = 24
-"""Bytes of a signature."""
+"""Bytes of a signature, which is a truncated HMAC."""
 _LENGTH: Final = (_FORM.size + _MARK) * 4 // 3  # no padding: 72 bytes
 assert (_FORM.size + _MARK) % 3 == 0
 
@@ -24,7 +24,7 @@ class SignIn:
     """A sign-in with a token. The token must still be valid whenever the sign-in is used."""
 
     id: bytes
-    """Eight random bytes that everything made from one sign-in shares."""
+    """Eight random bytes, shared by all cookies of one sign-in."""
     token_hash: str
     expires: int
     """Unix time."""
@@ -36,20 +36,28 @@ def secret_of(admin_token: str, purpose: str) -> bytes:
 
 
 class SignedCookies:
-    """Signs and verifies cookies. `purpose` prevents using a cookie for something else."""
+    """Signs and verifies cookies. A cookie is valid only for the `purpose` it was signed for."""
 
     def __init__(self, secret: bytes, *, clock: Callable[[], float] = time.time) -> None:
         self._secret = secret
         self._clock = clock
+        # A browser sends the same cookie with every request. Only the check of the signature is
+        # cached; expiry, sign-out and the token are checked each time.
+        self._content = lru_cache(maxsize=1024)(self._read)
 
     def sign(self, sign_in: SignIn, purpose: str) -> str:
         body = _FORM.pack(sign_in.expires, sign_in.id, bytes.fromhex(sign_in.token_hash))
         return urlsafe_b64encode(body + self._mark(body, purpose)).decode()
 
     def verify(self, text: str, purpose: str) -> SignIn | None:
-        """The content; None if the signature is wrong, for another purpose, or expired."""
+        """The content; None if the cookie is expired, or its signature wrong for `purpose`."""
         if len(text) != _LENGTH or not text.isascii():
             return None
+        found = self._content(text, purpose)
+        return None if found is None or found.expires <= self._clock() else found
+
+    def _read(self, text: str, purpose: str) -> SignIn | None:
+        """The content if the signature is valid, even if the cookie is expired."""
         try:
             sealed = urlsafe_b64decode(text)
         except ValueError:
@@ -58,8 +66,6 @@ class SignedCookies:
         if len(body) != _FORM.size or not hmac.compare_digest(mark, self._mark(body, purpose)):
             return None
         expires, sign_in_id, token_hash = _FORM.unpack(body)
-        if expires <= self._clock():
-            return None
         return SignIn(sign_in_id, token_hash.hex(), expires)
 
     def _mark(self, body: bytes, purpose: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Connections to the servers of sessions, verified by user id and kept for later requests."""
+"""Connections to the servers of sessions: checked by user id, and pooled for later requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .routes import UpstreamServer
 _HIGH_WATER: Final = 256 << 10
 """Buffered bytes for a slow reader above which the other side is paused."""
 _KEPT_EACH: Final = 64
-"""Idle connections to one target."""
+"""Maximum number of idle connections to one target."""
 
 
 class UpstreamReceiver(Protocol):
-    """Receives what a session's server sends."""
+    """Receives the bytes and events of a connection to a session's server."""
 
     def from_target(self, data: bytes) -> None: ...
     def target_lost(self) -> None: ...
@@ -27,21 +27,21 @@ class UpstreamReceiver(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """One connection to a session's server. `receiver` has it until it is returned or closed."""
+    """One connection to a session's server. `receiver` uses it until it is released or closed."""
 
     def __init__(self, target: UpstreamServer) -> None:
         self.target = target
         self.transport: asyncio.Transport
-        self.sink: Callable[[bytes], object] = self._unasked
+        self.sink: Callable[[bytes], object] = self._on_unrequested
         self.receiver: UpstreamReceiver | None = None
         self.is_full = False
         self.since = 0.0
-        """When it was returned to the pool."""
+        """Loop time at which the connection was returned to the pool."""
         self._room: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self.transport = transport  # type: ignore[assignment]  # uvloop has a class of its own
+        self.transport = transport  # type: ignore[assignment]  # uvloop has its own class
         self.transport.set_write_buffer_limits(high=_HIGH_WATER)
 
     def assign(self, receiver: UpstreamReceiver) -> None:
@@ -49,7 +49,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.sink = receiver.from_target
 
     def write(self, data: bytes) -> None:
-        """Send bytes; no effect if the connection is lost, of which `receiver` is told."""
+        """Send bytes. No effect if the connection is lost; `receiver.target_lost` reports that."""
         if not self.transport.is_closing():
             self.transport.write(data)
 
@@ -57,10 +57,10 @@ class UpstreamConnection(asyncio.Protocol):
         self.sink(data)
 
     def eof_received(self) -> None:
-        pass  # closes; a target that ends its side has nothing more to hear either
+        pass  # returning None closes the transport: a target that closed its side is done
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        self.resume_writing()
+        self.resume_writing()  # wakes `drain`
         if self.receiver is not None:
             self.receiver.target_lost()
 
@@ -77,7 +77,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.receiver.target_is_ready()
 
     async def drain(self) -> None:
-        """Wait until the server accepts more, or is gone."""
+        """Wait until the server accepts more bytes or the connection is lost."""
         if self.is_full and not self.transport.is_closing():
             self._room = asyncio.get_running_loop().create_future()
             await self._room
@@ -85,14 +85,12 @@ class UpstreamConnection(asyncio.Protocol):
     def release(self) -> None:
         """Detach the receiver."""
         self.receiver = None
-        self.sink = self._unasked
+        self.sink = self._on_unrequested
 
     def leave(self, *, abruptly: bool) -> None:
         """Close the connection.
 
-        `abruptly`: so that the server does not take the request for complete.
-
-        `abruptly`: so that the server does not take the request for complete.
+        `abruptly`: abort it, so that the server does not consider the request complete.
         """
         self.release()
         if abruptly:
@@ -100,8 +98,8 @@ class UpstreamConnection(asyncio.Protocol):
         else:
             self.transport.close()
 
-    def _unasked(self, data: bytes) -> None:  # noqa: ARG002
-        self.transport.abort()  # an answer nobody asked for must not become somebody's
+    def _on_unrequested(self, data: bytes) -> None:  # noqa: ARG002
+        self.transport.abort()  # unrequested bytes must not become the next request's response
 
 
 class UpstreamPool:
@@ -143,10 +141,10 @@ class UpstreamPool:
                 return await _connect(target)
         except TimeoutError:
             raise TargetTimedOut(
-                f"{target.label} took no connection within {self._connect_timeout:g} seconds"
+                f"{target.label} accepted no connection within {self._connect_timeout:g} seconds"
             ) from None
         except OSError as error:
-            raise TargetUnreachable(f"{_complaint(error)} ({target.label})") from error
+            raise TargetUnreachable(f"{_error_text(error)} ({target.label})") from error
 
     def close(self) -> None:
         for idle in self._idle.values():
@@ -158,7 +156,7 @@ class UpstreamPool:
             self._sweeping = None
 
     def _sweep(self) -> None:
-        """Close connections that are idle for long; runs again while any are left."""
+        """Close connections idle for longer than `keep`; runs again while any are left."""
         loop = asyncio.get_running_loop()
         oldest = loop.time() - self._keep
         for target, idle in tuple(self._idle.items()):
@@ -190,7 +188,7 @@ async def _connect(target: UpstreamServer) -> UpstreamConnection:
     return upstream
 
 
-def _complaint(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     match error:
         case FileNotFoundError():
             return "Nothing listens there: the program has not started, or has ended"

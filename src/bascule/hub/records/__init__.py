@@ -1,1 +1,1 @@
-"""Records on disk of what was done in sessions and windows."""
+"""Records on disk of the actions and observations in sessions and windows."""

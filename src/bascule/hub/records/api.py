@@ -33,8 +33,7 @@ _AS_BYTES: Final = {
 
 
 class TimelinesApi:
-    """Exports the timeline of a session or window to anyone who may see it, also when it is
-    stopped."""
+    """Exports the timeline of a session or window, running or not, to users who may see it."""
 
     def __init__(
         self,

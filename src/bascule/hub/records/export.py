@@ -13,11 +13,11 @@ from bascule.wire.trajectory import Trajectory
 from .record import Record
 
 Form = Literal["jsonl", "json"]
-"""One event per line, or one list as in OpenHands' own download."""
+"""jsonl: one event per line. json: one list, as in OpenHands' own download."""
 
 
 async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
-    """The present entries, oldest first, streamed with little memory."""
+    """Stream the current entries, oldest first. Only one batch is in memory at a time."""
     trajectory, is_first = Trajectory(), True
     if form == "json":
         yield b"["

@@ -23,17 +23,17 @@ logger = logging.getLogger(__name__)
 
 SHOWN: Final = 5_000
 SHOWN_BYTES: Final = 32 << 20
-"""Past entries, and their bytes, that a new follower gets at most."""
+"""Maximum past entries, and maximum bytes of them, that a new follower gets."""
 _HELD: Final = 2_000
 _HELD_BYTES: Final = 16 << 20
 """The same limits for a record that is held in memory only."""
 _WAITING: Final = 64 << 20
-"""Bytes that may wait for the disk; beyond that entries are dropped."""
+"""Maximum bytes of pending entries; further entries are not written."""
 _GATHER: Final = 0.05
-"""Seconds to collect entries before a write, unless there are many or a caller waits."""
+"""Seconds to collect entries before a write, unless many are pending or `flush` was called."""
 _AT_ONCE: Final = 200
 _AT_ONCE_BYTES: Final = 1 << 20
-"""Lines, and their bytes, read at a time."""
+"""Maximum lines and bytes in one read. A write starts at once above this many bytes."""
 
 Position = tuple[str, int]
 """A position in a sandbox's timeline: its epoch and number."""
@@ -45,15 +45,15 @@ class _Waiting:
 
     entry: TimelineEntry
     body: bytes
-    """Its data, as JSON."""
+    """The entry's data, as JSON."""
     position: Position
 
 
 class Record:
     """The record of one session or window. Call `open` before use.
 
-    `note` never waits: a thread writes what waits, and `flush` returns once it has. What cannot be
-    written is left out; the next line says how much is missing.
+    `note` never waits: a thread writes pending entries, and `flush` waits until they are written.
+    Entries that cannot be written are dropped; the next line counts them.
     """
 
     def __init__(self, segments: Segments | None, mask: Callable[[], Mask]) -> None:
@@ -65,7 +65,7 @@ class Record:
         self._writing: asyncio.Task[None] | None = None
         self._hurry = asyncio.Event()
         self._disk = asyncio.Lock()
-        """Files are changed by one thread at a time."""
+        """Held by the one thread that changes files."""
         self._missed = 0
         self._failure: StorageFailed | None = None
         self._followings: set[TimelineReader] = set()
@@ -78,7 +78,7 @@ class Record:
         """The sandbox's position of the newest line on disk."""
 
     async def open(self) -> None:
-        """Find the entries written before. Raises `StorageFailed`."""
+        """Find the entries of earlier processes. Raises `StorageFailed`."""
         if self._segments is None:
             return
         try:
@@ -86,7 +86,7 @@ class Record:
         except OSError as error:
             raise StorageFailed(f"A record cannot be read: {error.strerror or error}") from error
         epoch, last = self._segments.epoch, self._segments.last
-        # Nothing is held: whatever has been is read from the disk.
+        # Nothing is kept in memory: past entries are read from disk.
         self._timeline = Timeline(most=0, epoch=epoch, last=last)
         if newest is not None and isinstance(newest.get("from"), list):
             where, number = newest["from"]
@@ -111,13 +111,13 @@ class Record:
         return self._timeline.is_watched
 
     async def audience_changes(self, is_watched: bool) -> None:
-        """Wait until the record is watched or no longer watched, unlike `is_watched` says."""
+        """Wait until the record's own `is_watched` differs from the argument."""
         while self.is_watched == is_watched:
             self._audience.clear()
             await self._audience.wait()
 
     async def reaches(self, epoch: str, number: int) -> None:
-        """Wait until the record has the sandbox's entry of that epoch and number."""
+        """Wait until the record has the sandbox's entry with this epoch and number."""
         while self.position[0] != epoch or self.position[1] < number:
             self._advanced.clear()
             await self._advanced.wait()
@@ -134,7 +134,8 @@ class Record:
     ) -> None:
         """Add an entry.
 
-        Secrets are masked and the entry is marked so; values that JSON cannot express are left out.
+        Secrets are masked, and the entry is then marked with `masked`. An entry that JSON cannot
+        express is dropped.
         """
         mask = self._mask()
         try:
@@ -143,7 +144,7 @@ class Record:
                 data = {**hidden, "masked": True}
                 body = to_json(data)
         except InvalidAction as error:
-            logger.warning("something that was done cannot be recorded: %s", error.message)
+            logger.warning("an action cannot be recorded: %s", error.message)
             self._missed += 1
             return
         entry = self._timeline.note(kind, data, size=len(body), time=time)
@@ -164,7 +165,7 @@ class Record:
             self._writing = asyncio.create_task(self._write())
 
     def show(self, kind: str, data: Mapping[str, Any]) -> None:
-        """Send a chunk of output to watchers, masked by itself; it is not stored."""
+        """Send a chunk of output to watchers without storing it. Each chunk is masked alone."""
         if not self.is_watched:
             return
         raw = b64decode(data["data"])
@@ -173,10 +174,10 @@ class Record:
         self._timeline.show(kind, {**data, "data": shown}, size=len(raw))
 
     async def flush(self) -> None:
-        """Write pending entries. Raises `StorageFailed` if they could not be written."""
+        """Write pending entries. Raises `StorageFailed` if a write failed since the last call."""
         self._hurry.set()
         while self._writing is not None:
-            await asyncio.shield(self._writing)
+            await asyncio.shield(self._writing)  # cancelling `flush` must not cancel the write
         if (failure := self._failure) is not None:
             self._failure = None
             raise failure
@@ -192,13 +193,13 @@ class Record:
         return self._waiting_bytes > _WAITING // 8
 
     def skip(self, position: Position) -> None:
-        """Skip the sandbox's entries up to this position, as they cannot be recorded."""
+        """Skip the sandbox's entries up to this position because they cannot be recorded."""
         self.position = position
         self._missed += 1
         self._advanced.set()
 
     def rewind(self) -> None:
-        """Continue from `written`: the sandbox sends entries again that could not be written."""
+        """Continue from `written`: the sandbox will resend the entries that were not written."""
         self.position = self.written
         self._missed = 0
 
@@ -228,8 +229,11 @@ class Record:
     async def follow(
         self, *, after: int = 0, epoch: str = ""
     ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
-        """Entries after number `after`, then new ones in batches, each with its epoch, until the
-        record ends. Long texts are shortened."""
+        """Batches of entries after number `after`, then of new entries, until the record is closed.
+
+        Each batch comes with the record's epoch. If `epoch` is another one, `after` is ignored.
+        Long texts are shortened.
+        """
         known = self._timeline.epoch
         after = after if epoch == known else 0
         yield known, []
@@ -241,16 +245,17 @@ class Record:
                     async for entries in self._before(after, self._timeline.last):
                         after = int(entries[-1]["n"])
                         yield known, entries
-                    async for batch in following.batches():
-                        after = max(after, batch[-1].number)
-                        yield known, [_shown(entry) for entry in batch]
+                    async for batch in following.items():
+                        if batch is not None:
+                            after = max(after, batch[-1].number)
+                            yield known, [_entry_json(entry) for entry in batch]
                 finally:
                     following.finish()
                     self._followings.discard(following)
                     self._audience.set()
 
     async def _before(self, after: int, last: int) -> AsyncGenerator[list[dict[str, Any]], None]:
-        """Entries on disk up to `last`; of a long record only the newest."""
+        """Entries on disk between `after` and `last`; only the newest of a long record."""
         if self._segments is None or last <= after:
             return
         await self._settle()
@@ -273,22 +278,21 @@ class Record:
             yield values
 
     async def _settle(self) -> None:
-        """Write what can be written."""
+        """Write pending entries. A failure is only logged."""
         try:
             await self.flush()
         except StorageFailed as error:
             logger.warning("%s", error.message)
 
-    # Keeping --------------------------------------------------------------------------------
+    # Retention ------------------------------------------------------------------------------
 
     async def sweep(self, *, before: float) -> bool:
-        """Delete entries that are too old or exceed the size limit; returns whether none
-        is left."""
+        """Delete entries older than `before` or above the size limit; True if none is left."""
         if self._segments is None:
             return False
         await self._settle()
         async with self._disk:
-            return await asyncio.to_thread(_swept, self._segments, before)
+            return await asyncio.to_thread(_sweep_segments, self._segments, before)
 
     async def remove(self) -> None:
         self.finish()
@@ -307,7 +311,8 @@ def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
         head["from"] = list(each.position)
         if missed:
             head["unwritten"], missed = missed, 0
-        rest = b"," + each.body[1:] if len(each.body) > 2 else b"}"  # an object's, without its {
+        # Joins two JSON objects as bytes: `head` without its `}`, the body without its `{`.
+        rest = b"," + each.body[1:] if len(each.body) > 2 else b"}"
         lines.append(RecordLine(entry.number, to_json(head)[:-1] + rest + b"\n", entry.time))
     segments.append(lines)
 
@@ -315,7 +320,8 @@ def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
 def _values(
     lines: Iterator[tuple[int, bytes]], last: int, form: Callable[[Any], Any]
 ) -> list[dict[str, Any]]:
-    """The next few entries in that form. Skips broken lines. Runs in a thread."""
+    """The next batch of entries, each converted by `form`. Skips invalid lines. Runs in a
+    thread."""
     values: list[dict[str, Any]] = []
     size = 0
     for number, line in lines:
@@ -335,7 +341,7 @@ def _values(
     return values
 
 
-def _swept(segments: Segments, before: float) -> bool:
+def _sweep_segments(segments: Segments, before: float) -> bool:
     try:
         segments.sweep(before=before)
         return segments.is_empty()
@@ -343,7 +349,7 @@ def _swept(segments: Segments, before: float) -> bool:
         raise StorageFailed(f"A record cannot be swept: {error.strerror or error}") from error
 
 
-def _shown(entry: TimelineEntry) -> dict[str, Any]:
+def _entry_json(entry: TimelineEntry) -> dict[str, Any]:
     encoded = encode_entry(entry)
     if entry.kind == "output":
         return encoded

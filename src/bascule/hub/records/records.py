@@ -30,9 +30,12 @@ MaskOf = Callable[[SessionId], Mask]
 
 
 class Records(Closable):
-    """Records in files below `timelines/` of the hub's `state_dir`, readable only by the hub;
-    without a `state_dir`, the newest entries in memory. A session's record is removed with it, a
-    window's once it is older than `timeline_days`."""
+    """Stores records in files below `timelines/` of the hub's `state_dir`, readable only by the
+    hub; without a `state_dir`, it holds the newest entries in memory.
+
+    The record of a session is removed with the session. The record of a window is removed once
+    the window is no longer registered and all entries are older than `timeline_days`.
+    """
 
     def __init__(self, settings: HubSettings, *, clock: Callable[[], float] = time.time) -> None:
         self._settings = settings
@@ -49,30 +52,33 @@ class Records(Closable):
         self._open.clear()
 
     async def of_session(self, session_id: SessionId) -> Record:
-        return await self._get(self._place("sessions", session_id), session_id=session_id)
+        return await self._get(self._path_or_name("sessions", session_id), session_id=session_id)
 
     async def of_window(self, window_id: WindowId, owner: str) -> Record:
-        """The record of a window. Its owner is stored with it, for when the window is gone."""
-        return await self._get(self._place("windows", window_id), owner=owner)
+        """The record of a window. The owner is stored too, to be known once the window is gone."""
+        return await self._get(self._path_or_name("windows", window_id), owner=owner)
 
     async def window_owner(self, window_id: WindowId) -> str:
         """The owner of a recorded window. Raises `NoSuchWindow`."""
-        place = self._place("windows", window_id) if _is_uuid(window_id) else ""
+        place = self._path_or_name("windows", window_id) if _is_uuid(window_id) else ""
         owner = await asyncio.to_thread(_owner, place) if isinstance(place, Path) else None
         if owner is None:
             raise NoSuchWindow(f"There is no record of a window {window_id!r}", window_id=window_id)
         return owner
 
     async def remove_session(self, session_id: SessionId) -> None:
-        place = self._place("sessions", session_id)
+        place = self._path_or_name("sessions", session_id)
         await (await self._get(place, session_id=session_id)).remove()
         self._open.pop(place, None)
 
     async def sweep(
         self, sessions: Collection[SessionId] | None, windows: Collection[WindowId]
     ) -> None:
-        """Delete old and oversized records, and all of removed sessions; None: the sessions are
-        unknown. `windows` are connected, so their numbering continues."""
+        """Delete old entries, entries above the size limit, and records of removed sessions.
+
+        `sessions` are those that exist; None: unknown, so no record of a session is touched.
+        `windows` are registered; their records stay even if empty, so that numbering continues.
+        """
         if self._directory is None:
             return
         before = self._clock() - self._settings.timeline_days * _DAY
@@ -80,13 +86,13 @@ class Records(Closable):
         if sessions is not None:
             kinds.append(("sessions", set[str](sessions)))
         for kind, known in kinds:
-            for place in await asyncio.to_thread(_within, self._directory / kind):
+            for place in await asyncio.to_thread(_subdirectories, self._directory / kind):
                 try:
-                    await self._see_to(kind, place, before, is_known=place.name in known)
+                    await self._sweep_record(kind, place, before, is_known=place.name in known)
                 except StorageFailed as error:
                     logger.warning("%s: %s", place, error.message)
 
-    async def _see_to(self, kind: str, place: Path, before: float, *, is_known: bool) -> None:
+    async def _sweep_record(self, kind: str, place: Path, before: float, *, is_known: bool) -> None:
         session_id = SessionId(place.name) if kind == "sessions" else None
         record = await self._get(place, session_id=session_id)
         is_empty = await record.sweep(before=before)
@@ -96,7 +102,7 @@ class Records(Closable):
 
     # ----------------------------------------------------------------------------------------
 
-    def _place(self, kind: str, name: str) -> Path | str:
+    def _path_or_name(self, kind: str, name: str) -> Path | str:
         return f"{kind}/{name}" if self._directory is None else self._directory / kind / name
 
     async def _get(
@@ -105,10 +111,10 @@ class Records(Closable):
         """The record, opened once even if several callers ask at the same time."""
         if place not in self._open:
             self._open[place] = asyncio.create_task(self._opened(place, session_id, owner))
-        return await asyncio.shield(self._open[place])
+        return await asyncio.shield(self._open[place])  # other callers may wait for the same task
 
     async def _opened(self, place: Path | str, session_id: SessionId | None, owner: str) -> Record:
-        """A record that cannot be stored is held in memory, so that actions continue to work."""
+        """Open a record. If it cannot be stored, hold it in memory: actions must still work."""
         nothing = Mask(())
         mask = partial(self._mask, session_id) if session_id else lambda: nothing
         if not isinstance(place, Path):
@@ -131,7 +137,7 @@ class Records(Closable):
         return [each for each in found if isinstance(each, Record)]
 
 
-def _within(directory: Path) -> list[Path]:
+def _subdirectories(directory: Path) -> list[Path]:
     return [each for each in directory.iterdir() if each.is_dir()] if directory.is_dir() else []
 
 

@@ -2,8 +2,8 @@
 front.
 
 A record is a directory of files, each named by the record's epoch and the number of its first
-line. What is dropped goes a file at a time, so a record is at most one file longer than it may
-be. Everything here blocks.
+line. Lines are deleted one whole file at a time, so a record exceeds its limits by at most one
+file. Everything here blocks.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ _NAME: Final = re.compile(r"([0-9a-f]{16})\.([0-9]{12})\.jsonl")
 _NUMBER: Final = re.compile(rb'\{"n":([0-9]{1,15}),')
 _PARTS: Final = 8
 """Approximate number of files of a full record."""
-_SMALLEST: Final = 4096
+_MIN_FILE: Final = 4096
 _DAY: Final = 86400.0
-"""Seconds of which a file holds lines at most: how exactly an age can be kept."""
+"""Longest time span of the lines in one file, in seconds. Old lines are deleted at most this
+much late."""
 _BLOCK: Final = 64 << 10
 
 
@@ -54,7 +55,7 @@ class Segments:
     def __init__(self, directory: Path, *, most_bytes: int) -> None:
         self._directory = directory
         self._most_bytes = most_bytes
-        self._part = max(_SMALLEST, most_bytes // _PARTS)
+        self._part = max(_MIN_FILE, most_bytes // _PARTS)
         self._current: _Segment | None = None
         self._size = 0
         self._since = 0.0
@@ -63,9 +64,9 @@ class Segments:
         """The number of the newest line."""
 
     def open(self) -> dict[str, Any] | None:
-        """Find where an earlier process stopped; returns the last line, if any.
+        """Find where an earlier process stopped; returns the last complete line, if any.
 
-        Half a line that it left is ended, so that what follows it can be told from it.
+        A half-written line at the end gets a newline, so that the next line starts on its own.
         """
         found = self._all()
         if not found:
@@ -73,7 +74,7 @@ class Segments:
             return None
         self._current = found[-1]
         self.epoch = self._current.epoch
-        self._size = _mend(self._current.path)
+        self._size = _end_last_line(self._current.path)
         newest: dict[str, Any] | None = None
         for each in reversed(found):
             newest = _newest(each.path)
@@ -85,7 +86,7 @@ class Segments:
         return newest
 
     def append(self, lines: Sequence[RecordLine]) -> None:
-        """Append lines. Raises `StorageFailed`; then none of a file's lines is written."""
+        """Append lines. Raises `StorageFailed`; the file that failed gets none of its lines."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             waiting: list[RecordLine] = []
@@ -105,12 +106,12 @@ class Segments:
             raise StorageFailed(what) from error
 
     def read(self, *, after: int = 0, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Complete lines after that number, oldest first, at most the newest `most_bytes`.
+        """Complete lines after number `after`, oldest first; only the newest `most_bytes`.
 
-        Half a line, which a killed process left, is passed over.
+        Skips a half-written line that a killed process left.
         """
         found = self._all()
-        ends = [each.first for each in found[1:]]  # the newest has none
+        ends = [each.first for each in found[1:]]  # the newest file has no end yet
         skipped = sum(end <= after + 1 for end in ends)
         wanted = found[skipped:]
         for path, start in _newest_part([each.path for each in wanted], most_bytes):
@@ -120,9 +121,9 @@ class Segments:
                     yield int(match[1]), line
 
     def sweep(self, *, before: float) -> None:
-        """Delete files whose newest line is too old, and the oldest files above the size limit.
+        """Delete files last written before `before`, and the oldest files above the size limit.
 
-        The number of the next line is kept in the name of an empty file.
+        If no line remains, the name of an empty file keeps the number of the next line.
         """
         found = self._all()
         sizes = {each.path: _stat(each.path) for each in found}
@@ -139,7 +140,7 @@ class Segments:
             total -= stat.st_size
 
     def is_empty(self) -> bool:
-        """Whether it has no line left."""
+        """Whether the record has no lines."""
         return not any((stat := _stat(each.path)) and stat.st_size for each in self._all())
 
     def remove(self) -> None:
@@ -166,11 +167,11 @@ class Segments:
         path = self._directory / f"{self.epoch}.{line.number:012d}.jsonl"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         self._current = _Segment(path, self.epoch, line.number)
-        self._size, self._since = _mend(path), line.time
+        self._size, self._since = _end_last_line(path), line.time
         self._drop_excess()
 
     def _drop_excess(self) -> None:
-        """Delete the oldest files before a full record grows."""
+        """Delete the oldest files until a new file fits below the size limit."""
         stats = [(each.path, _stat(each.path)) for each in self._all()[:-1]]
         total = sum(0 if stat is None else stat.st_size for _, stat in stats)
         for path, stat in stats:
@@ -190,7 +191,7 @@ class Segments:
             try:
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
-            except OSError:
+            except OSError:  # for example a full disk: remove the part that was written
                 os.ftruncate(descriptor, before)
                 raise
         finally:
@@ -199,14 +200,14 @@ class Segments:
 
 
 def _stat(path: Path) -> os.stat_result | None:
-    """The file's status; None if a sweep has just deleted it."""
+    """The result of `stat`; None if a sweep has just deleted the file."""
     try:
         return path.stat()
     except FileNotFoundError:
         return None
 
 
-def _mend(path: Path) -> int:
+def _end_last_line(path: Path) -> int:
     """Terminate a half-written line; returns the size of the file."""
     with path.open("rb+") as file:
         size = file.seek(0, os.SEEK_END)

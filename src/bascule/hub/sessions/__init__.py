@@ -1,1 +1,1 @@
-"""The sessions of a hub: a workspace, a sandbox and a VS Code for each."""
+"""The sessions of a hub. Each has a workspace, a sandbox and a VS Code."""

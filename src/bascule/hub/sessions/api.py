@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Annotated, Any, Final
 
-from fastapi import Body, FastAPI, Header, Query, Request
+from fastapi import Body, FastAPI, Header, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
+from bascule.core.actions import Action, ListCheckpoints, RestoreCheckpoint, ShowCheckpoint
+from bascule.core.observations import OBSERVATIONS
 from bascule.core.sessions import SessionId
 from bascule.hub.disconnects import disconnect_of
 from bascule.hub.guard import ARCHIVES
@@ -16,7 +18,8 @@ from bascule.hub.identity import Identity
 from bascule.hub.messages import MessageAnswer
 from bascule.hub.proxy import HubAddresses
 from bascule.hub.store import Store
-from bascule.wire import decode_action, reply_envelope, to_json
+from bascule.runtime.verbs import DEFAULT_TIMEOUT, expect, with_timeout
+from bascule.wire import decode_action, encode_observation, reply_envelope, to_json
 from bascule.wire.windows import encode_window
 
 from .messages import (
@@ -24,6 +27,7 @@ from .messages import (
     AuditAnswer,
     LogAnswer,
     PortAnswer,
+    RestoreBody,
     ResumeBody,
     SessionAnswer,
     SessionBody,
@@ -35,13 +39,15 @@ from .specs import spec_to_json
 
 Who = Callable[[Request], Identity]
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
-_MOST: Final = (1 << 63) - 1
+_MAX_INTEGER: Final = (1 << 63) - 1
 """The largest integer a database accepts."""
-Number = Annotated[int, Query(ge=0, le=_MOST)]
+Number = Annotated[int, Query(ge=0, le=_MAX_INTEGER)]
+CheckpointId = Annotated[int, Path(ge=1, le=_MAX_INTEGER)]
+Paths = Annotated[list[str] | None, Query(max_length=1000)]
 
 
 class SessionsApi:
-    """Calls of `Sessions`. A session that the caller may not see does not exist for it."""
+    """REST calls on `Sessions`. A session that the caller may not see is reported as missing."""
 
     def __init__(
         self, sessions: Sessions, store: Store, addresses: HubAddresses, *, who: Who
@@ -67,6 +73,10 @@ class SessionsApi:
         add(f"{one}/events", self.events, dependencies=inside, response_model=None)
         add(f"{one}/logs", self.logs, dependencies=inside)
         add(f"{one}/actions", self.act, methods=["POST"], dependencies=inside)
+        kept = f"{one}/checkpoints"
+        add(kept, self.checkpoints, dependencies=inside)
+        add(f"{kept}/{{number}}", self.checkpoint, dependencies=inside)
+        add(f"{kept}/{{number}}/restore", self.restore, methods=["POST"], dependencies=inside)
         add(ARCHIVES, self.upload, methods=["POST"], dependencies=own)
         add("/api/audit", self.audit, dependencies=[may("admin")])
 
@@ -75,8 +85,8 @@ class SessionsApi:
     ) -> SessionAnswer:
         """Create a session. It starts in the background; `events` report the progress.
 
-        A name that another session of the same owner has is refused. Sent again with the same
-        `Idempotency-Key` it is the same session.
+        Refused if another session of the same owner has this name. A repeated request with the
+        same `Idempotency-Key` returns the same session.
         """
         spec = body.spec(self._sessions.default_spawner)
         wanted = SessionRequest(
@@ -94,9 +104,12 @@ class SessionsApi:
     async def show(self, session_id: str, request: Request) -> SessionAnswer:
         return self._answer(self._sessions.get(self._who(request), SessionId(session_id)))
 
-    async def remove(self, session_id: str, request: Request) -> MessageAnswer:
-        """End a session and remove its files. A host folder used as workspace stays."""
-        await self._sessions.remove(self._who(request), SessionId(session_id))
+    async def remove(self, session_id: str, request: Request, force: bool = False) -> MessageAnswer:
+        """End a session and remove its files. A host folder used as workspace stays.
+
+        A fork with changes that are not merged is removed only with `force`.
+        """
+        await self._sessions.remove(self._who(request), SessionId(session_id), force=force)
         return MessageAnswer(message="The session is removed")
 
     async def pause(self, session_id: str, request: Request) -> SessionAnswer:
@@ -107,7 +120,7 @@ class SessionsApi:
     async def resume(
         self, session_id: str, request: Request, body: ResumeBody | None = None
     ) -> SessionAnswer:
-        """Resume a paused session, or start a stopped or failed one again, with changes."""
+        """Resume a paused session, or start a stopped or failed one, optionally with changes."""
         who, changes = self._who(request), {} if body is None else body.changes()
         row = await self._sessions.resume(who, SessionId(session_id), changes)
         return self._answer(row)
@@ -139,9 +152,9 @@ class SessionsApi:
         ]
 
     async def logs(self, session_id: str, request: Request, lines: Number = 100) -> LogAnswer:
-        """The last lines of the session's action server log, also after it ended."""
+        """The last lines of the log of the session's action server, also after the server ended."""
         who = self._who(request)
-        text = await self._sessions.last_words(who, SessionId(session_id), lines=lines)
+        text = await self._sessions.log_tail(who, SessionId(session_id), lines=lines)
         return LogAnswer(text=text)
 
     async def act(
@@ -151,18 +164,51 @@ class SessionsApi:
         event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
     ) -> dict[str, Any]:
         """Run one action in a session and return its observation. Resumes a paused session."""
-        action = decode_action(event)
+        action = with_timeout(decode_action(event), DEFAULT_TIMEOUT)
         async with disconnect_of(request) as left:
             who = self._who(request)
             seen = await self._sessions.act(who, SessionId(session_id), action, left=left)
         return reply_envelope(event, seen)
+
+    async def checkpoints(self, session_id: str, request: Request) -> dict[str, Any]:
+        """The checkpoints of a session's workspace, oldest first, and what they do not keep."""
+        return await self._about_checkpoints(session_id, request, ListCheckpoints())
+
+    async def checkpoint(
+        self, session_id: str, number: CheckpointId, request: Request, path: Paths = None
+    ) -> dict[str, Any]:
+        """The paths that one action changed, and the changes as a unified diff in `content`."""
+        return await self._about_checkpoints(
+            session_id, request, ShowCheckpoint(number, tuple(path or ()))
+        )
+
+    async def restore(
+        self,
+        session_id: str,
+        number: CheckpointId,
+        request: Request,
+        body: RestoreBody | None = None,
+    ) -> dict[str, Any]:
+        """Undo what one action changed. With `dry_run`, only report what would be done."""
+        wanted = body or RestoreBody()
+        action = RestoreCheckpoint(
+            number, tuple(wanted.paths), since=wanted.since, dry_run=wanted.dry_run
+        )
+        return await self._about_checkpoints(session_id, request, action)
+
+    async def _about_checkpoints(
+        self, session_id: str, request: Request, action: Action
+    ) -> dict[str, Any]:
+        seen = await self._sessions.act(self._who(request), SessionId(session_id), action)
+        event = encode_observation(expect(seen, OBSERVATIONS[action.kind]))
+        return {"content": event["content"], **event["extras"]}
 
     async def events(
         self,
         session_id: str,
         request: Request,
         after: Number = 0,
-        last_event_id: Annotated[int | None, Header(ge=0, le=_MOST)] = None,
+        last_event_id: Annotated[int | None, Header(ge=0, le=_MAX_INTEGER)] = None,
     ) -> StreamingResponse:
         """Past and new events of a session, as server-sent events."""
         self._sessions.get(self._who(request), SessionId(session_id))
@@ -188,7 +234,7 @@ class SessionsApi:
         return [AuditAnswer.of(row) for row in rows]
 
     def describe(self, row: SessionRow) -> dict[str, Any]:
-        """A session in the form that these calls return."""
+        """A session as JSON, as these calls return it."""
         return self._answer(row).model_dump()
 
     def _answer(self, row: SessionRow) -> SessionAnswer:

@@ -1,4 +1,4 @@
-"""Uploaded archives, from which workspaces are made."""
+"""Uploaded archives that become workspaces of sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PIECE: Final = 1 << 20
 class UploadedArchives:
     """Files that only the hub can read, kept until a session uses them or their lifetime ends.
 
-    It is its owner's, which its name tells: nobody else makes a session of it.
+    The name of an archive contains a hash of its owner: nobody else can use it for a session.
     """
 
     def __init__(self, directory: Path, *, max_bytes: int, lifetime: float) -> None:
@@ -65,6 +65,7 @@ class UploadedArchives:
         return name
 
     async def ensure_kept(self, owner: str, name: str) -> None:
+        """Raise `InvalidRequest` unless the archive exists and belongs to `owner`."""
         is_theirs = _NAME.fullmatch(name) and name.startswith(_mark(owner))
         if not is_theirs or not await asyncio.to_thread(self._path(name).is_file):
             raise InvalidRequest(f"There is no archive {name!r}; it may have expired")

@@ -14,8 +14,8 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class DiskLimit:
-    """Measures a session at every check, unless measuring would take more than 1 % of the time; a
-    session with millions of files does not slow down the others."""
+    """Measures a session at every check, but spends at most 1 % of the time on it. So a session
+    with millions of files does not slow down the others."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class DiskLimit:
         self._not_before: dict[SessionId, float] = {}
 
     async def excess(self, session_id: SessionId) -> str | None:
-        """The reason to end the session; None if it is within its limit as far as known."""
+        """The reason to end the session; None if it is within its limit or was not measured now."""
         begun = self._clock()
         if self._limit is None or begun < self._not_before.get(session_id, begun):
             return None
@@ -49,12 +49,12 @@ class DiskLimit:
         )
 
     def keep(self, known: Set[SessionId]) -> None:
-        """Forget all other sessions."""
+        """Forget all sessions that are not in `known`."""
         self._not_before = {key: at for key, at in self._not_before.items() if key in known}
 
 
 def shown(amount: float) -> str:
-    """`1.5 GiB`."""
+    """The amount for people, such as `1.5 GiB`."""
     for unit in _UNITS:
         if amount < 1024 or unit == _UNITS[-1]:
             break

@@ -1,9 +1,10 @@
-"""A unix socket of the hub in each session, over which the session's own window connects."""
+"""A unix socket of the hub for each session, over which the session's own window connects."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -12,24 +13,26 @@ from bascule.core.errors import AccessDenied
 from bascule.core.sessions import SessionId
 from bascule.hub.guard import HubGuard
 from bascule.hub.identity import Identity
-from bascule.hub.replies import App, Receive, Scope, Send, send_error
+from bascule.hub.replies import ERRORS
 from bascule.hub.settings import HubSettings
-from bascule.sandbox.server.listener import Listener
+from bascule.serving.asgi import App, Receive, Scope, Send
+from bascule.serving.listener import Listener
+from bascule.serving.sockets import unix_listener
 
-_OPEN: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/vscode/heartbeat/")
+_SERVED_PATHS: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/vscode/heartbeat/")
 """Prefixes of the paths that a session's window needs."""
 
-MOST_CONNECTIONS: Final = 64
-"""Connections of one session to the hub at a time: two for each of its windows."""
+MAX_CONNECTIONS: Final = 64
+"""Maximum number of connections of one session to the hub: two for each of its windows."""
 
 MakeHubApp = Callable[[Identity], App]
 """Makes the hub's app for connections over a session's socket."""
 
 
 def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:
-    """`app` for connections from inside a session: all requests count as that session's identity.
+    """`app` for connections from inside a session: all requests have that session's identity.
 
-    Any process of the session can come, so nothing is let on but what its window needs.
+    Any process of the session can connect, so only the paths that its window needs are served.
     """
 
     async def identify(_path: str, _headers: dict[bytes, bytes]) -> Identity:
@@ -38,10 +41,12 @@ def hub_socket_app(app: App, settings: HubSettings, identity: Identity) -> App:
     guarded = HubGuard(app, settings, identify)
 
     async def only_for_windows(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"].startswith(_OPEN):
+        if scope["path"].startswith(_SERVED_PATHS):
             await guarded(scope, receive, send)
         else:
-            await send_error(scope, send, AccessDenied("A session's window may not do this"))
+            await ERRORS.send(
+                scope, send, AccessDenied("A session's window may not make this call")
+            )
 
     return only_for_windows
 
@@ -55,20 +60,20 @@ class HubSockets:
         self._listeners: dict[SessionId, Listener] = {}
 
     async def open(self, session_id: SessionId, owner: str, path: Path) -> None:
-        """Listen at `path`, in place of a socket that an earlier hub left."""
+        """Listen at `path`. Replaces a socket that an earlier hub left."""
         await self.close(session_id)
         name = f"session {session_id}"
         identity = Identity(name=name, owner=owner, scope="session", session_id=session_id)
-        sock = await _bound_for_us(path)
+        sock = await _bind_in_thread(path)
         listener = Listener(
             self._make(identity),
             self._settings,
             max_frame=self._settings.message_bytes + (1 << 16),
             ping_interval=None,
-            max_connections=MOST_CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
         )
-        await listener.start(sock)
         self._listeners[session_id] = listener
+        await listener.start(sock)
 
     async def close(self, session_id: SessionId) -> None:
         listener = self._listeners.pop(session_id, None)
@@ -79,31 +84,29 @@ class HubSockets:
         await asyncio.gather(*map(self.close, tuple(self._listeners)))
 
 
-async def _bound_for_us(path: Path) -> socket.socket:
-    """Bind in a thread, and close the socket if the caller was cancelled: a thread cannot be."""
-    binding = asyncio.ensure_future(asyncio.to_thread(_bound, path))
+async def _bind_in_thread(path: Path) -> socket.socket:
+    """Bind in a thread. A thread cannot be cancelled, so on cancellation it closes its socket."""
+    bound: list[socket.socket] = []
+    is_cancelled = threading.Event()
+
+    def bind() -> socket.socket:
+        bound.append(_bind(path))
+        if is_cancelled.is_set():
+            bound[0].close()
+        return bound[0]
+
     try:
-        return await asyncio.shield(binding)
+        return await asyncio.to_thread(bind)
     except asyncio.CancelledError:
-        binding.add_done_callback(_close)
+        is_cancelled.set()
+        for sock in bound:  # it was ready, and nobody will receive it
+            sock.close()
         raise
 
 
-def _close(binding: asyncio.Future[socket.socket]) -> None:
-    if not binding.cancelled() and binding.exception() is None:
-        binding.result().close()
-
-
-def _bound(path: Path) -> socket.socket:
-    """Bind a socket that everyone may connect to; the permissions of its directory restrict it."""
+def _bind(path: Path) -> socket.socket:
+    """Bind a socket with mode 666: the permissions of its directory restrict who can connect."""
     path.parent.mkdir(mode=0o711, exist_ok=True)
-    path.unlink(missing_ok=True)
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        sock.bind(str(path))
-        path.chmod(0o666)
-        sock.setblocking(False)
-    except BaseException:
-        sock.close()
-        raise
+    sock = unix_listener(path, mode=0o666)
+    sock.setblocking(False)
     return sock

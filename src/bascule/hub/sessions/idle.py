@@ -1,4 +1,4 @@
-"""When a session counts as idle: no keystroke, no action, no CPU use. Pure rules."""
+"""Rules for idle sessions: no keystroke, no action, no CPU use. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def last_active(
 ) -> float:
     """When the session was last active. `busy_from`: share of a core that counts as activity.
 
-    An open tab, a keep-alive or a dev server that waits is none of it.
+    Open tabs, keep-alives and idle servers do not count as activity.
     """
     times = [row.last_active, activity.last_action or 0, activity.last_keystroke or 0]
     if before is not None and now.time > before.time:
@@ -40,7 +40,7 @@ def last_active(
 
 
 def due(row: SessionRow, now: float, settings: HubSettings) -> Literal["pause", "stop"] | None:
-    """Whether a session that is idle for some time should be paused or stopped now."""
+    """Whether the session has been idle for long enough to be paused or stopped now."""
     if row.state == "ready" and settings.idle_pause is not None:
         return "pause" if now - row.last_active >= settings.idle_pause else None
     if row.state == "paused" and settings.idle_stop is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -19,7 +20,7 @@ from bascule.core.errors import (
     NotSupported,
     SandboxStartFailed,
 )
-from bascule.core.sessions import RunningSandbox, SessionId
+from bascule.core.sessions import RunningSandbox, SessionId, new_session_id
 from bascule.hub.identity import Identity
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
@@ -27,6 +28,7 @@ from bascule.hub.store import Store
 from bascule.sandbox.session.ports import DECLARED
 
 from .archives import UploadedArchives
+from .fork_files import ForkFiles
 from .hub_sockets import HubSockets
 from .quotas import RUNNING as HELD_WHILE_RUNNING
 from .rate_limit import RateLimit
@@ -35,6 +37,7 @@ from .reserve import DiskReserve
 from .rows import SessionRow
 from .sandbox_client import SandboxClient
 from .session_directories import SessionDirectories
+from .session_questions import SessionQuestions
 from .session_table import SessionTable
 from .stages import Stages, within
 from .states import AT_REST, RUNNING, refused
@@ -46,13 +49,19 @@ logger = logging.getLogger(__name__)
 
 _BURST: Final = 1000
 _PER_SECOND: Final = 20.0
-"""Events accepted from a sandbox at once, and per second after that; each is stored."""
+"""Events accepted from a sandbox at once, and per second after that. Limited because the hub
+stores each event."""
+
+
+_COPIES: Final = 2
+"""Workspaces of forks copied at the same time: the first fork is ready sooner."""
 
 
 class SandboxLifecycle:
-    """Brings each sandbox to the state that the session table asks for, one step at a time.
+    """Starts, pauses and ends sandboxes, and keeps the session table in step with them.
 
-    A start holds no turn, so that it can be ended; everything else does.
+    Pausing, resuming and ending hold the session's lock in `locks`. A start does not hold it, so
+    that a stop can cancel the start.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class SandboxLifecycle:
         hub_sockets: HubSockets,
         windows: SessionWindows,
         records: Records,
+        questions: SessionQuestions,
         base_path: Callable[[SessionId, int], str],
         on_end: Callable[[SessionId], None],
     ) -> None:
@@ -80,19 +90,24 @@ class SandboxLifecycle:
         self._starts = Tasks()
         self._watches = Tasks()
         self._recordings = Recordings(records)
+        self._questions = questions
         self._endings: set[asyncio.Future[SessionRow]] = set()
+        self._new_bases: set[str] = set()
+        self._copies = asyncio.Semaphore(_COPIES)
+        self._sweeping = asyncio.Lock()
         self._clients: dict[SessionId, SandboxClient] = {}
         self.directories = directories
         self.vault = Vault(directories.secrets)
         self.reserve = DiskReserve(directories.reserve)
+        self.forks = ForkFiles(directories.sessions, directories.bases)
         self.archives = UploadedArchives(
             directories.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
         )
         self.locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.running: dict[SessionId, RunningSandbox] = {}
-        """The running sandboxes."""
+        """Running and paused sandboxes."""
         self.unusable: dict[str, BasculeError] = {}
-        """Spawners that cannot be used here, and why."""
+        """Errors of the spawners that do not work on this machine, by kind."""
 
     async def open(self) -> None:
         await asyncio.to_thread(self.directories.open)
@@ -101,7 +116,7 @@ class SandboxLifecycle:
             try:
                 await spawner.open()
             except BasculeError as error:
-                logger.warning("sessions of kind %s cannot be had: %s", kind, error.message)
+                logger.warning("sessions of kind %s are not available: %s", kind, error.message)
                 self.unusable[kind] = error
 
     async def aclose(self) -> None:
@@ -116,12 +131,10 @@ class SandboxLifecycle:
         for spawner in self._spawners.values():
             await spawner.aclose()
 
-    # Asking ---------------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------
 
     def spawner(self, kind: str) -> Spawner:
-        """The spawner of that kind.
-
-        Raises `NotSupported`, or the error that makes it unusable here.
+        """The spawner of this kind.
 
         Raises `NotSupported`, or the error that makes it unusable here.
         """
@@ -146,7 +159,7 @@ class SandboxLifecycle:
         return session_id in self._starts or self.locks[session_id].locked()
 
     async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
-        """Every running sandbox, and the kinds of spawner that cannot answer now."""
+        """Every running sandbox, and the kinds of spawner that did not answer."""
         found: dict[SessionId, RunningSandbox] = {}
         silent = set(self.unusable)
         for kind, spawner in self._spawners.items():
@@ -155,13 +168,14 @@ class SandboxLifecycle:
             try:
                 found |= {each.session_id: each for each in await spawner.running()}
             except BasculeError as error:
-                logger.warning("%s cannot tell what runs: %s", kind, error.message)
+                logger.warning("%s cannot list its sandboxes: %s", kind, error.message)
                 silent.add(kind)
         return found, silent
 
     async def client(self, session_id: SessionId) -> SandboxClient:
         if session_id not in self._clients:
             key = (await self.secrets(session_id)).key
+            # Another caller may have added a client during the await.
             self._clients.setdefault(session_id, self._new_client(session_id, key))
         return self._clients[session_id]
 
@@ -187,41 +201,46 @@ class SandboxLifecycle:
         self._starts.start(row.id, self._start(row))
 
     async def _start(self, row: SessionRow) -> None:
-        """Run all stages. If one fails or times out, the session becomes `failed` with the cause.
-
-        If one fails or times out, the session becomes `failed` with the cause.
-        """
+        """Run all stages. If one fails or times out, mark the session `failed` with the cause."""
         async with Stages(row.id, self._table) as stages:
             try:
                 await self._start_in_stages(row, stages)
             except Exception as error:
                 if isinstance(error, BasculeError):
-                    said = error.message
+                    message = error.message
                 else:
                     logger.exception("session %s did not start", row.id)
-                    said = f"{type(error).__name__}: {error}"
-                await stages.told()
-                await self.fail(row, f"{stages.stage}: {said}")
+                    message = f"{type(error).__name__}: {error}"
+                await stages.published()
+                await self.fail(row, f"{stages.stage}: {message}")
 
     async def _start_in_stages(self, row: SessionRow, stages: Stages) -> None:
         spawner, settings = self.spawner(row.spec.spawner), self._settings
-        stages.say("preparing")
+        stages.set("preparing")
         own = await self.secrets(row.id)
         plan = await asyncio.to_thread(self.directories.plan, row, own)
+        if row.spec.workspace.kind == "fork" and not row.is_filled:
+            # Before the start, while the files are the hub's: the spawner hands them over.
+            stages.set("copying the files")
+            async with within(settings.fill_timeout, "fill_timeout"), self._copies:
+                await self.forks.fill(row)
+            await self._table.change(row.id, is_filled=True)
+            row = replace(row, is_filled=True)
         plan = replace(plan, environment={**self._base_paths(row.id), **plan.environment})
         await self._hub_sockets.open(row.id, row.owner, self.directories.hub_socket(row.id))
-        stages.say("starting the sandbox")
+        stages.set("starting the sandbox")
         async with within(settings.start_timeout, "start_timeout"):
-            self.running[row.id] = await spawner.start(plan, on_stage=stages.say)
+            self.running[row.id] = await spawner.start(plan, on_stage=stages.set)
         await self._drop_client(row.id)
         await self.record(row.id)
+        await self._questions.send_rules(row, await self.client(row.id))
         if not row.is_filled:
             await self._fill_workspace(row, own, stages)
         if row.spec.runtime == "vscode":
-            stages.say("opening its window")
+            stages.set("opening its window")
             await self._windows.open(row.id, await self.client(row.id), kept=True)
             await self._windows.present(row.id, timeout=settings.start_timeout)
-        await stages.told()
+        await stages.published()
         await self._table.change_state(row.id, "ready")
         await self.watch(row)
 
@@ -233,10 +252,10 @@ class SandboxLifecycle:
         }
 
     async def _fill_workspace(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
-        """Clone or unpack the workspace, unless the sandbox says that an earlier hub did so."""
+        """Clone or unpack the workspace, unless the sandbox reports that it is ready already."""
         source, client = row.spec.workspace, await self.client(row.id)
         if source.kind in ("git", "archive"):
-            stages.say("filling the workspace")
+            stages.set("filling the workspace")
             async with within(self._settings.fill_timeout, "fill_timeout"):
                 if (await client.workspace()).state == "ready":
                     pass
@@ -283,13 +302,13 @@ class SandboxLifecycle:
             self._watches.start(row.id, self._watch(row, client))
 
     async def record(self, session_id: SessionId) -> None:
-        """Start recording what is done in the sandbox, unless it is recorded already."""
+        """Start to record the sandbox's timeline, unless it is being recorded already."""
         key = (await self.secrets(session_id)).key
         self._recordings.start(session_id, partial(self._new_client, session_id, key))
 
     async def _watch(self, row: SessionRow, client: SandboxClient) -> None:
-        """Forward the sandbox's events, and fail the session when the sandbox ends."""
-        telling = asyncio.create_task(self._forward_events(row.id, client))
+        """Forward the sandbox's events. If the sandbox ends by itself, fail the session."""
+        telling = asyncio.create_task(self._forward_events(row, client))
         try:
             how = await self.spawner(row.spec.spawner).ended(row.id)
         finally:
@@ -300,17 +319,20 @@ class SandboxLifecycle:
             if now is not None and now.state in RUNNING and row.id not in self._starts:
                 await self.fail(row, f"its sandbox ended: {how}")
 
-    async def _forward_events(self, session_id: SessionId, client: SandboxClient) -> None:
+    async def _forward_events(self, row: SessionRow, client: SandboxClient) -> None:
         pace = RateLimit(burst=_BURST, per_second=_PER_SECOND)
+        session_id = row.id
         try:
-            async for name, data in client.events():
-                await pace.turn()
-                if name == "vscode.stopped" or (name == "state" and not data["vscode"]["running"]):
-                    self._windows.ended(session_id)
-                if name != "state":
-                    await self._table.publish_event(session_id, name, data)
+            with self._questions.connected(row, client) as asker:
+                async for name, data in client.events():
+                    await pace.turn()
+                    is_stopped = name == "state" and not data["vscode"]["running"]
+                    if name == "vscode.stopped" or is_stopped:
+                        self._windows.ended(session_id)
+                    if not await self._questions.handle(asker, name, data) and name != "state":
+                        await self._table.publish_event(session_id, name, data)
         except BasculeError as error:
-            logger.debug("session %s tells nothing more: %s", session_id, error.message)
+            logger.debug("session %s sends no more events: %s", session_id, error.message)
         finally:
             self._windows.ended(session_id)
 
@@ -329,10 +351,7 @@ class SandboxLifecycle:
             return row
 
     async def resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
-        """Continue a paused session, or start a stopped or failed one. No effect on a running one.
-
-        No effect on a running one.
-        """
+        """Resume a paused session, or start a stopped or failed one. No effect on a running one."""
         async with self.locks[session_id]:
             row = self._table.get(session_id)
             match row.state:
@@ -371,7 +390,7 @@ class SandboxLifecycle:
                 await self.fail(row, cause)
 
     async def disk(self, session_id: SessionId) -> int:
-        """Bytes on disk that the session's own files take."""
+        """Bytes on disk that the session's own files use."""
         row = self._table.get(session_id)
         return await self.spawner(row.spec.spawner).disk(self.directories.sessions / session_id)
 
@@ -385,13 +404,48 @@ class SandboxLifecycle:
         """On a full disk, free the reserve so that the session can be removed.
 
         The session is paused first, so it cannot fill the disk again.
-
-        The session is paused first, so it cannot fill the disk again.
         """
         row = self._table.get(session_id)
         with suppress(NoSuchSandbox):
             await self.spawner(row.spec.spawner).pause(session_id)
         return await asyncio.to_thread(self.reserve.give_up)
+
+    @asynccontextmanager
+    async def new_base(self, row: SessionRow, *, with_secrets: bool) -> AsyncIterator[str]:
+        """Take a snapshot of a session's workspace, for forks that the caller creates meanwhile.
+
+        It is removed afterwards if no session uses it.
+        """
+        base = new_session_id()
+        self._new_bases.add(base)
+        try:
+            await self._take_snapshot(row, base, with_secrets=with_secrets)
+            yield base
+        finally:
+            self._new_bases.discard(base)
+            await asyncio.shield(self.sweep_bases())
+
+    async def _take_snapshot(self, row: SessionRow, base: str, *, with_secrets: bool) -> None:
+        """Cancelling stops it, and waits until its thread has ended: what it wrote is removed."""
+        stopped = threading.Event()
+        take = partial(
+            self.forks.take, row, base, with_secrets=with_secrets, is_stopped=stopped.is_set
+        )
+        task = asyncio.ensure_future(asyncio.to_thread(take))
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            stopped.set()
+            await asyncio.wait({task})
+            raise
+
+    async def sweep_bases(self) -> None:
+        """Remove the snapshots that no session uses."""
+        async with self._sweeping:  # two threads must not remove the same files
+            # Listed first: a snapshot that is begun meanwhile is not in the list.
+            found = await asyncio.to_thread(self.forks.snapshots)
+            in_use = {row.spec.workspace.base for row in self._table.all()} | self._new_bases
+            await asyncio.to_thread(self.forks.remove_snapshots, found - in_use)
 
     async def end_orphan(self, session_id: SessionId) -> None:
         """End a sandbox that belongs to no session."""
@@ -423,7 +477,7 @@ class SandboxLifecycle:
         async with self.locks[session_id]:
             row = await self._table.change_state(session_id, "stopping", verb="be removed")
             await self._end_sandbox(row)
-            # What is in it may be the session's own user's, and out of our reach.
+            # The files may belong to the session's own user; then only the spawner can delete them.
             await self.spawner(row.spec.spawner).remove(self.directories.sessions / session_id)
             await asyncio.to_thread(self.directories.remove, session_id)
             await asyncio.to_thread(self.vault.remove, session_id)
@@ -431,6 +485,8 @@ class SandboxLifecycle:
             if row.spec.workspace.archive:
                 await self.archives.remove(row.spec.workspace.archive)
             await self._table.remove(session_id)
+        if row.spec.workspace.base:
+            await self.sweep_bases()
         return row
 
     async def _end_sandbox(self, row: SessionRow) -> None:
@@ -440,7 +496,7 @@ class SandboxLifecycle:
         await self._store.release(row.id, HELD_WHILE_RUNNING)
 
     async def _disconnect(self, session_id: SessionId) -> None:
-        if not self._watches.is_current(session_id):
+        if not self._watches.is_current(session_id):  # a task must not cancel and await itself
             await self._watches.cancel(session_id)
         await self._drop_client(session_id)
         await self._hub_sockets.close(session_id)

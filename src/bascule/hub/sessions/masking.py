@@ -10,8 +10,8 @@ from urllib.parse import quote
 from bascule.wire import to_json
 
 MASK: Final = "***"
-_SHORTEST: Final = 4
-"""Shorter values are not masked: masking `1` would hide everything else."""
+_MIN_LENGTH: Final = 4
+"""Shorter values are not masked: masking every `1`, for example, would make text unreadable."""
 
 
 class Mask:
@@ -19,7 +19,7 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str]) -> None:
         words = {form for value in secrets for form in (value, quote(value, safe=""))}
-        known = sorted((word for word in words if len(word) >= _SHORTEST), key=len, reverse=True)
+        known = sorted((word for word in words if len(word) >= _MIN_LENGTH), key=len, reverse=True)
         self._words = tuple(known)
         self._written = tuple({to_json(word)[1:-1] for word in known})
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
@@ -27,15 +27,14 @@ class Mask:
     def text(self, text: str) -> str:
         if self._pattern is None:
             return text
-        # Looking for each word by itself is many times faster than the pattern, and few texts
-        # have one.
+        # `in` for each word is many times faster than the pattern, and few texts hold a secret.
         for word in self._words:
             if word in text:
                 return self._pattern.sub(MASK, text)
         return text
 
     def is_needed(self, written: bytes) -> bool:
-        """Whether JSON written by our own `to_json` may contain a secret."""
+        """Whether JSON from `to_json` may contain a secret."""
         return any(word in written for word in self._written)
 
     def value(self, value: Any) -> Any:

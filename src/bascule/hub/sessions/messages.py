@@ -18,7 +18,6 @@ from bascule.core.sessions import (
     SessionLimits,
     SessionSpec,
     SessionState,
-    WorkspaceKind,
     WorkspaceSource,
 )
 from bascule.hub.proxy import HubAddresses
@@ -31,8 +30,8 @@ _DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", 
 """Bidirectional control characters, which reorder the displayed text."""
 
 
-def _whole(text: str) -> str:
-    """Text without NUL bytes: a process would see only the part before one."""
+def _without_nul(text: str) -> str:
+    """Text without NUL bytes: a process would see only the part before the first one."""
     if "\0" in text:
         raise ValueError("it contains a NUL byte")
     return text
@@ -51,12 +50,12 @@ def _variable(text: str) -> str:
     """A valid name for an environment variable."""
     if not text or "=" in text:
         raise ValueError("the name of a variable must not be empty or contain '='")
-    return _whole(text)
+    return _without_nul(text)
 
 
 VariableName = Annotated[str, Field(max_length=4096), AfterValidator(_variable)]
-Text = Annotated[str, Field(max_length=4096), AfterValidator(_whole)]
-Secret = Annotated[str, Field(max_length=65536), AfterValidator(_whole)]
+Text = Annotated[str, Field(max_length=4096), AfterValidator(_without_nul)]
+Secret = Annotated[str, Field(max_length=65536), AfterValidator(_without_nul)]
 Name = Annotated[str, Field(max_length=200), AfterValidator(_plain)]
 
 
@@ -74,7 +73,7 @@ class CredentialBody(_Body):
 
 
 class WorkspaceBody(_Body):
-    kind: WorkspaceKind = "empty"
+    kind: Literal["empty", "folder", "git", "archive"] = "empty"
     folder: Text = ""
     url: Text = ""
     ref: Text = ""
@@ -130,7 +129,7 @@ class SessionBody(_Body):
 
     name: Name = ""
     spawner: Text = ""
-    """Empty: the hub's default."""
+    """Empty: the hub's default spawner."""
     runtime: RuntimeKind = "sandbox"
     shells: Literal["pty", "tmux"] = "pty"
     workspace: WorkspaceBody = WorkspaceBody()
@@ -138,8 +137,9 @@ class SessionBody(_Body):
     secrets: Annotated[dict[VariableName, Secret], Field(max_length=1000)] = {}
     limits: LimitsBody = LimitsBody()
     egress: EgressBody | None = None
-    """None: only what cloning the workspace needs."""
+    """None: the smallest egress with which the workspace can be cloned."""
     image: Text = ""
+    checkpoints: bool = True
     apps: Annotated[list[AppBody], Field(max_length=len(DECLARED))] = []
 
     def spec(self, default_spawner: str) -> SessionSpec:
@@ -154,6 +154,7 @@ class SessionBody(_Body):
             limits=SessionLimits(**self.limits.model_dump()),
             egress=self.workspace.egress() if self.egress is None else self.egress.value(),
             image=self.image,
+            checkpoints=self.checkpoints,
             apps=tuple(AppSpec(**each.model_dump()) for each in self.apps),
         )
 
@@ -173,8 +174,44 @@ class ResumeBody(_Body):
         return shells | ({} if self.egress is None else {"egress": self.egress.value()})
 
 
+class RestoreBody(_Body):
+    """What to restore of a checkpoint."""
+
+    paths: Annotated[list[Text], Field(max_length=1000)] = []
+    """Only these files and directories of the workspace; empty: everything."""
+    since: bool = False
+    """Also undo every later checkpoint."""
+    dry_run: bool = False
+
+
+class ForkBody(_Body):
+    """Forks to make of a session."""
+
+    count: Annotated[int, Field(ge=1, le=100)] = 1
+    name: Name = ""
+    """Beginning of the names, to which a number is added; empty: the session's name."""
+    secrets: bool = False
+    """Whether to copy files with names of secrets, and the values of secret variables."""
+
+
+class MergeBody(_Body):
+    """Which changes of a fork to merge, and how."""
+
+    dry_run: bool = False
+    paths: Annotated[list[Text], Field(max_length=10_000)] = []
+    """Only these files and directories; empty: everything."""
+    take: Annotated[list[Text], Field(max_length=10_000)] = []
+    """Conflicts to settle with the fork's version."""
+    keep: Annotated[list[Text], Field(max_length=10_000)] = []
+    """Conflicts to settle with what is here."""
+    ignored: bool = False
+    """Whether to merge files that `.gitignore` excludes, too."""
+    into: Text = ""
+    """Id of the session to merge into; empty: the one that the fork came from."""
+
+
 class SessionAnswer(BaseModel):
-    """A session with all its fields. Of secrets, only the names."""
+    """A session with all its fields; `secrets` holds only names."""
 
     id: str
     name: str
@@ -195,6 +232,7 @@ class SessionAnswer(BaseModel):
     limits: dict[str, Any]
     egress: dict[str, Any]
     image: str
+    checkpoints: bool
     apps: list[dict[str, Any]]
     vscode_url: str
     sandbox_url: str

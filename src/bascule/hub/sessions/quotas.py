@@ -1,4 +1,4 @@
-"""Limits on what sessions may use of the machine, and the errors when they are exceeded."""
+"""Quotas of sessions on this machine, and the errors when they are exceeded."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ RUNNING: Final = ("running", "memory")
 
 
 def claims_of(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
-    """What a session claims for existing and for running."""
-    return (_being_there(settings), *running_claims(spec, settings))
+    """The claims of a new session: for its existence, and for running."""
+    return (_session_claim(settings), *running_claims(spec, settings))
 
 
 def running_claims(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
@@ -48,8 +48,8 @@ def ensure_modest(spec: SessionSpec, settings: HubSettings) -> None:
     ):
         if most is not None and wanted is not None and wanted > most:
             raise QuotaExceeded(
-                f"A session of this hub has at most {most} {unit}, and this one wants {wanted}; "
-                f"the setting `{setting}` allows more",
+                f"A session of this hub has at most {most} {unit}, and this request asks for "
+                f"{wanted}; the setting `{setting}` allows more",
                 limit=most,
                 setting=setting,
             )
@@ -57,7 +57,7 @@ def ensure_modest(spec: SessionSpec, settings: HubSettings) -> None:
 
 def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceeded:
     whose = f"{owner} has" if quota.per_owner else "This hub has"
-    wanted = "" if claim.amount == 1 else f" and this one wants {claim.amount}"
+    wanted = "" if claim.amount == 1 else f" and this request asks for {claim.amount}"
     return QuotaExceeded(
         f"{whose} {taken} of {quota.limit} {claim.unit}{wanted}; "
         f"the setting `{quota.setting}` allows more, or stop or remove one",
@@ -68,11 +68,11 @@ def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceede
 
 
 def _memory(spec: SessionSpec, settings: HubSettings) -> int:
-    """The memory that a session claims; without a limit of its own, all of the quota."""
+    """The memory that a session claims; without a limit in its spec, the whole quota."""
     return (settings.max_memory or 0) if spec.limits.memory is None else spec.limits.memory
 
 
-def _being_there(settings: HubSettings) -> Claim:
+def _session_claim(settings: HubSettings) -> Claim:
     quotas = _quotas(
         ("max_sessions", settings.max_sessions, False),
         ("max_sessions_per_owner", settings.max_sessions_per_owner, True),

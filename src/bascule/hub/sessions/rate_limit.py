@@ -15,6 +15,7 @@ class RateLimit:
         self._since = 0.0
 
     async def turn(self) -> None:
+        """Wait until the next item may be processed."""
         now = asyncio.get_running_loop().time()
         gained = (now - self._since) * self._per_second
         self._since, self._room = now, min(self._burst, self._room + gained) - 1

@@ -26,11 +26,12 @@ logger = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
 _AT_ONCE: Final = 16
-"""Sessions checked at the same time: an unresponsive one takes half a minute."""
+"""Sessions checked at the same time: the check of an unresponsive session takes half a minute."""
 
 
 class Reconciler:
-    """Repairs differences between rows and sandboxes, pauses idle sessions, deletes old data."""
+    """Repairs differences between rows and sandboxes, pauses or stops idle sessions, and deletes
+    old data."""
 
     def __init__(
         self,
@@ -52,7 +53,9 @@ class Reconciler:
         self._clock = clock
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
-        self._disk = DiskLimit(settings.max_session_disk, lifecycle.disk, every=settings.look_every)
+        self._disk = DiskLimit(
+            settings.max_session_disk, lifecycle.disk, every=settings.reconcile_interval
+        )
 
     async def open(self) -> None:
         await self.reconcile()
@@ -72,6 +75,7 @@ class Reconciler:
         self._disk.keep({row.id for row in self._table.all()})
         in_use = {row.spec.workspace.archive for row in self._table.all() if not row.is_filled}
         await asyncio.to_thread(self._lifecycle.archives.sweep, in_use)
+        await self._lifecycle.sweep_bases()
         await asyncio.to_thread(self._lifecycle.reserve.restore)
         await self._records.sweep({row.id for row in self._table.all()}, self._windows.connected())
         await self._store.forget(
@@ -81,11 +85,11 @@ class Reconciler:
 
     async def _reconcile_periodically(self) -> None:
         while True:
-            await asyncio.sleep(self._settings.look_every)
+            await asyncio.sleep(self._settings.reconcile_interval)
             try:
                 await self.reconcile()
             except Exception:
-                logger.exception("a look at the sessions failed; the next comes as planned")
+                logger.exception("checking the sessions failed; the next check runs as planned")
 
     async def _repair_all(self) -> None:
         running, silent = await self._lifecycle.all_running()
@@ -106,7 +110,7 @@ class Reconciler:
     async def _repair(self, needed: Repair, running: Mapping[SessionId, RunningSandbox]) -> None:
         session_id = needed.session_id
         if needed.repair == "end":
-            logger.warning("ending a sandbox that no session has a use for: %s", session_id)
+            logger.warning("ending a sandbox that belongs to no session: %s", session_id)
             await self._lifecycle.end_orphan(session_id)
             return
         row = self._table.get(session_id)
@@ -119,8 +123,8 @@ class Reconciler:
                 self._lifecycle.start(row)
             case "fail":
                 spawner = self._lifecycle.spawner(row.spec.spawner)
-                words = await spawner.last_words(session_id, lines=20)
-                await self._lifecycle.fail(row, f"its sandbox is gone\n{words}".strip())
+                log = await spawner.log_tail(session_id, lines=20)
+                await self._lifecycle.fail(row, f"its sandbox is gone\n{log}".strip())
             case "adopt":
                 await self._lifecycle.adopt(row, running[session_id])
 
@@ -129,7 +133,7 @@ class Reconciler:
             await self._check_session(row)
 
     async def _check_session(self, row: SessionRow) -> None:
-        """Fail a session over its disk limit; pause or stop one that is idle for long enough."""
+        """Fail the session if it exceeds its disk limit; pause or stop it if idle too long."""
         try:
             if row.state == "ready":
                 await self._lifecycle.record(row.id)
@@ -143,16 +147,13 @@ class Reconciler:
                 case "stop":
                     await self._table.audit(None, row, "stop")
                     await self._lifecycle.stop(row.id)
-        except BasculeError as error:  # it may be ending just now; the next look tells
-            logger.info("session %s could not be looked at: %s", row.id, error.message)
+        except BasculeError as error:  # the session may just be ending; the next check will show
+            logger.info("session %s could not be checked: %s", row.id, error.message)
         except Exception:
-            logger.exception("session %s could not be looked at; the others are", row.id)
+            logger.exception("session %s could not be checked; the others are", row.id)
 
     async def _with_activity(self, row: SessionRow) -> SessionRow:
         """The row with its last activity updated.
-
-        A session whose server does not answer counts as inactive, so it cannot stay awake by
-        stopping that server.
 
         A session whose server does not answer counts as inactive, so it cannot stay awake by
         stopping that server.
@@ -160,7 +161,7 @@ class Reconciler:
         try:
             activity = await (await self._lifecycle.client(row.id)).activity()
         except BasculeError as error:
-            logger.info("session %s does not say what it does: %s", row.id, error.message)
+            logger.info("session %s does not report its activity: %s", row.id, error.message)
             return row
         now = Sample(self._clock(), activity.cpu_seconds)
         before, self._samples[row.id] = self._samples.get(row.id), now

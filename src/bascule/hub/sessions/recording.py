@@ -1,4 +1,4 @@
-"""Records what is done in the sandboxes of sessions, from their timelines."""
+"""Copies the timelines of sandboxes into the records of their sessions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MakeLine = Callable[[], SandboxClient]
 
 
 class Recordings:
-    """One recording for each running sandbox, from its first answer to its last entry.
+    """One recording for each running sandbox, from its start to its last entry.
 
-    A sandbox numbers what it tells and holds the newest. So whoever reads goes on behind what it
-    has, after a hub was restarted or killed as well, and nothing is told twice.
+    A sandbox numbers its timeline entries and holds the newest. So a recording continues after the
+    last entry it has, even after the hub was restarted or killed, and records no entry twice.
     """
 
     def __init__(self, records: Records) -> None:
@@ -37,7 +37,7 @@ class Recordings:
         self._tasks = Tasks()
 
     def start(self, session_id: SessionId, make_client: MakeLine) -> None:
-        """Start recording over a client of its own, which outlives the client for actions."""
+        """Start recording over a separate client, which outlives the client for actions."""
         if session_id not in self._tasks:
             self._tasks.start(session_id, self._record(session_id, make_client))
 
@@ -56,33 +56,32 @@ class Recordings:
         record = await self.records.of_session(session_id)
         async with make_client() as client:
             try:
-                while await _is_to_go_on(record, client):
+                while await _record_stream(record, client):
                     pass
-            except StorageFailed as error:  # the next look begins again behind what is written
-                record.rewind()
+            except StorageFailed as error:
+                record.rewind()  # the reconciler restarts the recording after the last stored entry
                 logger.warning("session %s: %s", session_id, error.message)
             except BasculeError as error:
-                logger.debug("session %s tells nothing more: %s", session_id, error.message)
+                logger.debug("session %s sends no more events: %s", session_id, error.message)
 
 
-async def _is_to_go_on(record: Record, client: SandboxClient) -> bool:
-    """Whether to read on, after skipping an entry that was too large to transfer."""
+async def _record_stream(record: Record, client: SandboxClient) -> bool:
+    """Record entries. True: open the stream again, because the audience changed or because an entry
+    was too large and was skipped."""
     try:
-        return await _taken(record, client)
+        return await _record_until_change(record, client)
     except MessageTooLarge as error:
         logger.warning("an event is missing in a record: %s", error.message)
         return True
 
 
-async def _taken(record: Record, client: SandboxClient) -> bool:
+async def _record_until_change(record: Record, client: SandboxClient) -> bool:
     """Record entries until the stream ends.
 
-    True if the audience changed: the stream must be opened again, with or without output.
-
-    True if the audience changed: the stream must be opened again, with or without output.
+    True if watchers came or left: the stream must be opened again, with or without output.
     """
     is_watched = record.is_watched
-    taking = asyncio.create_task(_take(record, client, output=is_watched))
+    taking = asyncio.create_task(_record_entries(record, client, output=is_watched))
     changing = asyncio.create_task(record.audience_changes(is_watched))
     try:
         await asyncio.wait({taking, changing}, return_when=asyncio.FIRST_COMPLETED)
@@ -96,7 +95,7 @@ async def _taken(record: Record, client: SandboxClient) -> bool:
         await asyncio.gather(taking, changing, return_exceptions=True)
 
 
-async def _take(record: Record, client: SandboxClient, *, output: bool) -> None:
+async def _record_entries(record: Record, client: SandboxClient, *, output: bool) -> None:
     epoch, last = record.position
     async with aclosing(client.timeline(after=last, epoch=epoch, output=output)) as telling:
         try:
@@ -118,7 +117,7 @@ def _note(record: Record, entry: SandboxEntry, begin: TimelineBegin, last: int) 
     if entry.n == 0:
         record.show(entry.kind, contents)
         return last
-    if entry.n > last + 1:  # it holds the newest alone, and we have been away for long
+    if entry.n > last + 1:  # the sandbox has dropped older entries that the hub did not read
         contents["missed"] = entry.n - last - 1
     if entry.kind == "action":
         contents["working_dir"] = begin.working_dir

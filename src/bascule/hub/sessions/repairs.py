@@ -1,6 +1,4 @@
-"""Which repairs make session rows and running sandboxes agree.
-
-Pure rules; `Reconciler` applies them.
+"""Finds the repairs that make session rows and running sandboxes agree.
 
 Pure rules; `Reconciler` applies them.
 """
@@ -16,8 +14,8 @@ from bascule.core.sessions import RunningSandbox, SessionId
 from .rows import SessionRow
 
 RepairKind = Literal["remove", "start", "stop", "fail", "adopt", "end"]
-"""remove: go on removing it. start: go on starting it. stop: go on stopping it. fail: its sandbox
-is gone. adopt: its sandbox runs; watch it. end: a sandbox that no session has a use for."""
+"""remove, start, stop: continue an interrupted removal, start or stop. fail: the sandbox is gone.
+adopt: the sandbox runs, so watch it. end: end a sandbox that no session needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ def repairs(
 
 
 def _repair(row: SessionRow, is_running: bool) -> RepairKind | None:
-    if row.is_doomed:
+    if row.is_being_removed:
         return "remove"
     match row.state:
         case "starting":

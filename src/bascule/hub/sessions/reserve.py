@@ -15,7 +15,7 @@ _BYTES: Final = 8 << 20
 
 
 class DiskReserve:
-    """A file that only takes up space. All methods block."""
+    """A file that only occupies disk space. All methods block."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -40,5 +40,5 @@ class DiskReserve:
             self._path.unlink()
         except FileNotFoundError:
             return False
-        logger.warning("the disk is full; what the hub had kept of it for itself is free now")
+        logger.warning("the disk is full; the hub has released its reserved space")
         return True

@@ -11,11 +11,9 @@ from .service import Sessions
 
 
 class SessionRoutes(ProxyRoutes):
-    """Routes to a session's servers at the sockets in its directory.
+    """Routes requests to the sockets in a session's run directory.
 
-    A visit resumes a paused session.
-
-    A visit resumes a paused session.
+    A visit resumes a paused session; a visit to its VS Code also starts VS Code.
     """
 
     def __init__(self, sessions: Sessions) -> None:

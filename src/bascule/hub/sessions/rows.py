@@ -1,4 +1,4 @@
-"""Rows that the hub stores about sessions: sessions, events and audit entries."""
+"""Rows that the hub stores about sessions: sessions, events, audit entries and claims on quotas."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ class SessionRow:
     id: SessionId
     owner: str
     created_by: str
-    """Name of the token that created it."""
+    """Name of the token that created the session."""
     spec: SessionSpec
-    """Its `secrets` hold names only."""
+    """The store keeps only the names of its `secrets`."""
     state: SessionState = "starting"
     stage: str = ""
-    """The current stage of a start, for people."""
+    """The current stage of a start, as text for people."""
     cause: str = ""
-    """Why it failed."""
+    """Why the session failed."""
     created: float
-    """Unix time, as all times here."""
+    """Unix time, like all times here."""
     updated: float
     last_active: float
     request_key: str | None = None
-    """The caller's idempotency key: the same key of the same owner is the same session."""
+    """The idempotency key: a request with the same key and owner returns the same session."""
     request_hash: str = ""
     """Hash of the request, to detect a different request under the same key."""
     is_filled: bool = False
     """Whether the workspace was filled."""
-    is_doomed: bool = False
-    """Whether it is being removed; the removal continues after a restart."""
+    is_being_removed: bool = False
+    """Whether the session is being removed; the removal continues after a restart of the hub."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event of a session; ids increase."""
+    """An event of a session. Ids increase; id 0 is an event that is not stored."""
 
     id: int
     session_id: SessionId
@@ -78,5 +78,5 @@ class Claim:
     kind: str
     amount: int
     unit: str
-    """For people: `sessions`, `bytes of memory`."""
+    """Unit for error messages, such as `sessions` or `bytes of memory`."""
     quotas: tuple[Quota, ...] = ()

@@ -17,6 +17,7 @@ from bascule.wire import error_from_wire, from_json, to_json
 
 from .sandbox_messages import (
     FileNames,
+    MergeResults,
     Port,
     PortList,
     SandboxActivity,
@@ -34,7 +35,9 @@ from .sandbox_messages import (
 _NAME: Final = "http://localhost"
 _QUICK: Final = 30.0
 _ANSWER: Final = 1 << 20
-"""Maximum bytes of an answer or event; a sandbox's own are far smaller."""
+"""Maximum bytes of an answer or event; those of a real sandbox are far smaller."""
+_RESULTS: Final = 64 << 20
+"""Maximum bytes of the results of a merge, which has one for each path."""
 _JSON: Final = {"Content-Type": "application/json"}
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
@@ -52,8 +55,8 @@ class SandboxDownload:
 class SandboxClient(Closable):
     """Calls the sandbox at `socket`: actions through `runtime`, everything else at `/session/…`.
 
-    Whoever answers there runs as `uid`, but may be another program of the session: an observation
-    has at most `max_reply` bytes, and everything else the form it should have.
+    The server there runs as `uid`, but may be another program of the session. So the client limits
+    observations to `max_reply` bytes and validates all other answers.
     """
 
     def __init__(self, socket: Path, key: str, *, uid: int | None, max_reply: int) -> None:
@@ -81,13 +84,28 @@ class SandboxClient(Closable):
     async def clone(
         self, url: str, ref: str, credential: Mapping[str, str] | None, *, timeout: float
     ) -> None:
-        asked = {"kind": "git", "url": url, "ref": ref, "timeout": timeout}
+        body = {"kind": "git", "url": url, "ref": ref, "timeout": timeout}
         if credential:
-            asked["credential"] = dict(credential)
-        await self._ask("POST", "/session/workspace", to_json(asked), _JSON, timeout=None)
+            body["credential"] = dict(credential)
+        await self._ask("POST", "/session/workspace", to_json(body), _JSON, timeout=None)
 
     async def unpack(self, archive: AsyncIterable[bytes]) -> None:
         await self._ask("POST", "/session/workspace", archive, _BYTES, timeout=None)
+
+    async def merge(
+        self, changes: AsyncIterable[bytes], *, title: str, dry_run: bool
+    ) -> MergeResults:
+        """Merge the changes of a fork, encoded by `encode_changes`, into the workspace."""
+        where = target("/session/changes", title=title, dry_run=int(dry_run))
+        async with self._http.stream("POST", where, body=changes, headers=_BYTES) as reply:
+            pieces: list[bytes] = []
+            size = 0
+            async for chunk in reply.chunks():
+                pieces.append(chunk)
+                size += len(chunk)
+                if size > _RESULTS:
+                    raise MessageTooLarge("The sandbox answered with too many results of a merge")
+            return parse_message(MergeResults, _value_of(reply.status, b"".join(pieces)))
 
     async def ports(self) -> Sequence[Port]:
         return parse_message(PortList, await self._ask("GET", "/session/ports")).ports
@@ -102,15 +120,25 @@ class SandboxClient(Closable):
 
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
         """Start VS Code. `window`: also open a headless window."""
-        asked = to_json({"window": window})
-        await self._ask("POST", "/session/vscode", asked, _JSON, timeout=timeout)
+        body = to_json({"window": window})
+        await self._ask("POST", "/session/vscode", body, _JSON, timeout=timeout)
 
     async def stop_vscode(self) -> None:
         """Stop VS Code. Unsaved text is kept and restored by the next start."""
         await self._ask("DELETE", "/session/vscode")
 
+    async def set_rules(self, rules: Mapping[str, Any] | None) -> None:
+        """Make the sandbox decide on commands by `rules` from now on; None: everything runs."""
+        await self._ask("PUT", "/session/rules", to_json(rules), _JSON)
+
+    async def answer_question(self, question: Mapping[str, Any], answer: str) -> None:
+        """Answer a question of the sandbox. Raises `AlreadyAnswered` if it is no longer asked."""
+        message = {"answer": answer, "cause": question["cause"], "digest": question["digest"]}
+        where = target(f"/session/approvals/{question['id']}")
+        await self._ask("POST", where, to_json(message), _JSON)
+
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
-        """Events of the sandbox, of the kinds the hub knows, until the sandbox ends."""
+        """Events of the sandbox until it ends. Skips kinds of events that the hub does not know."""
         async with self._http.stream("GET", "/session/events") as reply:
             if reply.status != 200:
                 _value_of(reply.status, await reply.read())
@@ -125,9 +153,6 @@ class SandboxClient(Closable):
         self, *, after: int, epoch: str, output: bool
     ) -> AsyncGenerator[tuple[TimelineBegin, list[SandboxEntry]], None]:
         """Entries of the sandbox's timeline in batches, each with the `TimelineBegin` of its epoch.
-
-        With `output`, also the output of running commands. Raises `MessageTooLarge` in place of an
-        entry larger than an observation may be.
 
         With `output`, also the output of running commands. Raises `MessageTooLarge` in place of an
         entry larger than an observation may be.
@@ -155,16 +180,13 @@ class SandboxClient(Closable):
                     raise too_large
 
     async def timeline_last(self) -> TimelinePosition:
-        """The newest position of the timeline; every answered action is at or before it."""
+        """The newest position in the timeline; every answered action is at or before it."""
         return parse_message(TimelinePosition, await self._ask("GET", "/session/timeline/last"))
 
     # Files ----------------------------------------------------------------------------------
 
     async def list_files(self, path: str) -> Sequence[str]:
-        """Names in a directory, directories with a trailing slash. An empty path is the workspace.
-
-        An empty path is the workspace.
-        """
+        """Names in a directory; directories end with a slash. An empty path is the workspace."""
         found = await self._ask("POST", "/list_files", to_json({"path": path}), _JSON)
         return parse_message(FileNames, {"names": found}).names
 
@@ -184,9 +206,9 @@ class SandboxClient(Closable):
     # Terminals ------------------------------------------------------------------------------
 
     async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
-        asked = to_json({"columns": columns, "rows": rows})
+        body = to_json({"columns": columns, "rows": rows})
         return parse_message(
-            TerminalState, await self._ask("POST", _terminal(name), asked, _JSON)
+            TerminalState, await self._ask("POST", _terminal(name), body, _JSON)
         ).model_dump()
 
     async def type(self, name: str, keys: Mapping[str, Any]) -> None:
@@ -233,11 +255,11 @@ def _terminal(name: str) -> str:
 
 def _value_of(status: int, body: bytes) -> Any:
     try:
-        said = from_json(body)
+        answer = from_json(body)
     except BasculeError:
-        said = None
+        answer = None
     if status == 200:
-        return said
-    if isinstance(said, dict) and isinstance(said.get("error"), dict):
-        raise error_from_wire(said["error"])
+        return answer
+    if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
+        raise error_from_wire(answer["error"])
     raise RemoteError(f"The sandbox answered with HTTP {status}", remote_code=f"http.{status}")

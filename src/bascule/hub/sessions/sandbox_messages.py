@@ -1,7 +1,7 @@
-"""Messages of a sandbox, validated: programs in the session could answer in its place.
+"""Messages of a sandbox, validated: other programs of the session could send them.
 
-They run as the same user and can put a socket of theirs where the sandbox's own is. What they say
-is then kept, shown to people and reckoned with, so it has to have the right form and size.
+Such programs run as the same user and can replace the sandbox's socket by their own. The hub stores
+messages, shows them to people and calculates with them, so it checks their form and size.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bascule.core.errors import SandboxUnreachable
 Short = Annotated[str, Field(max_length=4096)]
 Moment = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
-_Told = TypeVar("_Told", bound="_Message")
+_MessageT = TypeVar("_MessageT", bound="_Message")
 
 
 def _base64(text: str) -> str:
@@ -49,6 +49,20 @@ class WorkspaceState(_Message):
     state: Literal["empty", "filling", "ready", "failed"]
 
 
+class MergeResult(_Message):
+    """What became of one path that a fork changed."""
+
+    path: Short
+    outcome: Literal["taken", "merged", "same", "conflict", "kept"]
+    reason: Short = ""
+    lines: Annotated[list[tuple[Number, Number]], Field(max_length=100_000)] = []
+
+
+class MergeResults(_Message):
+    results: list[MergeResult]
+    checkpoint: Number | None = None
+
+
 class Port(_Message):
     """An app that listens on a port."""
 
@@ -58,7 +72,7 @@ class Port(_Message):
 
 
 class DeclaredPort(_Message):
-    """A port that has an address before an app listens on it."""
+    """A port whose URL is fixed before an app listens on it."""
 
     n: Annotated[int, Field(ge=0, lt=100)]
     port: Annotated[int, Field(ge=1, lt=1 << 16)]
@@ -87,6 +101,10 @@ class _NotFilled(_Message):
     cause: Short
 
 
+class _Notice(_Message):
+    text: Short
+
+
 class _Started(_Message):
     pid: Number
 
@@ -95,10 +113,43 @@ class _VSCode(_Message):
     running: bool
 
 
+class _CommandPart(_Message):
+    text: Short
+    verdict: Literal["allow", "ask", "deny"]
+    reason: Short
+
+
+class _Proposal(_Message):
+    rule: Annotated[list[Short], Field(min_length=1, max_length=100)]
+    text: Short
+
+
+class _Question(_Message):
+    """A question about an action. Its id is part of a path."""
+
+    id: Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
+    cause: Short
+    digest: Short
+    kind: Short
+    summary: Short
+    detail: Annotated[str, Field(max_length=100_000)]
+    is_whole: bool
+    detail_length: Number
+    parts: Annotated[list[_CommandPart], Field(max_length=100)]
+    proposals: Annotated[list[_Proposal], Field(max_length=100)]
+    choices: Annotated[list[Literal["once", "always", "deny"]], Field(max_length=3)]
+    expires: Short
+
+
+class _Settled(_Message):
+    id: Short
+
+
 class _State(_Message):
     """The first event of a stream: the current state, for the hub only."""
 
     vscode: _VSCode = _VSCode(running=False)
+    approvals: Annotated[list[_Question], Field(max_length=100)] = []
 
 
 class TimelineBegin(_Message):
@@ -128,7 +179,7 @@ class SandboxInfo(_Message):
 
 
 class TerminalState(_Message):
-    """An open terminal. The output from byte `start` to byte `end` is held."""
+    """An open terminal. The sandbox buffers its output from byte `start` to byte `end`."""
 
     name: Short = ""
     start: Annotated[int, Field(ge=0, le=1 << 53)]
@@ -150,13 +201,17 @@ class SandboxEntry(_Message):
     time: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
     event: dict[str, Any] = {}
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    checkpoint: Annotated[int | None, Field(ge=1, le=1 << 53)] = None
     cause: Short = ""
     message: str = ""
     data: Annotated[str, AfterValidator(_base64)] = ""
 
     def contents(self) -> dict[str, Any]:
-        """The fields that entries of this kind have besides number and time."""
-        return {name: getattr(self, name) for name in _CONTENTS[self.kind]}
+        """The fields that entries of this kind have, without number, kind and time."""
+        found = {name: getattr(self, name) for name in _CONTENTS[self.kind]}
+        if self.checkpoint is not None and self.kind == "observation":
+            found["checkpoint"] = self.checkpoint
+        return found
 
 
 _CONTENTS: Final[Mapping[str, Sequence[str]]] = {
@@ -173,16 +228,19 @@ _EVENTS: Final[Mapping[str, type[_Message]]] = {
     "workspace.progress": _Progress,
     "workspace.ready": _Filled,
     "workspace.failed": _NotFilled,
+    "checkpoints.notice": _Notice,
     "vscode.started": _Started,
     "vscode.stopped": _Message,
+    "approval.requested": _Question,
+    "approval.settled": _Settled,
 }
-"""The known events of a sandbox; the hub's own have other names."""
+"""The known events of a sandbox. The hub's own events have other names."""
 
 
-def parse_message(kind: type[_Told], said: object) -> _Told:
-    """Validate a message. Raises `SandboxUnreachable`: the sender is not a sandbox."""
+def parse_message(kind: type[_MessageT], value: object) -> _MessageT:
+    """Validate a message. Raises `SandboxUnreachable` if it is invalid: no sandbox sent it."""
     try:
-        return kind.model_validate(said)
+        return kind.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the answer"

@@ -6,15 +6,18 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from bascule.core.actions import Action
+from bascule.checkpoints.versions import shown_path
+from bascule.core.actions import CHECKPOINT_ACTIONS, Action
+from bascule.core.broadcaster import Broadcaster
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
     BasculeError,
+    ForkNotMerged,
     HubUnreachable,
     InvalidRequest,
     NoSuchSandbox,
@@ -32,6 +35,7 @@ from bascule.core.sessions import (
     new_session_id,
 )
 from bascule.core.windows import Window
+from bascule.hub.approvals import Approvals
 from bascule.hub.changes import HubChanges
 from bascule.hub.identity import Identity
 from bascule.hub.leases import TokenLeases
@@ -43,7 +47,7 @@ from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import UploadedArchives
-from .event_broadcaster import SessionEventBroadcaster
+from .fork_files import ForkFiles
 from .hub_sockets import HubSockets, MakeHubApp
 from .lifecycle import SandboxLifecycle
 from .masking import Mask
@@ -53,7 +57,9 @@ from .rows import EventRow, SessionRow
 from .sandbox_client import SandboxClient
 from .sandbox_messages import Port
 from .session_directories import SessionDirectories, ensure_folder
+from .session_questions import SessionQuestions
 from .session_request import SessionRequest, allowed_egress, ensure_allowed
+from .session_rules import SessionRules
 from .session_table import SessionTable
 from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
@@ -63,19 +69,20 @@ from .windows import SessionWindows
 logger = logging.getLogger(__name__)
 
 _HEARTBEAT: Final = 15.0
-_SETTLING: Final = 5.0
-"""Seconds to wait until the latest actions are recorded."""
-_TOUCH: Final = 10.0
+"""Seconds without an event after which an event stream gets a heartbeat."""
+_RECORD_TIMEOUT: Final = 5.0
+"""Maximum seconds to wait until the latest actions are recorded."""
+_ACTIVITY_INTERVAL: Final = 10.0
 """Seconds between two updates of a session's last activity."""
 _TEXT: Final = 500
-"""Characters of each argument of an action in the audit log."""
+"""Maximum characters of each argument of an action in the audit log."""
 
 
 class Sessions(Closable):
     """All sessions of the hub: their stored rows and their sandboxes.
 
-    Closing ends none: sandboxes go on, and the next hub with the same state finds them. What was
-    under way then (a start, a stop, a removal) is gone on with.
+    Closing ends no session. Sandboxes keep running, and the next hub with the same state adopts
+    them and continues interrupted starts, stops and removals.
     """
 
     def __init__(
@@ -89,23 +96,23 @@ class Sessions(Closable):
         records: Records | None = None,
         changes: HubChanges | None = None,
         leases: TokenLeases | None = None,
+        approvals: Approvals | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`base_path`: URL path of a session's app; empty if it has an origin of its own.
+        """`base_path`: URL path of a session's app; empty if the app has its own origin.
 
-        `on_end` is called for a session that can no longer be reached.
-
-        `on_end` is called for a session that can no longer be reached.
+        `on_end` is called when the hub ends a session's sandbox, or finds that it has ended.
         """
         self.windows = windows
         self._leases = leases or TokenLeases()
         self._settings = settings
         self._records = records = records or Records(settings)
         self._store = store
+        self.rules = SessionRules(settings)
         self._clock = clock
-        self._events = SessionEventBroadcaster()
+        self._events: Broadcaster[EventRow] = Broadcaster()
         self._table = SessionTable(
             store,
             self._events,
@@ -114,7 +121,7 @@ class Sessions(Closable):
             without_paths=settings.without_paths,
         )
         self._naming: list[tuple[str, str, str | None]] = []
-        """Owner, name and request key of sessions that are being made."""
+        """Owner, name and request key of sessions that are being created."""
         self._optional_lifecycle: SandboxLifecycle | None = None
         self._reconciler: Reconciler | None = None
         directories = SessionDirectories.of(settings)
@@ -128,6 +135,9 @@ class Sessions(Closable):
                 hub_sockets=HubSockets(make_hub_app, settings),
                 windows=windows,
                 records=records,
+                questions=SessionQuestions(
+                    approvals or Approvals(changes or HubChanges()), self.rules, store
+                ),
                 base_path=base_path,
                 on_end=on_end,
             )
@@ -144,12 +154,12 @@ class Sessions(Closable):
         records.mask_of = self._table.mask
 
     @property
-    def are_offered(self) -> bool:
-        """Whether this hub can have sessions."""
+    def are_available(self) -> bool:
+        """Whether this hub can have sessions: it needs a `state_dir` and a spawner."""
         return self._optional_lifecycle is not None
 
     async def open(self) -> None:
-        """Adopt running sandboxes, continue interrupted operations, and reconcile every minute."""
+        """Adopt running sandboxes, continue interrupted operations, and reconcile periodically."""
         if self._optional_lifecycle is None or self._reconciler is None:
             await self._records.sweep(None, self.windows.connected())
             return
@@ -179,19 +189,16 @@ class Sessions(Closable):
         if self._reconciler is not None:
             await self._reconciler.reconcile()
 
-    # What people ask ------------------------------------------------------------------------
+    # Operations -----------------------------------------------------------------------------
 
     async def create(self, who: Identity, request: SessionRequest) -> SessionRow:
         """Create a session and start it in the background.
 
         The same `request_key` returns the same session. If that session is being removed, wait for
         its removal and create a new one.
-
-        The same `request_key` returns the same session. If that session is being removed, wait for
-        its removal and create a new one.
         """
         while (known := self._known(who, request)) is not None:
-            if not known.is_doomed:
+            if not known.is_being_removed:
                 return _ensure_same(known, request)
             await self.settled(known.id)
         with self._named(who, request):
@@ -213,7 +220,7 @@ class Sessions(Closable):
         )
         key = secrets.token_urlsafe(32)
         own = Secrets(key=key, values=dict(spec.secrets), credential=request.credential)
-        await _kept(self._lifecycle.vault.put, row.id, own)
+        await _store_secrets(self._lifecycle.vault.put, row.id, own)
         self._table.set_mask(row.id, _mask(own))
         is_new = False
         try:
@@ -244,9 +251,9 @@ class Sessions(Closable):
     async def resume(
         self, who: Identity, session_id: SessionId, changes: Mapping[str, Any] | None = None
     ) -> SessionRow:
-        """Continue a paused session, or start a stopped or failed one. No effect on a running one.
+        """Resume a paused session, or start a stopped or failed one. No effect on a running one.
 
-        `changes`: fields of its spec to start it with, which only one at rest can have.
+        `changes`: fields of the spec to change first, only for a stopped or failed session.
         """
         row = self._table.get_visible(who, session_id)
         if changes:
@@ -263,15 +270,21 @@ class Sessions(Closable):
         await self._table.audit(who, row, "stop")
         return await self._lifecycle.stop(session_id)
 
-    async def remove(self, who: Identity, session_id: SessionId) -> None:
-        """End the sandbox and remove all files of the session."""
-        self._table.get_visible(who, session_id)
+    async def remove(self, who: Identity, session_id: SessionId, *, force: bool = False) -> None:
+        """End the sandbox and remove all files of the session.
+
+        Raises `ForkNotMerged` for a fork with changes that were not merged, unless `force`
+        is given.
+        """
+        row = self._table.get_visible(who, session_id)
+        if row.spec.workspace.kind == "fork" and row.is_filled and not force:
+            await self._ensure_merged(row)
         try:
-            await self._doom(who, session_id)
+            await self._mark_for_removal(who, session_id)
         except StorageFailed:
             if not await self._lifecycle.make_room(session_id):
                 raise
-            await self._doom(who, session_id)
+            await self._mark_for_removal(who, session_id)
         await self._lifecycle.remove(session_id)
 
     async def act(
@@ -283,44 +296,49 @@ class Sessions(Closable):
         on_progress: OnProgress | None = None,
         left: asyncio.Event | None = None,
     ) -> Observation:
-        """Do one action in the session; a paused one is resumed for it. `left` is set when the
-        caller is gone: a question of the session's window about the action is withdrawn then."""
+        """Run one valid action in the session: decoded, or checked by `prepared`. Resumes a paused
+        session.
+
+        `left` is set when the caller has disconnected. The session's window then withdraws its
+        question about the action.
+        """
         row = self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
         event = encode_action(action)
         kind, what = event["action"], self._described(session_id, event["args"])
         await self._table.audit(who, row, "act", action=kind, args=what)
-        if row.spec.runtime == "vscode":
+        # Checkpoints are the sandbox's, also if actions run in the session's window.
+        if row.spec.runtime == "vscode" and not isinstance(action, CHECKPOINT_ACTIONS):
             window = await self.window(who, session_id)
             observation = await self.windows.act(
-                who, window, action, on_progress=on_progress, left=left
+                who, window, action, event, on_progress=on_progress, left=left
             )
         else:
             async with self._leases.scope(who):
-                observation = await client.runtime.act(action, on_progress=on_progress)
-        told = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
+                observation = await client.runtime.send(action, event, on_progress=on_progress)
+        done = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
         outcome = type(observation).__name__
         try:
-            await self._table.publish_event(session_id, "action", {**told, "observation": outcome})
-        except StorageFailed as error:  # it was done, and who asked has to learn of that
-            logger.warning("session %s: an action is not among its events: %s", session_id, error)
+            await self._table.publish_event(session_id, "action", {**done, "observation": outcome})
+        except StorageFailed as error:  # the action is done, so the caller must get its result
+            logger.warning(
+                "session %s: an action could not be added to its events: %s", session_id, error
+            )
         return observation
 
     async def window(self, who: Identity, session_id: SessionId) -> Window:
-        """The session's window, as soon as it takes actions.
+        """The session's window, as soon as it accepts actions.
 
-        From then on a headless window keeps it open.
-
-        From then on a headless window keeps it open.
+        It is opened headless if necessary, and stays open when no browser shows it.
         """
         row = self._table.get_visible(who, session_id)
-        await self._note_stranger(who, row, "window")
+        await self._audit_admin_access(who, row, "window")
         client, _ = await self.enter(session_id)
         await self.windows.open(session_id, client, kept=True)
         return await self.windows.present(session_id, timeout=self._settings.start_timeout)
 
     async def wake(self, session_id: SessionId) -> None:
-        """Resume the session, as its window is about to get an action."""
+        """Resume the session because its window is about to get an action."""
         if session_id in self._table:
             await self.enter(session_id)
 
@@ -331,37 +349,32 @@ class Sessions(Closable):
         return await (await self._lifecycle.client(session_id)).ports()
 
     async def declared_ports(self, who: Identity, session_id: SessionId) -> Mapping[int, int]:
-        """Port numbers of apps whose addresses are fixed in advance, by app number.
+        """Port numbers of apps whose URLs are fixed in advance, by app number.
 
-        The session must run.
-
-        The session must run.
+        Resumes a paused session.
         """
         self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
         return await client.declared_ports()
 
-    async def last_words(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
+    async def log_tail(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
         """The last lines of the action server's log, with secrets masked."""
         row = self._table.get_visible(who, session_id)
-        await self._note_stranger(who, row, "logs")
+        await self._audit_admin_access(who, row, "logs")
         spawner = self._lifecycle.spawner(row.spec.spawner)
-        return self._table.mask(session_id).text(await spawner.last_words(session_id, lines=lines))
+        return self._table.mask(session_id).text(await spawner.log_tail(session_id, lines=lines))
 
     async def events(
         self, session_id: SessionId, *, after: int = 0
     ) -> AsyncGenerator[EventRow | None, None]:
         """Stored events after number `after`, then new ones as they happen. None is a heartbeat."""
-        subscription = self._events.subscribe(session_id)
-        try:
+        with self._events.subscribe(session_id) as subscription:
             for row in await self._store.list_events(session_id, after=after):
                 after = row.id
                 yield row
-            async for event in subscription.events(heartbeat=_HEARTBEAT):
+            async for event in subscription.items(heartbeat=_HEARTBEAT):
                 if event is None or event.id == 0 or event.id > after:
                     yield event
-        finally:
-            self._events.unsubscribe(session_id, subscription)
 
     async def until_ready(self, session_id: SessionId) -> SessionRow:
         """Wait until a start has ended. Raises `SandboxStartFailed` with the cause."""
@@ -380,7 +393,7 @@ class Sessions(Closable):
         async with aclosing(self.events(session_id)) as events:
             async for _ in events:
                 row = self._table.find(session_id)
-                if row is None or not (row.is_doomed or row.state == "stopping"):
+                if row is None or not (row.is_being_removed or row.state == "stopping"):
                     return row
         if session_id in self._table:
             raise HubUnreachable("The hub stopped while the session was ending")
@@ -390,10 +403,10 @@ class Sessions(Closable):
         """`text` with the values of the session's secrets masked."""
         return self._table.mask(session_id).text(text)
 
-    # What people look at ----------------------------------------------------------------------
+    # Inspection -------------------------------------------------------------------------------
 
     async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
-        """What the sandbox uses; None while there is no sandbox."""
+        """The sandbox's resource usage; None while there is no sandbox."""
         row = self._table.get_visible(who, session_id)
         if row.state not in RUNNING:
             return None
@@ -404,7 +417,7 @@ class Sessions(Closable):
 
     async def sandbox_client(self, who: Identity, session_id: SessionId) -> SandboxClient:
         """The client of a session's sandbox, for files and terminals. Resumes a paused session."""
-        await self._note_stranger(
+        await self._audit_admin_access(
             who, self._table.get_visible(who, session_id), "files and terminals"
         )
         return (await self.enter(session_id))[0]
@@ -412,28 +425,36 @@ class Sessions(Closable):
     async def timeline(
         self, who: Identity, session_id: SessionId, *, after: int, epoch: str
     ) -> AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]:
-        """Entries of the session's timeline with their epoch, until the session is removed; secrets
-        are masked. Watching is not activity and does not resume a paused session."""
+        """Entries of the session's timeline with their epoch, until the session is removed.
+
+        Secrets are masked. Following a timeline does not count as activity and does not resume a
+        paused session.
+        """
         record = await self.record(who, session_id)
-        async with aclosing(record.follow(after=after, epoch=epoch)) as told:
-            async for each in told:
+        async with aclosing(record.follow(after=after, epoch=epoch)) as timeline:
+            async for each in timeline:
                 yield each
 
     async def record(self, who: Identity, session_id: SessionId) -> Record:
-        """The record of a session, whether it runs or not."""
-        await self._note_stranger(who, self._table.get_visible(who, session_id), "record")
+        """The record of a session, running or not."""
+        await self._audit_admin_access(who, self._table.get_visible(who, session_id), "record")
         return await self._records.of_session(session_id)
 
     async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
-        """The record, once it holds every action answered so far, if the sandbox can say."""
+        """The record, once it holds every action answered so far.
+
+        If the sandbox does not answer in time, the record may lack the newest actions.
+        """
         record = await self.record(who, session_id)
         if self._table.get(session_id).state == "ready":
             try:
-                async with asyncio.timeout(_SETTLING):
+                async with asyncio.timeout(_RECORD_TIMEOUT):
                     last = await (await self._lifecycle.client(session_id)).timeline_last()
                     await record.reaches(last.epoch, last.n)
             except (BasculeError, TimeoutError) as error:
-                logger.info("session %s: its record may lack the newest: %s", session_id, error)
+                logger.info(
+                    "session %s: its record may lack the latest actions: %s", session_id, error
+                )
         return record
 
     @property
@@ -448,23 +469,72 @@ class Sessions(Closable):
         """The egress modes this identity may request for a session."""
         return allowed_egress(who, self._settings)
 
+    # Forks ----------------------------------------------------------------------------------
+
+    @property
+    def fork_files(self) -> ForkFiles:
+        return self._lifecycle.forks
+
+    @asynccontextmanager
+    async def new_base(self, row: SessionRow, *, with_secrets: bool) -> AsyncIterator[str]:
+        """A new snapshot of a session's workspace, kept if a session with it is created."""
+        async with self._lifecycle.new_base(row, with_secrets=with_secrets) as base:
+            yield base
+
+    async def secret_values(self, who: Identity, session_id: SessionId) -> Mapping[str, str]:
+        """The values of a session's secret variables, for a fork of it."""
+        row = self._table.get_visible(who, session_id)
+        await self._table.audit(who, row, "enter", what="secrets, for a fork")
+        return (await self._lifecycle.secrets(session_id)).values
+
+    async def note_merge(
+        self, who: Identity, fork: SessionRow, target: SessionRow, paths: int
+    ) -> None:
+        await self._table.audit(who, target, "merge", fork=fork.id, paths=paths)
+
+    async def _ensure_merged(self, row: SessionRow) -> None:
+        try:
+            changes = await asyncio.to_thread(self._lifecycle.forks.changed_in_fork, row)
+            lost = await asyncio.to_thread(self._lifecycle.forks.unmerged_branches, row)
+        except (BasculeError, OSError) as error:
+            raise ForkNotMerged(
+                f"The changes of the fork {row.id} cannot be read ({error}), so they may not be "
+                "merged; remove it with force to discard them",
+                session_id=row.id,
+            ) from error
+        if lost:
+            raise ForkNotMerged(
+                f"The fork {row.spec.name or row.id} has commits that are not merged: "
+                f"{', '.join(map(shown_path, lost[:3]))}. Check each out and transfer it with "
+                "`session merge --branch`, or remove the fork with force to discard them",
+                session_id=row.id,
+                count=len(lost),
+            )
+        if changes:
+            shown = ", ".join(shown_path(each.path) for each in changes[:3])
+            more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
+            raise ForkNotMerged(
+                f"The fork {row.spec.name or row.id} has changes that are not merged: {shown}"
+                f"{more}. Merge them, or remove it with force to discard them",
+                session_id=row.id,
+                count=len(changes),
+            )
+
     # For the proxy --------------------------------------------------------------------------
 
     def owner_of(self, session_id: SessionId) -> str | None:
         row = self._table.find(session_id)
-        return None if row is None or row.is_doomed else row.owner
+        return None if row is None or row.is_being_removed else row.owner
 
     def is_ready(self, session_id: SessionId) -> bool:
-        """Whether the sandbox answers, or will as soon as someone visits."""
+        """Whether the session runs, or is paused, so that the next visit resumes it."""
         row = self._table.find(session_id)
-        return row is not None and row.state in RUNNING and not row.is_doomed
+        return row is not None and row.state in RUNNING and not row.is_being_removed
 
     async def enter(
         self, session_id: SessionId, *, is_visit: bool = True
     ) -> tuple[SandboxClient, RunningSandbox]:
         """The client and the running sandbox of a session.
-
-        A visit counts as activity and resumes a paused session.
 
         A visit counts as activity and resumes a paused session.
         """
@@ -473,7 +543,7 @@ class Sessions(Closable):
             row = await self._resume(session_id, None)
         if row.state != "ready":
             raise refused(row.state, "be entered")
-        if is_visit and self._clock() - row.last_active > _TOUCH:
+        if is_visit and self._clock() - row.last_active > _ACTIVITY_INTERVAL:
             await self._table.change(session_id, last_active=self._clock())
         client = await self._lifecycle.client(session_id)
         return client, self._lifecycle.running.get(
@@ -481,7 +551,7 @@ class Sessions(Closable):
         )
 
     def keeps_prefix(self, session_id: SessionId, n: int) -> bool:
-        """Whether the n-th app gets requests with its full path."""
+        """Whether app `n` gets requests with their full path."""
         apps = dict(zip(DECLARED, self._table.get(session_id).spec.apps, strict=False))
         return n in apps and apps[n].keeps_prefix
 
@@ -508,32 +578,27 @@ class Sessions(Closable):
             raise NotSupported("This hub has no sessions: it was given no spawner, or no state_dir")
         return self._optional_lifecycle
 
-    async def note_reading(self, who: Identity, session_id: SessionId, what: str) -> None:
-        """Record that somebody reads what another part of the hub keeps of the session, if they do
-        not own it. Raises `NoSuchSession` if they may not see it."""
-        await self._note_stranger(who, self._table.get_visible(who, session_id), what)
+    async def audit_reading(self, who: Identity, session_id: SessionId, what: str) -> None:
+        """Write an audit entry if `who` does not own the session, for other parts of the hub that
+        return its data. Raises `NoSuchSession` if `who` may not see it."""
+        await self._audit_admin_access(who, self._table.get_visible(who, session_id), what)
 
-    async def _note_stranger(self, who: Identity, row: SessionRow, what: str) -> None:
-        """Write an audit entry if an admin looks into another owner's session.
+    async def _audit_admin_access(self, who: Identity, row: SessionRow, what: str) -> None:
+        """Write an audit entry if an admin accesses another owner's session.
 
-        Actions, starts and stops are audited in any case.
-
-        Actions, starts and stops are audited in any case.
+        Actions, starts and stops are always audited.
         """
         if who.owner != row.owner:
             await self._table.audit(who, row, "enter", what=what)
 
-    async def _doom(self, who: Identity, session_id: SessionId) -> None:
+    async def _mark_for_removal(self, who: Identity, session_id: SessionId) -> None:
         """Mark the session for removal, which then continues even after a restart of the hub."""
         await self._table.audit(who, self._table.get(session_id), "remove")
-        await self._table.change(session_id, is_doomed=True)
+        await self._table.change(session_id, is_being_removed=True)
 
     @contextmanager
     def _named(self, who: Identity, request: SessionRequest) -> Iterator[None]:
-        """Hold a session name until the session is listed. Raises `InvalidRequest` if it is taken.
-
-        Raises `InvalidRequest` if it is taken.
-        """
+        """Reserve the session's name during its creation. Raises `InvalidRequest` if taken."""
         name, key = request.spec.name, request.request_key
         if not request.has_unique_name or not name:
             yield
@@ -541,10 +606,10 @@ class Sessions(Closable):
         listed = [
             (row.owner, row.spec.name, row.request_key)
             for row in self._table.all()
-            if not row.is_doomed
+            if not row.is_being_removed
         ]
         for owner, other, other_key in (*listed, *self._naming):
-            # The same request, sent again before the first was answered, is no other session.
+            # A repeat of the same request, sent before the first was answered, is no conflict.
             is_same = key is not None and key == other_key
             if (owner, other) == (who.owner, name) and not is_same:
                 raise InvalidRequest(
@@ -569,8 +634,6 @@ class Sessions(Closable):
 
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
         """The arguments of an action, shortened.
-
-        Masked before cutting, so that no part of a secret remains.
 
         Masked before cutting, so that no part of a secret remains.
         """
@@ -606,7 +669,9 @@ def _ensure_same(row: SessionRow, request: SessionRequest) -> SessionRow:
     return row
 
 
-async def _kept(put: Callable[[SessionId, Secrets], None], key: SessionId, own: Secrets) -> None:
+async def _store_secrets(
+    put: Callable[[SessionId, Secrets], None], key: SessionId, own: Secrets
+) -> None:
     try:
         await asyncio.to_thread(put, key, own)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where a session's files and sockets are on this machine. All functions block."""
+"""The directories of sessions on this machine: files and sockets. All functions block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bascule.runtime.spawn import trees
 from .rows import SessionRow
 from .vault import Secrets
 
-_LONGEST_SOCKET: Final = 107
+_MAX_SOCKET_PATH: Final = 107
 _DOORS: Final = ".doors"
 _PARTS: Final = ("workspace", "home", "state")
 
@@ -25,17 +25,19 @@ class SessionDirectories:
     """The directories of all sessions."""
 
     sessions: Path
-    """`{id}/` with `workspace/`, `home/` and `state/` for each."""
+    """Contains `{id}/` with `workspace/`, `home/` and `state/` for each session."""
     run: Path
-    """`{id}/` with the sockets of each."""
+    """Contains `{id}/` with the sockets of each session."""
     secrets: Path
     archives: Path
+    bases: Path
+    """Contains the snapshots from which forks were made."""
     reserve: Path
     """The file that reserves disk space."""
 
     @classmethod
     def of(cls, settings: HubSettings) -> SessionDirectories | None:
-        """The directories for these settings; None without a `state_dir`, as such a hub has no
+        """The directories for these settings; None without a `state_dir`: the hub then has no
         sessions."""
         state = settings.state_dir
         if state is None:
@@ -46,20 +48,21 @@ class SessionDirectories:
             run=run,
             secrets=state / "secrets",
             archives=state / "archives",
+            bases=state / "bases",
             reserve=state / "reserve",
         )
 
     def open(self) -> None:
         longest = self.hub_socket(SessionId("x" * 25))
-        if len(os.fsencode(longest)) > _LONGEST_SOCKET:
+        if len(os.fsencode(longest)) > _MAX_SOCKET_PATH:
             raise InvalidSetting(
-                f"{self.run} is too long a name for a directory of sockets; the setting `run_dir` "
-                "can name a shorter one"
+                f"{self.run} is too long for a directory of sockets; set `run_dir` to a shorter "
+                "path"
             )
         self.sessions.mkdir(mode=0o711, parents=True, exist_ok=True)
         self.run.mkdir(mode=0o711, parents=True, exist_ok=True)
         (self.run / _DOORS).mkdir(mode=0o711, exist_ok=True)
-        for each in (self.secrets, self.archives):
+        for each in (self.secrets, self.archives, self.bases):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def plan(self, row: SessionRow, secrets: Secrets) -> SandboxPlan:
@@ -83,15 +86,16 @@ class SessionDirectories:
             image=spec.image,
             user=spec.user,
             browser=spec.browser,
-            likeness=spec.likeness,
+            checkpoints=spec.checkpoints,
+            file_layout=spec.file_layout,
             hub_socket=self.hub_socket(row.id),
         )
 
     def hub_socket(self, session_id: SessionId) -> Path:
         """Path of the hub's socket for this session, apart from sockets that the sandbox creates.
 
-        In a directory of its own, which is what a sandbox is shown: the socket of the next hub
-        appears in it, where one that is shown by itself would stay the old one for ever.
+        The socket has its own directory, and the sandbox mounts the directory. So the new socket of
+        a restarted hub appears in the sandbox; a mounted socket file would stay the old one.
         """
         return self.run / _DOORS / session_id / "hub.sock"
 
@@ -99,7 +103,7 @@ class SessionDirectories:
         return self.run / session_id / f"{name}.sock"
 
     def remove_hub_socket(self, session_id: SessionId) -> None:
-        """Remove the socket, also one that a killed hub left."""
+        """Remove the socket, also if a killed hub left it."""
         self.hub_socket(session_id).unlink(missing_ok=True)
 
     def remove(self, session_id: SessionId) -> None:
@@ -120,9 +124,9 @@ def ensure_folder(folder: str, roots: tuple[Path, ...]) -> str:
     if not any(real.is_relative_to(root) for root in allowed):
         named = ", ".join(map(str, roots)) or "none"
         raise PathOutsideRoots(
-            f"{folder} is below none of the folders that sessions may have; the setting "
-            f"`workspace_roots` names them: {named}"
+            f"{folder} is not below any of the folders that sessions may use, which the setting "
+            f"`workspace_roots` lists: {named}"
         )
     if not real.is_dir():
-        raise PathOutsideRoots(f"{folder} is no directory of the hub's machine")
+        raise PathOutsideRoots(f"{folder} is not a directory on the hub's machine")
     return str(real)

@@ -1,4 +1,4 @@
-"""A request for a session: whether it is allowed, and whether it repeats an earlier one."""
+"""A request for a new session: its permission checks, and its idempotency key and hash."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .specs import spec_to_json
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL: Final = re.compile(r"(https|ssh)://[^-\s/][^\s/]*/\S+|\w[\w.-]*@\w[\w.-]*:[^-\s]\S*")
-"""No part can be mistaken for a command-line option by git or ssh."""
+"""Git and ssh cannot mistake any part of it for a command-line option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRequest:
-    """What a caller asks for when creating a session."""
+    """A caller's request to create a session."""
 
     spec: SessionSpec
     credential: Mapping[str, str] | None = field(default=None, repr=False)
-    """For the clone of its workspace."""
+    """Credential for cloning the workspace."""
     request_key: str | None = None
-    """The idempotency key: the same key of the same owner is the same session."""
+    """The idempotency key: a request with the same key and owner returns the same session."""
     has_unique_name: bool = False
-    """Whether to refuse it while another session of the owner has its name. The demo and OpenHands
-    choose names by themselves and find their sessions by key, so theirs may be taken."""
+    """Whether to refuse the request while another session of the owner has this name. False for
+    the demo and OpenHands, which choose names themselves and find their sessions by key."""
 
     @property
     def hash(self) -> str:
@@ -48,7 +48,7 @@ def allowed_egress(who: Identity, settings: HubSettings) -> Sequence[EgressMode]
 
 
 def ensure_allowed(who: Identity, spec: SessionSpec, settings: HubSettings) -> None:
-    """Raise an error if this identity may not have such a session. Looks at nothing on disk."""
+    """Raise an error if this identity may not have such a session. Does not access the disk."""
     source = spec.workspace
     if (source.kind == "folder" or spec.image) and not who.is_admin:
         what = "a folder of the hub's machine" if source.kind == "folder" else "an image"
@@ -58,13 +58,13 @@ def ensure_allowed(who: Identity, spec: SessionSpec, settings: HubSettings) -> N
         raise AccessDenied("Only a token of scope admin may have a session without limits")
     if (mode := spec.egress.mode) not in allowed_egress(who, settings):
         raise AccessDenied(
-            f"Only a token of scope admin may have a session whose egress is {mode!r}; the setting "
-            f"`max_egress` is {settings.max_egress!r}, which is what others may ask for"
+            f"Only a token of scope admin may request egress {mode!r}; the setting `max_egress` "
+            f"limits others to {settings.max_egress!r}"
         )
     if source.kind == "git" and not _URL.fullmatch(source.url):
-        raise InvalidRequest(f"{source.url!r} cannot be cloned; it has to be an https or ssh URL")
+        raise InvalidRequest(f"{source.url!r} cannot be cloned; it must be an https or ssh URL")
     if source.ref.startswith("-") or source.ref != source.ref.strip():
-        raise InvalidRequest(f"{source.ref!r} names no branch, tag or commit")
+        raise InvalidRequest(f"{source.ref!r} is not a branch, tag or commit")
     for name in (*spec.environment, *spec.secrets):
         if not _VARIABLE.fullmatch(name):
-            raise InvalidRequest(f"{name!r} cannot be the name of a variable")
+            raise InvalidRequest(f"{name!r} is not a valid variable name")

@@ -7,22 +7,26 @@ from pathlib import Path
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress
+from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
 from bascule.hub.identity import Identity
 from bascule.runtime.remote import RemoteRuntime
-from bascule.runtime.verbs import Verbs
+from bascule.runtime.verbs import DEFAULT_TIMEOUT, Verbs, prepared
+from bascule.wire import error_observation
 
 from .sandbox_client import SandboxClient
 from .service import Sessions
 
 
 class SessionRuntime(Verbs):
-    """Runs actions in a session as `identity`; the audit names that identity.
+    """Runs actions in a session as `identity`, which the audit log names.
 
-    Connecting starts one that is at rest, unless whoever asks is inside it, and waits until it is
-    ready. Closing leaves it as it is.
+    Connecting resumes or starts the session if necessary, and waits until it is ready. An identity
+    of scope `session` only waits. Closing leaves the session as it is.
     """
+
+    default_timeout = DEFAULT_TIMEOUT
 
     def __init__(self, sessions: Sessions, identity: Identity, session_id: SessionId) -> None:
         self._sessions = sessions
@@ -50,6 +54,10 @@ class SessionRuntime(Verbs):
     async def aclose(self) -> None: ...
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+        try:
+            action = prepared(action, self.default_timeout)
+        except UsageError as error:
+            return error_observation(error, action.id)
         return await self._sessions.act(self._identity, self._id, action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
@@ -59,7 +67,7 @@ class SessionRuntime(Verbs):
         return await (await self._runtime()).download(path, destination)
 
     async def beginning(self, path: str, *, limit: int) -> bytes:
-        """The first `limit` bytes of a file, whatever size the session claims."""
+        """The first `limit` bytes of a file. Reads no more, whatever size the sandbox reports."""
         taken = bytearray()
         async with (await self.sandbox_client()).download(path) as found:
             async for chunk in found.chunks:

@@ -1,6 +1,6 @@
-"""The session table: all session rows in memory, every change stored and published.
+"""The session table: all session rows in memory, with every change stored and published.
 
-One hub writes, so what it holds in memory is what the store has, and asking costs nothing.
+Only one hub writes the rows, so memory and store agree, and reading needs no query.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bascule.core.broadcaster import Broadcaster
 from bascule.core.errors import NoSuchSession
 from bascule.core.sessions import SessionId, SessionSpec, SessionState
 from bascule.hub.changes import HubChanges
 from bascule.hub.identity import Identity
 from bascule.hub.store import Store
 
-from .event_broadcaster import SessionEventBroadcaster
 from .masking import Mask
 from .rows import AuditRow, Claim, EventRow, SessionRow
 from .states import AT_REST, BEFORE, refused
@@ -29,7 +29,7 @@ class SessionTable:
     def __init__(
         self,
         store: Store,
-        events: SessionEventBroadcaster,
+        events: Broadcaster[EventRow],
         clock: Callable[[], float],
         changes: HubChanges,
         *,
@@ -78,24 +78,20 @@ class SessionTable:
 
         Returns the stored row and whether it is new: a repeated request key returns the earlier
         session.
-
-        Returns the stored row and whether it is new: a repeated request key returns the earlier
-        session.
         """
         kept = await self._store.add_session(row, claims)
         is_new = kept.id == row.id
         if is_new:
             await self.publish_event(kept.id, "state", {"state": kept.state})
-            self._rows[kept.id] = kept  # last: who sees it finds its start under way
-            self._changes.tell("session", kept.id)
+            # Last, with no await until the caller starts it: a listed session is being started.
+            self._rows[kept.id] = kept
+            self._changes.publish("session", kept.id)
         return kept, is_new
 
     async def change_state(
         self, session_id: SessionId, state: SessionState, *, verb: str = "", cause: str = ""
     ) -> SessionRow:
-        """The only way to change a session's state.
-
-        Raises `InvalidState` for a forbidden transition.
+        """Change a session's state; the only method that does.
 
         Raises `InvalidState` for a forbidden transition.
         """
@@ -112,16 +108,16 @@ class SessionTable:
         if row is None:
             raise refused(self.get(session_id).state, verb or f"become {state}")
         self._rows[session_id] = row
-        self._changes.tell("session", session_id)
-        told = {"state": state} | ({"cause": cause} if cause else {})
-        await self.publish_event(session_id, "state", told)
+        self._changes.publish("session", session_id)
+        data = {"state": state} | ({"cause": cause} if cause else {})
+        await self.publish_event(session_id, "state", data)
         return row
 
     async def change(self, session_id: SessionId, **changes: Any) -> None:
         row = await self._store.change_session(session_id, changes)
         if row is not None:
             self._rows[session_id] = row
-            self._changes.tell("session", session_id)
+            self._changes.publish("session", session_id)
 
     async def change_spec(self, session_id: SessionId, spec: SessionSpec) -> None:
         """Change the spec of a stopped or failed session; a running sandbox keeps its spec."""
@@ -129,7 +125,7 @@ class SessionTable:
         if row is None:
             raise refused(self.get(session_id).state, "be changed")
         self._rows[session_id] = row
-        self._changes.tell("session", session_id)
+        self._changes.publish("session", session_id)
 
     async def set_stage(self, session_id: SessionId, stage: str) -> None:
         await self.change(session_id, stage=stage)
@@ -139,19 +135,19 @@ class SessionTable:
         await self._store.remove_session(session_id)
         self._rows.pop(session_id, None)
         self._masks.pop(session_id, None)
-        self._events.publish(EventRow(0, session_id, self._clock(), "removed", {}))
-        self._events.close(session_id)
-        self._changes.tell("session", session_id)
+        removed = EventRow(0, session_id, self._clock(), "removed", {})
+        self._events.publish(removed, topic=session_id)
+        self._events.end(session_id)
+        self._changes.publish("session", session_id)
 
     async def publish_event(
         self, session_id: SessionId, kind: str, data: Mapping[str, Any]
     ) -> None:
         masked = self.mask(session_id).value(data)
         if kind.startswith("port."):
-            self._changes.tell("session", session_id)
-        self._events.publish(
-            await self._store.add_event(session_id, kind, masked, time=self._clock())
-        )
+            self._changes.publish("session", session_id)
+        event = await self._store.add_event(session_id, kind, masked, time=self._clock())
+        self._events.publish(event, topic=session_id)
 
     async def audit(
         self, who: Identity | None, row: SessionRow, verb: str, **detail: object
@@ -175,7 +171,7 @@ class SessionTable:
         self._masks[session_id] = mask
 
     def drop_mask(self, session_id: SessionId) -> None:
-        """Forget the mask of a session that was not created after all."""
+        """Forget the mask of a session whose creation failed."""
         self._masks.pop(session_id, None)
 
     def mask(self, session_id: SessionId) -> Mask:

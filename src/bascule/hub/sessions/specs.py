@@ -1,4 +1,4 @@
-"""Session specs as JSON, for the store and for answers. Values of secrets are left out."""
+"""Session specs as JSON, for the store and for responses, without the values of secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from bascule.core.sessions import SessionSpec
+from bascule.core.sessions import WIRE_FILE_LAYOUT, SessionSpec
 
 
 def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
@@ -17,10 +17,13 @@ def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
     value["secrets"] = dict.fromkeys(spec.secrets, "")
     value["egress"]["domains"] = list(spec.egress.domains)
     value["apps"] = list(value["apps"])
+    value[WIRE_FILE_LAYOUT] = value.pop("file_layout")
     return value
 
 
 def spec_from_json(value: object) -> SessionSpec:
+    if isinstance(value, dict) and WIRE_FILE_LAYOUT in value:
+        value = {**value, "file_layout": value[WIRE_FILE_LAYOUT]}
     spec = _adapter().validate_python(value)
     egress = replace(spec.egress, domains=tuple(spec.egress.domains))
     return replace(spec, egress=egress, apps=tuple(spec.apps))

@@ -1,4 +1,4 @@
-"""Stages of a start: reports each one and limits the time of the start."""
+"""Stages of a session's start: reports each stage, and limits its time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from types import TracebackType
-from typing import Self
 
+from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, SandboxStartFailed
 from bascule.core.sessions import SessionId
 
@@ -17,52 +16,47 @@ from .session_table import SessionTable
 logger = logging.getLogger(__name__)
 
 
-class Stages:
-    """Takes stages from synchronous code, then stores and publishes them in order."""
+class Stages(Closable):
+    """Accepts stages from synchronous code, then stores and publishes them in order.
+
+    Closing drops stages that are not published yet; `published` waits for them.
+    """
 
     def __init__(self, session_id: SessionId, table: SessionTable) -> None:
         self.stage = ""
         self._session_id = session_id
         self._table = table
-        self._said: asyncio.Queue[str] = asyncio.Queue()
-        self._telling: asyncio.Task[None] | None = None
+        self._queue: asyncio.Queue[str] = asyncio.Queue()
+        self._publishing = asyncio.create_task(self._publish())
 
-    def say(self, stage: str) -> None:
+    def set(self, stage: str) -> None:
         self.stage = stage
-        self._said.put_nowait(stage)
+        self._queue.put_nowait(stage)
 
-    async def told(self) -> None:
+    async def published(self) -> None:
         """Wait until all stages so far are published."""
-        await self._said.join()
+        await self._queue.join()
 
-    async def __aenter__(self) -> Self:
-        self._telling = asyncio.create_task(self._tell())
-        return self
+    async def aclose(self) -> None:
+        self._publishing.cancel()
+        await asyncio.gather(self._publishing, return_exceptions=True)
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._telling is not None
-        self._telling.cancel()
-        await asyncio.gather(self._telling, return_exceptions=True)
-
-    async def _tell(self) -> None:
+    async def _publish(self) -> None:
         while True:
-            stage = await self._said.get()
+            stage = await self._queue.get()
             try:
                 await self._table.set_stage(self._session_id, stage)
-            except BasculeError as error:  # the start itself says whether it can go on without
-                logger.warning("session %s: %s is not told: %s", self._session_id, stage, error)
+            except BasculeError as error:  # a start that needs the store fails by itself
+                logger.warning(
+                    "session %s: stage %s not stored: %s", self._session_id, stage, error
+                )
             finally:
-                self._said.task_done()
+                self._queue.task_done()
 
 
 @asynccontextmanager
 async def within(seconds: float, setting: str) -> AsyncIterator[None]:
-    """A time limit whose error names the setting that raises it."""
+    """A time limit. Its error names the `setting` that allows more time."""
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

@@ -16,8 +16,8 @@ BEFORE: Final[Mapping[SessionState, frozenset[SessionState]]] = {
     "stopped": frozenset({"stopping"}),
     "failed": frozenset({"starting", "ready", "paused"}),
 }
-"""The states from which each is reached. `starting` is also where a session begins, and `stopping`
-is reached from everywhere, since a session that is removed goes through it."""
+"""For each state, the states from which it can be reached. A new session begins in `starting`.
+`stopping` can be reached from every state because removal passes through it."""
 
 RUNNING: Final[frozenset[SessionState]] = frozenset({"ready", "paused"})
 """States in which there is a sandbox."""
@@ -25,7 +25,7 @@ AT_REST: Final[frozenset[SessionState]] = frozenset({"stopped", "failed"})
 
 
 def refused(state: SessionState, verb: str) -> InvalidState:
-    """The error for a request that the session's present state does not allow."""
+    """The error for a request that the session's current state does not allow."""
     hint = {
         "starting": "wait until it is ready",
         "stopping": "wait until it has stopped",

@@ -1,4 +1,4 @@
-"""Background tasks on sessions, which continue when the caller leaves."""
+"""Background tasks by key, which continue when their caller is cancelled."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tasks:
         return task is not None and not task.done()
 
     def is_current(self, key: object) -> bool:
-        """Whether the calling code runs in this task."""
+        """Whether the calling code runs in the task of this key."""
         return self._tasks.get(key) is asyncio.current_task()
 
     def start(self, key: object, work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:

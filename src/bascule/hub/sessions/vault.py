@@ -16,11 +16,11 @@ class Secrets:
     """The secrets of one session."""
 
     key: str = field(repr=False)
-    """Key of its action server."""
+    """Key of the session's action server."""
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the secret environment variables."""
     credential: Mapping[str, str] | None = field(default=None, repr=False)
-    """For cloning the workspace; deleted afterwards."""
+    """Credential for cloning the workspace; deleted afterwards."""
 
 
 class Vault:
@@ -53,7 +53,7 @@ class Vault:
         self._path(session_id).unlink(missing_ok=True)
 
     def sweep(self, known: Collection[SessionId]) -> None:
-        """Delete files of sessions that a killed hub never stored."""
+        """Delete the files of sessions that are not in `known`: a killed hub can leave some."""
         for each in self._directory.iterdir():
             if each.suffix != ".json" or each.stem not in known:
                 each.unlink()

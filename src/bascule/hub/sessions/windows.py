@@ -1,12 +1,15 @@
-"""VS Code windows of sessions: starts VS Code on demand and runs actions in its window."""
+"""VS Code windows of sessions: starts VS Code on demand and runs actions in the window."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final
 
 from bascule.core.actions import Action
 from bascule.core.contracts import OnProgress
+from bascule.core.errors import AccessDenied, BasculeError, LinkError, VersionMismatch
 from bascule.core.observations import Observation
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
@@ -14,26 +17,28 @@ from bascule.hub.identity import Identity
 from bascule.hub.inprocess_windows import InProcessWindows
 from bascule.hub.registry import Registry
 from bascule.hub.sockets import Sockets
-from bascule.runtime.vscode import VSCodeRuntime
+from bascule.runtime.window_delivery import WindowDelivery
+from bascule.wire import error_observation
 
 from .sandbox_client import SandboxClient
 from .stages import within
 
 _VSCODE: Final = 60.0
-"""Seconds that VS Code has to start."""
+"""Maximum seconds for VS Code to start."""
 
 
 class SessionWindows:
-    """One window for each session, in however many browsers it is shown.
+    """Each session has one VS Code, which several browsers may show.
 
-    A sandbox tells when its VS Code ends, so it is asked for one only when there may be none.
+    A sandbox reports when its VS Code ends. So the hub asks a sandbox to start VS Code only if it
+    may not be running.
     """
 
     def __init__(self, sockets: Sockets, registry: Registry) -> None:
         self._sockets = sockets
         self._registry = registry
         self._shown: set[SessionId] = set()
-        """Sessions whose VS Code runs, as far as known."""
+        """Sessions whose VS Code runs, as far as the hub knows."""
         self._kept: set[SessionId] = set()
         """Sessions with a headless window."""
 
@@ -49,28 +54,28 @@ class SessionWindows:
             self._kept.add(session_id)
 
     def ended(self, session_id: SessionId) -> None:
-        """VS Code of the session has ended, or the hub no longer hears from the session."""
+        """Note that the session's VS Code has ended, or that its event stream has ended."""
         self._shown.discard(session_id)
         self._kept.discard(session_id)
 
     def find(self, session_id: SessionId) -> Window | None:
-        """The window that takes actions, if there is one."""
+        """The session's window that accepts actions, if there is one."""
         for window in self._registry.windows():
             if window.session_id == session_id and window.status == "healthy":
                 return window
         return None
 
     def connected(self) -> set[WindowId]:
-        """All connected windows, of every owner."""
+        """All registered windows, of every owner."""
         return {window.id for window in self._registry.windows()}
 
     async def present(self, session_id: SessionId, *, timeout: float) -> Window:
-        """The session's window, as soon as it takes actions. Raises an error after `timeout`."""
+        """The session's window, as soon as it accepts actions. Raises an error after `timeout`."""
         async with within(timeout, "start_timeout"):
             return await self.appears(session_id)
 
     async def appears(self, session_id: SessionId) -> Window:
-        """The session's window, however long it takes until someone opens it."""
+        """The session's window, as soon as it accepts actions. Waits without a time limit."""
         while True:
             change = self._sockets.next_change()
             if (window := self.find(session_id)) is not None:
@@ -82,12 +87,27 @@ class SessionWindows:
         who: Identity,
         window: Window,
         action: Action,
+        event: Mapping[str, Any],
         *,
         on_progress: OnProgress | None = None,
         left: asyncio.Event | None = None,
     ) -> Observation:
-        """Sent again, as any runtime does, when the window reloads meanwhile. `left` is set when
-        the caller is gone; see `InProcessWindows`."""
+        """Run a valid action, whose encoded form is `event`, in the window. If the window reloads
+        meanwhile, the action is sent again.
+
+        `left` is set when the caller has disconnected; see `InProcessWindows`.
+        """
         link = InProcessWindows(self._sockets, self._registry, who, left=left)
-        async with VSCodeRuntime(link=link, window=window.id, default_timeout=None) as runtime:
-            return await runtime.act(action, on_progress=on_progress)
+        delivery = WindowDelivery(
+            action,
+            window.id,
+            send=partial(link.send, window.id, event),
+            returned=partial(link.returned, window.id),
+            on_progress=on_progress,
+        )
+        try:
+            return await delivery.run()
+        except (LinkError, AccessDenied, VersionMismatch):
+            raise
+        except BasculeError as error:
+            return error_observation(error, action.id)

@@ -1,1 +1,1 @@
-"""The hub's own page: its files, who may use it, and the events it receives."""
+"""The hub's own web page: its files, its authentication, and the events sent to it."""

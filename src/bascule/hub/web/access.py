@@ -1,13 +1,13 @@
 """Authenticates the hub's own page: by the sign-in cookie and a key in the page itself.
 
-A cookie comes along with whatever a browser sends, also when another page has it sent, and VS Code
-and some apps of sessions are pages of this very origin. So the cookie alone is good for nothing
-here. The key is in the document, which is handed to a browser that goes there and to no script
-that asks for it, and no other page can look into it: it is framed by nobody, and its opener policy
-cuts it off from whoever opened it.
+A browser sends the cookie with every request, even with requests that another page causes, and
+VS Code and apps of sessions may be pages of the same origin. So the cookie alone gives no access.
+The key is in the document, which the hub sends to a browser that navigates to the page, but not to
+a script that fetches it. No other page can read the document: it cannot be framed, and its opener
+policy separates it from the window that opened it.
 
-A page that shows a session's VS Code in a frame cannot keep a secret from it. It has a key of its
-own, which is good for the socket alone, and there for no more than that session.
+A page that shows a session's VS Code in a frame cannot keep a secret from that frame. It gets a
+separate key, which is valid only for the socket, and there only for that session.
 """
 
 from __future__ import annotations
@@ -25,29 +25,26 @@ from bascule.hub.identity import Identity
 from bascule.hub.proxy.authentication import AuthenticatedUser, TokenAuthenticator
 from bascule.hub.proxy.request import RequestHead
 from bascule.hub.proxy.signed_cookies import SignIn
-from bascule.hub.replies import Refused
 from bascule.hub.tokens import Tokens
+from bascule.serving.refusals import Refused
 
 KEY_HEADER: Final = b"x-bascule-page"
 _PROGRAMS: Final = frozenset({b"authorization", b"x-api-key", b"x-session-api-key"})
-"""Where programs bring a token; who does is no page."""
+"""Headers in which programs send a token; the page sends none of them."""
 _API: Final = "/api/"
 _OF: Final = "."
-"""Between a session and the rest of a key."""
+"""Separates the session id from the rest of a key."""
 _SOCKETS: Final = "/socket.io"
 
 
 class PageKeys:
-    """Keys of pages, one for each sign-in. Computed, never stored."""
+    """Keys of pages: one for each sign-in, and one for each session shown. Computed, not stored."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def of(self, sign_in: SignIn, session_id: str = "") -> str:
-        """The key of a page.
-
-        With `session_id`: of a page that shows only this session's VS Code.
-        """
+        """The key of a page; with `session_id`, of a page that shows this session's VS Code."""
         signed = sign_in.id + sign_in.token_hash.encode() + session_id.encode()
         mark = urlsafe_b64encode(hmac.digest(self._secret, signed, hashlib.sha256))
         text = mark.decode().rstrip("=")
@@ -62,7 +59,7 @@ class PageKeys:
 
     @staticmethod
     def is_of_one(key: object) -> bool:
-        """Whether the key, if valid, is valid for one session only."""
+        """Whether the key is for one session only. Does not check that it is valid."""
         return isinstance(key, str) and _OF in key
 
     def holder(self, key: object, user: AuthenticatedUser) -> Identity | None:
@@ -80,8 +77,8 @@ class PageKeys:
 def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: PageKeys) -> Identify:
     """Authenticates programs by token, and the page by cookie and key.
 
-    A socket's handshake can bring no key: there the page's origin is asked for, and the key when
-    it connects to its namespace (`Feed`).
+    The handshake of a socket cannot carry the key. It needs an `Origin` header instead, and `Feed`
+    checks the key when the page connects to its namespace.
     """
     with_token = by_token(tokens)
 
@@ -93,7 +90,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
         if user is None or user.sign_in is None:
             raise Refused(401, AccessDenied("Sign in first"))
         if path.startswith(_SOCKETS):
-            if b"origin" not in headers:  # what others there may be is the guard's to see
+            if b"origin" not in headers:  # the guard has checked its value
                 raise Refused(403, AccessDenied("The request needs an `Origin` header"))
         elif not keys.is_good(headers.get(KEY_HEADER, b"").decode("latin-1"), user.sign_in):
             raise Refused(403, AccessDenied("The page's key is missing or old; load it again"))

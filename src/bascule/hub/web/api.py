@@ -1,4 +1,4 @@
-"""REST calls that only the page needs."""
+"""REST calls that only the hub's page needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bascule.hub.api import identity_of
 from bascule.hub.sessions.service import Sessions
 
 MakeChecks = Callable[[], Sequence[Mapping[str, Any]]]
-"""Blocks: looks at the machine, as `bascule doctor` does."""
+"""Checks the machine, as `bascule doctor` does. Blocks."""
 
 Path = Annotated[str, Query(max_length=4096)]
 
@@ -26,13 +26,13 @@ _AS_BYTES: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""Whatever a workspace holds, no browser shows it as a page of ours."""
+"""A workspace may hold any content, so no browser may display it as a page of the hub."""
 
 
 class FilesAnswer(BaseModel):
     path: str
     names: list[str]
-    """Those of directories end with a slash."""
+    """Names of directories end with a slash."""
 
 
 class CheckAnswer(BaseModel):
@@ -55,7 +55,7 @@ class WebApi:
         add("/api/checks", self.checks, dependencies=[may("admin")])
 
     async def files(self, session_id: str, request: Request, path: Path = "") -> FilesAnswer:
-        """Names in a directory of a session; by default its workspace."""
+        """The names in a directory of a session; by default in its workspace."""
         client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
         where = path or await client.workspace_dir()
         return FilesAnswer(path=where, names=list(await client.list_files(where)))
@@ -69,16 +69,16 @@ class WebApi:
         size = found.size
         headers = dict(_AS_BYTES) | ({} if size is None else {"Content-Length": str(size)})
         return StreamingResponse(
-            to_the_end(found.chunks, held), media_type="application/octet-stream", headers=headers
+            closing(found.chunks, held), media_type="application/octet-stream", headers=headers
         )
 
     async def checks(self) -> list[CheckAnswer]:
-        """What the hub's machine has and lacks, as `bascule doctor` reports."""
+        """Checks of the hub's machine, as `bascule doctor` reports them."""
         return [CheckAnswer(**each) for each in await asyncio.to_thread(self._checks)]
 
 
-async def to_the_end(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
-    """The chunks; afterwards `held` is closed."""
+async def closing(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
+    """Yield the chunks, then close `held`."""
     async with held:
         async for chunk in chunks:
             yield chunk

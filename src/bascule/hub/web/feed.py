@@ -30,7 +30,8 @@ from bascule.hub.proxy.authentication import TokenAuthenticator
 from bascule.hub.registry import Registry
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions
-from bascule.hub.sockets import PAGE, Sockets
+from bascule.hub.socketio_server import PAGE, refusal
+from bascule.hub.sockets import Sockets
 from bascule.wire import error_to_wire
 from bascule.wire.windows import encode_window
 
@@ -40,11 +41,12 @@ from .viewer import Viewer
 _NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
 _SCOPES: Final = ("admin", "agent")
 _OF_WATCHERS: Final = frozenset({"watch", "unwatch", "demo.play", "demo.skip", "demo.remove"})
-"""What a page that shows one session's VS Code may ask; what is framed there may ask it too."""
+"""Requests that a page showing one session's VS Code may send. The framed VS Code could send
+them too."""
 
 Describe = Callable[[SessionRow], Mapping[str, Any]]
 DescribeDemo = Callable[[Demo], Mapping[str, Any]]
-Ask = Callable[[Viewer, Mapping[str, Any]], Awaitable[object]]
+PageRequest = Callable[[Viewer, Mapping[str, Any]], Awaitable[object]]
 
 
 class Feed(Closable):
@@ -73,15 +75,15 @@ class Feed(Closable):
         self._describe = describe
         self._describe_demo = describe_demo
         self._viewers: dict[str, Viewer] = {}
-        changes.subscribe(self._changed)
+        changes.subscribe(self._on_change)
         on = self._server.on
-        on("connect", self._connected, namespace=PAGE)
-        on("disconnect", self._lost, namespace=PAGE)
-        on("terminal.keys", self._keys_came, namespace=PAGE)
-        for name, ask in self._asks().items():
-            on(name, self._answering(name, ask), namespace=PAGE)
+        on("connect", self._on_connect, namespace=PAGE)
+        on("disconnect", self._on_disconnect, namespace=PAGE)
+        on("terminal.keys", self._on_keys, namespace=PAGE)
+        for name, handle in self._requests().items():
+            on(name, self._handler(name, handle), namespace=PAGE)
 
-    def _asks(self) -> Mapping[str, Ask]:
+    def _requests(self) -> Mapping[str, PageRequest]:
         return {
             "watch": self._watch,
             "unwatch": self._unwatch,
@@ -105,17 +107,17 @@ class Feed(Closable):
             if viewer.sign_in == sign_in:
                 await self._server.disconnect(sid, namespace=PAGE)
 
-    # Coming and going -----------------------------------------------------------------------
+    # Connections ----------------------------------------------------------------------------
 
-    async def _connected(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
+    async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
         scope = environ["asgi.scope"]
         user = await signed_in(self._authenticator, dict(scope["headers"]))
         key = auth.get("key") if isinstance(auth, Mapping) else None
         who = None if user is None else self._keys.holder(key, user)
         if who is None or user is None or user.sign_in is None or user.identity != scope[IDENTITY]:
-            raise _refused("The page's key is missing or old; load it again")
+            raise refusal("The page's key is missing or old; load it again")
         if who.scope not in _SCOPES and not self._keys.is_of_one(key):
-            raise _refused(f"A token of scope {user.identity.scope} may not use this page")
+            raise refusal(f"A token of scope {user.identity.scope} may not use this page")
         viewer = Viewer(
             self._server,
             sid,
@@ -125,11 +127,11 @@ class Feed(Closable):
             timelines=self._sockets.timelines,
         )
         self._viewers[sid] = viewer
-        # The library says that it is connected once this has returned, and only then may we speak:
-        # a task's first step comes after that was queued.
-        viewer.keep_told(lambda: self._hello(who), partial(self._described, who))
+        # Socket.IO confirms the connection after this handler returns; events must follow that.
+        # The task's first step runs after the confirmation is queued.
+        viewer.send_changes(lambda: self._hello(who), partial(self._described, who))
 
-    async def _lost(self, sid: str, _reason: object) -> None:
+    async def _on_disconnect(self, sid: str, _reason: object) -> None:
         viewer = self._viewers.pop(sid, None)
         if viewer is not None:
             await viewer.aclose()
@@ -147,13 +149,13 @@ class Feed(Closable):
             "demo": self._demo(who),
         }
 
-    # How things stand -----------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------
 
-    def _changed(self, topic: Topic, which: str) -> None:
+    def _on_change(self, topic: Topic, which: str) -> None:
         for viewer in self._viewers.values():
             who = viewer.identity
             if topic == "session" and who.scope == "session" and which != who.session_id:
-                continue  # it does not even learn that there is another
+                continue  # this page must not learn that other sessions exist
             viewer.changed(topic, which)
 
     def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
@@ -172,7 +174,7 @@ class Feed(Closable):
                 return "session", self._describe(row)
 
     def _windows(self, who: Identity) -> list[dict[str, Any]]:
-        return [encode_window(each) for each in self._registry.windows() if _sees(who, each)]
+        return [encode_window(each) for each in self._registry.windows() if _may_see(who, each)]
 
     def _demo(self, who: Identity) -> Mapping[str, Any] | None:
         demo = self._demos.of(who)
@@ -182,9 +184,11 @@ class Feed(Closable):
         """Open questions, for admins only: no agent may answer its own question."""
         return list(self._sockets.approvals.pending()) if who.is_admin else []
 
-    # What the page asks ---------------------------------------------------------------------
+    # Requests of the page -------------------------------------------------------------------
 
-    def _answering(self, name: str, ask: Ask) -> Callable[[str, object], Awaitable[object]]:
+    def _handler(
+        self, name: str, handle: PageRequest
+    ) -> Callable[[str, object], Awaitable[object]]:
         async def answer(sid: str, data: object) -> object:
             viewer = self._viewers.get(sid)
             if viewer is None:
@@ -194,30 +198,30 @@ class Feed(Closable):
                     raise AccessDenied("Only the hub's own page may send this request")
                 if not isinstance(data, Mapping):
                     raise InvalidRequest("The request must be a JSON object")
-                return {"value": await ask(viewer, data)}
+                return {"value": await handle(viewer, data)}
             except BasculeError as error:
                 return {"error": error_to_wire(error)}
 
         return answer
 
-    async def _watch(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
-        kind, where = _place(asked)
+    async def _watch(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
+        kind, where = _kind_and_id(request)
         if kind == "session":
             self._sessions.get(viewer.identity, SessionId(where))
         else:
             window = self._sockets.ensure_visible(viewer.identity, WindowId(where))
-            if not _sees(viewer.identity, window):
+            if not _may_see(viewer.identity, window):
                 raise NoSuchWindow(
                     f"No window {where!r} is registered here", window_id=window.id, sent=False
                 )
         await viewer.watch(
-            kind, where, after=_number(asked, "after"), epoch=str(asked.get("epoch") or "")
+            kind, where, after=_number(request, "after"), epoch=str(request.get("epoch") or "")
         )
 
-    async def _unwatch(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
-        await viewer.unwatch(*_place(asked))
+    async def _unwatch(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
+        await viewer.unwatch(*_kind_and_id(request))
 
-    async def _usage(self, viewer: Viewer, _asked: Mapping[str, Any]) -> object:
+    async def _usage(self, viewer: Viewer, _request: Mapping[str, Any]) -> object:
         """Resource usage and apps of every running session."""
         rows = [row for row in self._sessions.list(viewer.identity) if row.state == "ready"]
         used = await asyncio.gather(*(self._used(viewer.identity, row.id) for row in rows))
@@ -227,47 +231,47 @@ class Feed(Closable):
         try:
             usage = await self._sessions.usage(who, session_id)
         except BasculeError:
-            return None  # it is just ending; its state says so
+            return None  # the session is ending; the page sees that in its state
         return None if usage is None else asdict(usage)
 
-    async def _answer(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
+    async def _answer(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
         if not viewer.identity.is_admin:
             raise AccessDenied(
-                "Only a user signed in as admin may answer in place of a window's user"
+                "Only a user signed in as admin may answer questions of windows and sessions"
             )
-        window_id = WindowId(str(asked.get("window_id")))
-        question, answer = str(asked.get("id")), str(asked.get("answer"))
-        await self._sockets.answer(window_id, question, answer, by=viewer.identity.name)
+        place_id = WindowId(str(request.get("window_id") or request.get("session_id")))
+        question, answer = str(request.get("id")), str(request.get("answer"))
+        await self._sockets.answer(place_id, question, answer, by=viewer.identity.name)
 
-    async def _play_demo(self, viewer: Viewer, _asked: Mapping[str, Any]) -> None:
+    async def _play_demo(self, viewer: Viewer, _request: Mapping[str, Any]) -> None:
         await self._demos.play(viewer.identity)
 
-    async def _skip_demo(self, viewer: Viewer, _asked: Mapping[str, Any]) -> None:
+    async def _skip_demo(self, viewer: Viewer, _request: Mapping[str, Any]) -> None:
         self._demos.skip(viewer.identity)
 
-    async def _remove_demo(self, viewer: Viewer, _asked: Mapping[str, Any]) -> None:
+    async def _remove_demo(self, viewer: Viewer, _request: Mapping[str, Any]) -> None:
         await self._demos.remove(viewer.identity)
 
-    async def _open_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> object:
-        start = asked.get("start")
+    async def _open_terminal(self, viewer: Viewer, request: Mapping[str, Any]) -> object:
+        start = request.get("start")
         return await viewer.open_terminal(
-            *_terminal(asked),
-            columns=_number(asked, "columns"),
-            rows=_number(asked, "rows"),
+            *_terminal(request),
+            columns=_number(request, "columns"),
+            rows=_number(request, "rows"),
             start=start if isinstance(start, int) else None,
         )
 
-    async def _leave_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
-        await viewer.leave_terminal(*_terminal(asked))
+    async def _leave_terminal(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
+        await viewer.leave_terminal(*_terminal(request))
 
-    async def _close_terminal(self, viewer: Viewer, asked: Mapping[str, Any]) -> None:
-        where, name = _terminal(asked)
+    async def _close_terminal(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
+        where, name = _terminal(request)
         await viewer.leave_terminal(where, name)
         client = await self._sessions.sandbox_client(viewer.identity, SessionId(where))
         await client.close_terminal(name)
 
-    async def _keys_came(self, sid: str, data: object) -> None:
-        """Queue keystrokes. Awaits nothing first, so that they stay in order."""
+    async def _on_keys(self, sid: str, data: object) -> None:
+        """Queue keystrokes. Never awaits, so that they stay in order."""
         viewer = self._viewers.get(sid)
         if viewer is None or not isinstance(data, Mapping):
             return
@@ -276,33 +280,28 @@ class Feed(Closable):
         viewer.type(str(data.get("session_id")), str(data.get("name")), keys)
 
 
-def _sees(who: Identity, window: Window) -> bool:
+def _may_see(who: Identity, window: Window) -> bool:
     if who.scope == "session" and window.session_id != who.session_id:
         return False
     return who.may_see(window.owner)
 
 
-def _place(asked: Mapping[str, Any]) -> tuple[str, str]:
-    kind, where = asked.get("kind"), asked.get("id")
+def _kind_and_id(request: Mapping[str, Any]) -> tuple[str, str]:
+    kind, where = request.get("kind"), request.get("id")
     if kind not in ("session", "window") or not isinstance(where, str):
         raise InvalidRequest('A place is {"kind": "session" or "window", "id"}')
     return kind, where
 
 
-def _terminal(asked: Mapping[str, Any]) -> tuple[str, str]:
-    where, name = asked.get("session_id"), asked.get("name")
+def _terminal(request: Mapping[str, Any]) -> tuple[str, str]:
+    where, name = request.get("session_id"), request.get("name")
     if not isinstance(where, str) or not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidRequest("A terminal is named by `session_id` and a `name` of a-z, 0-9 and -")
     return where, name
 
 
-def _number(asked: Mapping[str, Any], name: str) -> int:
-    value = asked.get(name) or 0
+def _number(request: Mapping[str, Any], name: str) -> int:
+    value = request.get(name) or 0
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InvalidRequest(f"`{name}` has to be a whole number")
+        raise InvalidRequest(f"`{name}` must be an integer")
     return value
-
-
-def _refused(what: str) -> socketio.exceptions.ConnectionRefusedError:
-    error = AccessDenied(what)
-    return socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))

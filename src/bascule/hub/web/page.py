@@ -1,4 +1,4 @@
-"""Serves the files of the page, and the document with its key."""
+"""Serves the files of the hub's page, and the HTML document with the page's key."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Final
 
 from bascule.core.errors import InvalidRequest, NoSuchSession
 from bascule.core.sessions import SessionId
-from bascule.hub.guard import Names, ensure_one_host
+from bascule.hub.guard import Names
 from bascule.hub.proxy.authentication import AuthenticatedUser, TokenAuthenticator
 from bascule.hub.proxy.endpoints import SessionEndpoint
 from bascule.hub.proxy.pages import ProxyReply, error_reply, page
 from bascule.hub.proxy.proxy import Proxy
-from bascule.hub.proxy.request import Header, RequestHead
-from bascule.hub.replies import App, Receive, Refused, Scope, Send
+from bascule.hub.proxy.request import RequestHead
 from bascule.hub.settings import HubSettings
 from bascule.hub.sign_in import request_of, send_reply
+from bascule.serving.asgi import App, Header, Receive, Scope, Send
+from bascule.serving.refusals import Refused
 
 from .access import PageKeys
 
 FILES: Final = Path(__file__).with_name("dist")
-"""What scripts/web builds; in a wheel it is there."""
+"""The files that scripts/web builds; a wheel contains them."""
 ASSETS: Final = "/page/"
 
 WATCH: Final = "/watch/"
-"""Below it a session's VS Code is shown beside what is done in it."""
+"""Prefix of the pages that show a session's VS Code and, beside it, the actions done there."""
 
 _PLACES: Final = ("/sessions", "/windows", "/approvals", "/status", "/demo", "/watch")
 _INDEX: Final = "index.html"
@@ -39,13 +40,13 @@ _KINDS: Final[Mapping[str, bytes]] = {
 }
 _POLICY: Final = (
     b"default-src 'none'; script-src 'self'; %s"
-    b"style-src 'self' 'unsafe-inline'; "  # the terminal makes style sheets of its own
+    b"style-src 'self' 'unsafe-inline'; "  # xterm.js creates style sheets
     b"img-src 'self' blob: data:; font-src 'self'; connect-src 'self'; base-uri 'none'; "
     b"form-action 'self'; frame-ancestors 'none'; "
     b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _FRAMES: Final = b"frame-src 'self' %s; "
-"""The way into a session begins on the hub's own origin."""
+"""'self' is needed because opening a session starts with a redirect from the hub's origin."""
 
 
 def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
@@ -112,8 +113,7 @@ class WebPage:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         request = request_of(scope)
         try:
-            ensure_one_host(request.headers)
-            self._names.ensure_welcome(dict(request.headers))
+            self._names.admitted(request.headers)
             reply = await self._answer(scope["path"], request)
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
@@ -170,7 +170,8 @@ class _Files:
         kind = _KINDS.get(PurePosixPath(name).suffix, b"application/octet-stream")
         headers: tuple[Header, ...] = (
             (b"content-type", kind),
-            (b"cache-control", b"public, max-age=31536000, immutable"),  # names change with them
+            # A file with new content gets a new name.
+            (b"cache-control", b"public, max-age=31536000, immutable"),
             (b"x-content-type-options", b"nosniff"),
             (b"cross-origin-resource-policy", b"same-origin"),
         )
@@ -179,13 +180,13 @@ class _Files:
     async def _all(self) -> dict[str, bytes]:
         if self._held is None:
             held = await asyncio.to_thread(_read, self._root)
-            self._held = held if _INDEX in held else None  # it may be built yet
+            self._held = held if _INDEX in held else None  # the page may be built later
             return held
         return self._held
 
 
 def _read(root: Path) -> dict[str, bytes]:
-    """Blocks."""
+    """All files below `root`, by relative path. Blocks."""
     return {
         each.relative_to(root).as_posix(): each.read_bytes()
         for each in root.rglob("*")
@@ -196,8 +197,8 @@ def _read(root: Path) -> dict[str, bytes]:
 def _is_visit(request: RequestHead) -> bool:
     """Whether a person navigates to the page. A script that fetches it gets no key."""
     return (
-        request.one(b"sec-fetch-mode") == b"navigate"
-        and request.one(b"sec-fetch-dest") == b"document"
+        request.header(b"sec-fetch-mode") == b"navigate"
+        and request.header(b"sec-fetch-dest") == b"document"
     )
 
 

@@ -18,28 +18,28 @@ from bascule.hub.identity import Identity
 from bascule.hub.sessions.sandbox_client import SandboxClient
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.tasks import Tasks
-from bascule.hub.sockets import PAGE
+from bascule.hub.socketio_server import PAGE
 from bascule.hub.window_timelines import WindowTimelines
 from bascule.wire import error_to_wire
 
 _BATCH: Final = 500
-"""Entries in one message, so that none is large."""
+"""Maximum number of entries in one message, so that no message is large."""
 
 _UNTYPED: Final = 4 << 20
-"""Characters that wait for a terminal: a long text that was pasted, and not what a flood brings."""
+"""Maximum characters waiting for a terminal: enough for a long pasted text."""
 _ONE_KEY: Final = 100
-"""What each costs besides."""
+"""Characters that each message counts in addition to its text."""
 
-Telling = AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]
-"""Entries of a timeline as they come, with its epoch."""
+TimelineUpdates = AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]
+"""Batches of timeline entries as they arrive, each with the timeline's epoch."""
 Describe = Callable[[Topic, str], tuple[str, object]]
-"""What to say of a change: an event, and what it carries."""
+"""Returns the event that reports a change: its name and its data."""
 
 
 class Viewer(Closable):
-    """Sends one message at a time and waits until it has left.
+    """Sends one message at a time and waits until it has been written to the socket.
 
-    Changes meanwhile are combined, so a slow page lags but queues nothing in the hub.
+    Changes that happen meanwhile are combined, so a slow page lags but queues nothing in the hub.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Viewer(Closable):
         self._timelines = timelines
         self._tasks = Tasks()
         self._turn = asyncio.Lock()
-        """What is followed is changed by one question at a time."""
+        """Lets one request at a time change which timelines and terminals are followed."""
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
         self._keys: dict[tuple[str, str], UntypedKeys] = {}
@@ -68,36 +68,36 @@ class Viewer(Closable):
     async def aclose(self) -> None:
         await self._tasks.aclose()
 
-    async def tell(self, event: str, data: object) -> None:
+    async def send(self, event: str, data: object) -> None:
         await self._server.emit(event, data, to=self._sid, namespace=PAGE)
         eio_sid = self._server.manager.eio_sid_from_sid(self._sid, PAGE)
         socket = self._server.eio.sockets.get(eio_sid)
         if socket is not None:
-            await socket.queue.join()
+            await socket.queue.join()  # until Engine.IO has sent the message
 
-    # How things stand -----------------------------------------------------------------------
+    # State ----------------------------------------------------------------------------------
 
     def changed(self, topic: Topic, which: str) -> None:
         self._changed[topic, which] = None
         self._wake.set()
 
-    def keep_told(self, hello: Callable[[], object], describe: Describe) -> None:
-        """Say hello, then send each change with the state at the time of sending."""
-        self._tasks.start("changes", self._tell_changes(hello, describe))
+    def send_changes(self, hello: Callable[[], object], describe: Describe) -> None:
+        """Send `hello`, then an event for each change, with the state at the time of sending."""
+        self._tasks.start("changes", self._send_changes(hello, describe))
 
-    async def _tell_changes(self, hello: Callable[[], object], describe: Describe) -> None:
-        await self.tell("hello", hello())
+    async def _send_changes(self, hello: Callable[[], object], describe: Describe) -> None:
+        await self.send("hello", hello())
         while True:
             await self._wake.wait()
             self._wake.clear()
             changed, self._changed = self._changed, {}
             for topic, which in changed:
-                await self.tell(*describe(topic, which))
+                await self.send(*describe(topic, which))
 
     # Timelines ------------------------------------------------------------------------------
 
     async def watch(self, kind: str, where: str, *, after: int, epoch: str) -> None:
-        """Follow a timeline, in place of an earlier subscription to it."""
+        """Follow a timeline; replaces an earlier subscription to the same timeline."""
         follow = self._follow_session if kind == "session" else self._follow_window
         async with self._turn:
             await self._tasks.cancel(("watch", kind, where))
@@ -119,29 +119,29 @@ class Viewer(Closable):
             self._timelines.follow(WindowId(where), after=after, epoch=epoch),
         )
 
-    async def _follow(self, place: Mapping[str, str], telling: Telling) -> None:
+    async def _follow(self, place: Mapping[str, str], timeline: TimelineUpdates) -> None:
         ended: dict[str, Any] = {}
         try:
-            async with aclosing(telling) as told:
-                async for now, entries in told:
-                    await self._tell_entries(place, now, entries)
+            async with aclosing(timeline) as updates:
+                async for now, entries in updates:
+                    await self._send_entries(place, now, entries)
         except BasculeError as error:
             ended = error_to_wire(error)
-        await self.tell("timeline.ended", {**place, "error": ended})
+        await self.send("timeline.ended", {**place, "error": ended})
 
-    async def _tell_entries(
+    async def _send_entries(
         self, place: Mapping[str, str], epoch: str, entries: Sequence[Mapping[str, Any]]
     ) -> None:
         for start in range(0, max(len(entries), 1), _BATCH):
             some = entries[start : start + _BATCH]
-            await self.tell("timeline", {**place, "epoch": epoch, "entries": some})
+            await self.send("timeline", {**place, "epoch": epoch, "entries": some})
 
     # Terminals ------------------------------------------------------------------------------
 
     async def open_terminal(
         self, where: str, name: str, *, columns: int, rows: int, start: int | None
     ) -> Mapping[str, Any]:
-        """Open the terminal and send its output from byte `start`; None: everything held."""
+        """Open the terminal and send its output from byte `start`; None: all buffered output."""
         client = await self._sessions.sandbox_client(self.identity, SessionId(where))
         opened = await client.open_terminal(name, columns=columns, rows=rows)
         begin = opened["start"] if start is None or start > opened["end"] else start
@@ -154,7 +154,7 @@ class Viewer(Closable):
         return opened
 
     def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
-        """Queue keystrokes, in the order of the calls. Drops those for which there is no room."""
+        """Queue keystrokes in the order of the calls. Drops keystrokes when the queue is full."""
         waiting = self._keys.get((where, name))
         if waiting is not None:
             waiting.put(keys)
@@ -176,13 +176,13 @@ class Viewer(Closable):
             async with aclosing(client.terminal_output(name, start=start)) as frames:
                 async for kind, frame in frames:
                     if kind == "output":
-                        told = {"offset": frame["offset"], "data": frame["data"]}
-                        await self.tell("terminal.output", {**place, **told})
+                        output = {"offset": frame["offset"], "data": frame["data"]}
+                        await self.send("terminal.output", {**place, **output})
                     elif kind == "ended":
                         why = "Its shell has ended"
         except BasculeError as error:
             why = error.message
-        await self.tell("terminal.ended", {**place, "why": why})
+        await self.send("terminal.ended", {**place, "why": why})
 
     async def _type(self, client: SandboxClient, where: str, name: str) -> None:
         waiting = self._keys[where, name]
@@ -190,11 +190,11 @@ class Viewer(Closable):
             while True:
                 await client.type(name, await waiting.get())
         except BasculeError:
-            waiting.close()  # its output has ended as well, and says so
+            waiting.close()  # the output has ended too; `_show` reports it
 
 
 class UntypedKeys:
-    """A bounded queue of keystrokes not yet taken; further ones are dropped."""
+    """A bounded queue of keystrokes not yet sent to the terminal; drops keystrokes when full."""
 
     def __init__(self, room: int = _UNTYPED) -> None:
         self._room = room

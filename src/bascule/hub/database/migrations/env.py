@@ -1,4 +1,4 @@
-"""What Alembic runs: the migrations, on the connection it was given."""
+"""Alembic's entry point: runs the migrations on the connection from its config."""
 
 from __future__ import annotations
 

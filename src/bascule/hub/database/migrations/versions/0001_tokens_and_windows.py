@@ -1,4 +1,4 @@
-"""Tokens and windows, which were there before there were migrations."""
+"""The tables of tokens and windows. Databases older than the first migration have them already."""
 
 from __future__ import annotations
 

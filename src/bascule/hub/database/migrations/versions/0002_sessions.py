@@ -1,4 +1,4 @@
-"""Sessions: themselves, what they reserve, what happened in them, and who did what."""
+"""The tables of sessions, their reservations and events, and the audit log."""
 
 from __future__ import annotations
 

@@ -1,0 +1,326 @@
+"""The files of forks: snapshots, workspaces made from them, and what forks changed. Most functions
+block.
+
+The hub reads workspaces directly. It needs the rights for that: those of the session's user, or
+root's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from bascule.core.errors import NotSupported, StorageFailed
+from bascule.core.sessions import SessionId, WorkspaceSource
+from bascule.forks.change_set import PathChange
+from bascule.forks.file_copy import copy_tree
+from bascule.forks.merge_rules import PathVersion
+from bascule.forks.repository_copy import branches, head_commit
+from bascule.forks.snapshot import Snapshot, take_snapshot
+from bascule.forks.tree_files import (
+    DIRECTORY,
+    Entry,
+    FileTooLong,
+    Listing,
+    differing,
+    list_tree,
+    opened_below,
+    opened_tree,
+    read_version,
+)
+from bascule.runtime.spawn import trees
+
+from .merged_paths import MergedPaths, MergedVersion
+from .rows import SessionRow
+
+_MERGED: Final = "merged"
+_STEP: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+ChangeKind = Literal["added", "changed", "removed"]
+_Difference = tuple[str, Entry | None, Entry | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPath:
+    """A file or link that differs from the base."""
+
+    path: str
+    change: ChangeKind
+
+
+@dataclass(frozen=True, slots=True)
+class ForkChange:
+    """A change to merge, and what to record once it was merged."""
+
+    change: PathChange
+    merged_version: MergedVersion | None
+    problem: str = ""
+    """Why it cannot be sent; empty if it can."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkFiles:
+    """The directories of forks and of their snapshots."""
+
+    sessions: Path
+    bases: Path
+
+    def open(self) -> None:
+        self.bases.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def workspace(self, row: SessionRow) -> Path:
+        source = row.spec.workspace
+        return Path(source.folder) if source.kind == "folder" else self._own(row.id) / "workspace"
+
+    def take(
+        self,
+        row: SessionRow,
+        base: str,
+        *,
+        with_secrets: bool,
+        is_stopped: Callable[[], bool] = lambda: False,
+    ) -> Snapshot:
+        """Take a snapshot of a session's workspace, unless stopped."""
+        with _readable(row), self._opened(row) as opened:
+            return take_snapshot(
+                Path(f"/proc/self/fd/{opened}"),
+                self.bases / base,
+                with_secrets=with_secrets,
+                is_stopped=is_stopped,
+            )
+
+    def snapshot(self, source: WorkspaceSource) -> Snapshot:
+        return Snapshot.read(self.bases / source.base)
+
+    async def fill(self, row: SessionRow) -> None:
+        """Fill the workspace of a fork, again if a killed hub filled it partly.
+
+        Cancelling ends the copy.
+        """
+        workspace = self._own(row.id) / "workspace"
+        await asyncio.to_thread(_make_empty, workspace)
+        snapshot = await asyncio.to_thread(self.snapshot, row.spec.workspace)
+        await copy_tree(snapshot.tree, workspace)
+
+    def snapshots(self) -> set[str]:
+        """The ids of all snapshots on disk."""
+        return {each.name for each in self.bases.iterdir()}
+
+    def remove_snapshots(self, bases: Collection[str]) -> None:
+        for base in bases:
+            trees.remove(self.bases / base)
+
+    # What changed ---------------------------------------------------------------------------
+
+    def changed_since(self, row: SessionRow, snapshot: Snapshot) -> Sequence[ChangedPath]:
+        """What differs in the workspace of any session from a snapshot, without ignored files and
+        those that the snapshot left out."""
+        with (
+            _readable(row),
+            opened_tree(snapshot.tree) as base,
+            self._opened(row) as now,
+        ):
+            listing = list_tree(now, snapshot.tracked)
+            listing.ignored += snapshot.left_out
+            found = _compared(
+                snapshot.entries(),
+                listing,
+                lambda path: read_version(base, path) == read_version(now, path),
+            )
+            return _shown(found)
+
+    def changed_in_fork(self, row: SessionRow) -> Sequence[ChangedPath]:
+        """What a fork changed and has not merged, without ignored files."""
+        with self._compared_fork(row, with_ignored=False) as compared:
+            return _shown(compared.differences())
+
+    def changes(
+        self,
+        row: SessionRow,
+        *,
+        paths: Sequence[str] = (),
+        with_ignored: bool = False,
+        is_kept: bool = True,
+        into: str = "",
+    ) -> Generator[ForkChange]:
+        """The changes to merge, one at a time, because each holds the contents of a file.
+
+        With `is_kept`, the contents are stored, for `record_merged`. `into` is the session that
+        gets them, if not the one that the fork came from.
+        """
+        only = set(paths)
+        with self._compared_fork(row, with_ignored=with_ignored, into=into) as compared:
+            for path, _, after in compared.differences():
+                if only and not _is_below(path, only):
+                    continue
+                try:
+                    old, new = compared.base_version(path), read_version(compared.now, path)
+                except FileTooLong as error:
+                    yield ForkChange(PathChange(path, None, None), None, str(error))
+                    continue
+                kept = None
+                if is_kept and new is not None and after is not None:
+                    kept = compared.record.keep(new, after)
+                yield ForkChange(PathChange(path, old, new), kept)
+
+    def record_merged(
+        self, row: SessionRow, versions: Mapping[str, MergedVersion | None], *, into: str = ""
+    ) -> None:
+        """Record that these versions of a fork were merged."""
+        self._record(row, into).add(versions)
+
+    def unmerged_branches(self, row: SessionRow) -> Sequence[str]:
+        """Branches and stashes of a fork with commits that are neither in the snapshot nor checked
+        out. Comparing files does not find them."""
+        snapshot = self.snapshot(row.spec.workspace)
+        found: list[str] = []
+        with _readable(row), opened_tree(snapshot.tree) as base, self._opened(row) as now:
+            for directory in snapshot.heads:
+                where = f"{directory}/.git" if directory else ".git"
+                try:
+                    with opened_below(base, where) as old, opened_below(now, where) as new:
+                        known = {*branches(old).values(), head_commit(old), head_commit(new)}
+                        mine = branches(new)
+                except (FileNotFoundError, NotADirectoryError):
+                    continue  # the fork removed its repository
+                found += [f"{where}/{ref}" for ref, commit in mine.items() if commit not in known]
+        return sorted(found)
+
+    @contextmanager
+    def _compared_fork(
+        self, row: SessionRow, *, with_ignored: bool, into: str = ""
+    ) -> Iterator[_ComparedFork]:
+        snapshot, record = self.snapshot(row.spec.workspace), self._record(row, into)
+        known = snapshot.entries(with_ignored=with_ignored)
+        with (
+            _readable(row),
+            opened_tree(snapshot.tree) as base,
+            self._opened(row) as now,
+        ):
+            listing = list_tree(now, None if with_ignored else snapshot.tracked)
+            yield _ComparedFork(base, now, known, listing, record, record.read())
+
+    @contextmanager
+    def _opened(self, row: SessionRow) -> Iterator[int]:
+        """The workspace. The path of a folder was resolved when the session was created; a link on
+        it now was made since, and could lead a hub with the rights of root anywhere."""
+        if row.spec.workspace.kind != "folder":
+            with opened_tree(self.workspace(row)) as opened:
+                yield opened
+            return
+        here = os.open("/", _STEP)
+        try:
+            for name in self.workspace(row).parts[1:]:
+                below = os.open(name, _STEP, dir_fd=here)
+                os.close(here)
+                here = below
+            opened = os.open(".", DIRECTORY, dir_fd=here)
+        finally:
+            os.close(here)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+
+    def _record(self, row: SessionRow, into: str = "") -> MergedPaths:
+        """Each session that got changes has its own record: the base of its next merge."""
+        is_source = into in ("", row.spec.workspace.fork_of)
+        return MergedPaths(self._own(row.id) / (_MERGED if is_source else f"{_MERGED}-{into}"))
+
+    def _own(self, session_id: SessionId) -> Path:
+        return self.sessions / session_id
+
+
+@dataclass(frozen=True, slots=True)
+class _ComparedFork:
+    """A fork beside its base: the snapshot, with what was merged since."""
+
+    base: int
+    now: int
+    known: dict[str, Entry]
+    listing: Listing
+    record: MergedPaths
+    merged: Mapping[str, MergedVersion | None]
+
+    def differences(self) -> Iterator[_Difference]:
+        known = dict(self.known)
+        for path, version in self.merged.items():
+            if version is None:
+                known.pop(path, None)
+            else:
+                known[path] = version.entry
+        return _compared(known, self.listing, self._is_unchanged)
+
+    def base_version(self, path: str) -> PathVersion | None:
+        if path not in self.merged:
+            return read_version(self.base, path)
+        version = self.merged[path]
+        return None if version is None else self.record.content(version)
+
+    def _is_unchanged(self, path: str) -> bool:
+        return self.base_version(path) == read_version(self.now, path)
+
+
+def _make_empty(directory: Path) -> None:
+    trees.remove(directory)
+    directory.mkdir(mode=0o700)
+
+
+def _compared(
+    known: Mapping[str, Entry], listing: Listing, is_unchanged: Callable[[str], bool]
+) -> Iterator[_Difference]:
+    """Paths that differ in their contents, too.
+
+    A path that is ignored now was not removed, even if the base's `.gitignore` did not ignore it.
+    """
+    ignored = set(listing.ignored)
+    known = {path: each for path, each in known.items() if not _is_below(path, ignored)}
+    found = {path: each for path, each in listing.entries.items() if not _is_below(path, ignored)}
+    for path, before, after in differing(known, found):
+        with suppress(FileTooLong):  # then its stat data decide
+            if after is not None and is_unchanged(path):
+                continue
+        yield path, before, after
+
+
+def _shown(differences: Iterable[_Difference]) -> list[ChangedPath]:
+    """Without directories: what is in them counts."""
+    found = []
+    for path, before, after in differences:
+        if all(each is None or each.kind == "directory" for each in (before, after)):
+            continue
+        change: ChangeKind = (
+            "added" if before is None else "removed" if after is None else "changed"
+        )
+        found.append(ChangedPath(path, change))
+    return found
+
+
+def _is_below(path: str, places: Collection[str]) -> bool:
+    """Whether one of `places` is the path or a directory above it; `.` is above all."""
+    if "." in places:
+        return True
+    while path:
+        if path in places:
+            return True
+        path = path.rpartition("/")[0]
+    return False
+
+
+@contextmanager
+def _readable(row: SessionRow) -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as error:
+        raise NotSupported(
+            f"The hub's user may not read the files of session {row.id}. Forks need a hub that "
+            "runs as the user of its sessions, or as root"
+        ) from error
+    except OSError as error:
+        raise StorageFailed(
+            f"The files of session {row.id} cannot be copied or compared: {error.strerror}"
+        ) from error

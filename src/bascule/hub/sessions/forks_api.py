@@ -1,0 +1,172 @@
+"""The REST calls about forks of sessions."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from fastapi import FastAPI, Request
+from pydantic import BaseModel
+
+from bascule.checkpoints.versions import shown_path
+from bascule.core.sessions import SessionId
+from bascule.hub.identity import Identity
+
+from .fork_files import ChangedPath
+from .forks import ForkOverview, ForkSummary, MergeRequest, SessionForks
+from .messages import ForkBody, MergeBody
+from .rows import SessionRow
+from .sandbox_messages import MergeResult
+
+_SHOWN: Final = 1000
+"""Most paths of each list in an answer; the counts are of all."""
+
+
+class ChangeAnswer(BaseModel):
+    path: str
+    change: str
+
+
+class ForkAnswer(BaseModel):
+    """A fork, and what it has not merged."""
+
+    id: str
+    name: str
+    state: str
+    created: float
+    base: str
+    left_out: dict[str, str]
+    heads: dict[str, str]
+    count: int
+    changes: list[ChangeAnswer]
+
+
+class OverlapAnswer(BaseModel):
+    path: str
+    sessions: list[str]
+
+
+class ForksAnswer(BaseModel):
+    id: str
+    name: str
+    count: int
+    changes: list[ChangeAnswer]
+    forks: list[ForkAnswer]
+    overlap_count: int
+    overlaps: list[OverlapAnswer]
+
+
+class MergeAnswer(BaseModel):
+    """What became of each path. `checkpoint` undoes the merge in session `into`."""
+
+    into: str
+    checkpoint: int | None
+    conflicts: int
+    results: list[MergeResult]
+
+
+class ForksApi:
+    """REST calls on `SessionForks`."""
+
+    def __init__(
+        self,
+        forks: SessionForks,
+        *,
+        who: Callable[[Request], Identity],
+        describe: Callable[[SessionRow], dict[str, Any]],
+    ) -> None:
+        self._forks = forks
+        self._who = who
+        self._describe = describe
+
+    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
+        own = [may("agent", "admin")]
+        one = "/api/sessions/{session_id}"
+        app.add_api_route(f"{one}/forks", self.fork, methods=["POST"], dependencies=own)
+        app.add_api_route(f"{one}/forks", self.every, dependencies=own)
+        app.add_api_route(f"{one}/merge", self.merge, methods=["POST"], dependencies=own)
+
+    async def fork(
+        self, session_id: str, request: Request, body: ForkBody | None = None
+    ) -> list[dict[str, Any]]:
+        """Create sessions from a snapshot of this session's workspace."""
+        wanted = body or ForkBody()
+        rows = await self._forks.fork(
+            self._who(request),
+            SessionId(session_id),
+            count=wanted.count,
+            name=wanted.name,
+            with_secrets=wanted.secrets,
+        )
+        return [self._describe(row) for row in rows]
+
+    async def every(self, session_id: str, request: Request) -> ForksAnswer:
+        """The forks of a session, what each has not merged, and which paths overlap."""
+        return _overview(await self._forks.overview(self._who(request), SessionId(session_id)))
+
+    async def merge(
+        self, session_id: str, request: Request, body: MergeBody | None = None
+    ) -> MergeAnswer:
+        """Merge the changes of a fork. Conflicts are named and change nothing."""
+        wanted = body or MergeBody()
+        report = await self._forks.merge(
+            self._who(request),
+            SessionId(session_id),
+            MergeRequest(
+                dry_run=wanted.dry_run,
+                paths=_normal(wanted.paths),
+                take=_normal(wanted.take),
+                keep=_normal(wanted.keep),
+                with_ignored=wanted.ignored,
+                into=SessionId(wanted.into) if wanted.into else None,
+            ),
+        )
+        return MergeAnswer(
+            into=report.target.id,
+            checkpoint=report.checkpoint,
+            conflicts=sum(each.outcome == "conflict" for each in report.results),
+            results=list(report.results),
+        )
+
+
+def _normal(paths: Sequence[str]) -> list[str]:
+    """Paths as people write them (`./src/`) in the form of the results."""
+    return [posixpath.normpath(path).strip("/") for path in paths]
+
+
+def _overview(found: ForkOverview) -> ForksAnswer:
+    return ForksAnswer(
+        id=found.source.id,
+        name=found.source.spec.name,
+        count=len(found.changes),
+        changes=_changes(found.changes),
+        forks=[_fork(each) for each in found.forks],
+        overlap_count=len(found.overlaps),
+        overlaps=[
+            OverlapAnswer(path=shown_path(each.path), sessions=list(each.sessions))
+            for each in found.overlaps[:_SHOWN]
+        ],
+    )
+
+
+def _fork(found: ForkSummary) -> ForkAnswer:
+    row, snapshot = found.row, found.snapshot
+    left_out = sorted(snapshot.left_out.items())[:_SHOWN]
+    return ForkAnswer(
+        id=row.id,
+        name=row.spec.name,
+        state=row.state,
+        created=row.created,
+        base=row.spec.workspace.base,
+        left_out={shown_path(path): reason for path, reason in left_out},
+        heads={shown_path(path): commit for path, commit in snapshot.heads.items()},
+        count=len(found.changes),
+        changes=_changes(found.changes),
+    )
+
+
+def _changes(changes: Sequence[ChangedPath]) -> list[ChangeAnswer]:
+    return [
+        ChangeAnswer(path=shown_path(each.path), change=each.change) for each in changes[:_SHOWN]
+    ]

@@ -1,0 +1,115 @@
+"""The hub's Socket.IO server: its settings, the check of new clients, and the first message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import socketio
+
+import bascule
+from bascule.core.errors import AccessDenied, VersionMismatch
+from bascule.link.socketio import PROTOCOL, TextPacket, ensure_protocol
+from bascule.wire import error_to_wire
+
+from .guard import IDENTITY
+from .identity import Identity
+from .settings import HubSettings
+
+WINDOW: Final = "/window"
+RUNTIME: Final = "/runtime"
+PAGE: Final = "/page"
+"""Namespace of the hub's own web page; `web.feed` handles it."""
+
+
+def make_server() -> socketio.AsyncServer:
+    return socketio.AsyncServer(
+        async_mode="asgi",
+        namespaces=[WINDOW, RUNTIME, PAGE],
+        transports=["websocket"],
+        cors_allowed_origins=[],  # the guard has checked the origin
+        max_http_buffer_size=1 << 40,  # the listener closes connections with larger frames
+        http_compression=False,
+        ping_interval=10,
+        ping_timeout=20,  # on a busy machine a client may answer late
+        serializer=TextPacket,
+        client_manager=_Manager(),
+    )
+
+
+def connecting_identity(environ: Mapping[str, Any], *scopes: str) -> Identity:
+    """The identity of a new client. Refuses clients with only a cookie, and other scopes."""
+    scope = environ["asgi.scope"]
+    identity: Identity = scope[IDENTITY]
+    headers = dict(scope["headers"])
+    if b"cookie" in headers and b"authorization" not in headers:
+        raise refusal("A browser's cookie is valid on /page only; programs need a token")
+    if identity.scope not in scopes:
+        raise refusal(
+            f"A token of scope {identity.scope} may not connect here; "
+            f"one of scope {' or '.join(scopes)} may"
+        )
+    return identity
+
+
+def refusal(message: str) -> socketio.exceptions.ConnectionRefusedError:
+    error = AccessDenied(message)
+    return socketio.exceptions.ConnectionRefusedError(error.message, error_to_wire(error))
+
+
+class Greeter:
+    """Greets clients that have connected, or disconnects those with another protocol version."""
+
+    def __init__(
+        self, server: socketio.AsyncServer, settings: HubSettings, nonce: Callable[[str], str]
+    ) -> None:
+        """`nonce`: issues the nonce with which the window of a socket registers."""
+        self._server = server
+        self._settings = settings
+        self._nonce = nonce
+
+    def greet(self, sid: str, namespace: str, auth: object) -> None:
+        """Send `hello` to a new client. Call this in the handler of `connect`."""
+        # Socket.IO confirms the connection after that handler returns; events must follow that.
+        # The first step of this task runs after the confirmation is queued.
+        self._server.start_background_task(self._say_hello, sid, namespace, auth)
+
+    async def _say_hello(self, sid: str, namespace: str, auth: object) -> None:
+        given = auth if isinstance(auth, Mapping) else {}
+        try:
+            ensure_protocol(given.get("protocol"), who=str(given.get("client") or "the client"))
+        except VersionMismatch as error:
+            await self._server.emit("refused", error_to_wire(error), to=sid, namespace=namespace)
+            await self._server.disconnect(sid, namespace=namespace)
+            return
+        hello = {
+            "protocol": PROTOCOL,
+            "version": bascule.__version__,
+            "limits": {"message_bytes": self._settings.message_bytes},
+            "heartbeat": self._settings.heartbeat,
+        }
+        if namespace == WINDOW:
+            hello["nonce"] = self._nonce(sid)
+        await self._server.emit("hello", hello, to=sid, namespace=namespace)
+
+
+class _Manager(socketio.AsyncManager):  # type: ignore[misc]  # the library has no types
+    """Sends to a single client directly. The library would create a task, for rooms, which the hub
+    does not use."""
+
+    async def emit(
+        self,
+        event: str,
+        data: object,
+        namespace: str,
+        *args: Any,
+        to: str | None = None,
+        callback: object = None,
+        **more: Any,
+    ) -> None:
+        eio_sid = self.eio_sid_from_sid(to, namespace) if to and callback is None else None
+        if eio_sid is None:
+            await super().emit(event, data, namespace, *args, to=to, callback=callback, **more)
+            return
+        packet = TextPacket(namespace=namespace, data=[event, data])
+        await self.server.eio.send(eio_sid, packet.encode())
