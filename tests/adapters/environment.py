@@ -26,7 +26,7 @@ def openhands_python(project: Path, version: str) -> str:
 def run_suite(
     python: str, suite: str, project: Path, directory: Path, *, only: str = "", **env: str
 ) -> None:
-    """Run the tests below `suite`, or those with `only` in their names. There has to be one."""
+    """Run the tests below `suite`, or those with `only` in their names. There must be one."""
     options = ["-q", "-W", "ignore", "-p", "no:cacheprovider", f"--basetemp={directory}/pytest"]
     ran = subprocess.run(
         [python, "-m", "pytest", *options, "-k", only, project / "tests" / "adapters" / suite],

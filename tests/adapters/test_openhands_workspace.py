@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from bascule.adapters.openhands_workspace import WorkspaceMount
-from tests.hub.sessions.serving import Asker, SessionPlace, kill_server, place
+from tests.hub.sessions.serving import SessionPlace, SessionsClient, kill_server, place
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ async def hub() -> AsyncIterator[SessionPlace]:
 
 
 async def session_of(hub: SessionPlace) -> str:
-    async with Asker(hub.url) as admin:
+    async with SessionsClient(hub.url) as admin:
         return await admin.ready()
 
 
@@ -127,13 +127,13 @@ async def test_what_is_asked_wrongly_is_said(hub: SessionPlace) -> None:
 
 async def test_a_session_that_is_killed_under_a_command_ends_the_command(hub: SessionPlace) -> None:
     session = await session_of(hub)
-    async with Asker(hub.url) as admin, client(hub, session, hub.agent) as http:
+    async with SessionsClient(hub.url) as admin, client(hub, session, hub.agent) as http:
         running = asyncio.create_task(
             http.post("/api/bash/execute_bash_command", json={"command": "touch begun; sleep 600"})
         )
         begun = hub.directory / "sessions" / session / "workspace" / "begun"
         while not await asyncio.to_thread(begun.exists):
-            await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own time-out
+            await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own timeout
         kill_server(hub.directory / "run" / session)
         ended = await running
         await admin.reaches(session, "failed")
@@ -169,7 +169,7 @@ async def test_commands_of_a_session_take_little_of_the_hubs_memory(hub: Session
 
         begun = [await http.post(start, json={"command": "sleep 600"}) for _ in range(33)]
         assert [each.status_code for each in begun] == [200] * 32 + [429]
-        assert "may run no more" in begun[-1].json()["message"]
+        assert "the maximum" in begun[-1].json()["message"]
         await http.post(f"/api/bash/bash_commands/{begun[0].json()['id']}/stop")
         query = {"command_id__eq": begun[0].json()["id"]}
         while not (await http.get(f"{events}/search", params=query)).json()["items"]:

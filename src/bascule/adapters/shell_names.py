@@ -6,15 +6,15 @@ import threading
 
 
 class ShellNames:
-    """Conversations at the same time have a shell each; one after another they share the first,
-    so that a window does not fill with terminals."""
+    """Concurrent conversations get separate shells. Consecutive conversations share the first
+    shell, so that a window does not fill with terminals."""
 
     def __init__(self) -> None:
         self._taken: set[int] = set()
         self._lock = threading.Lock()
 
     def take(self) -> str:
-        """A name nobody else has now; the first is that of the default shell."""
+        """A shell name that is not in use. The first name is empty: the default shell."""
         with self._lock:
             number = next(n for n in range(1, len(self._taken) + 2) if n not in self._taken)
             self._taken.add(number)

@@ -14,7 +14,7 @@ _BEEPS = re.compile(r"[\x00\x07\x0e\x0f]")
 
 
 def readable(output: str) -> str:
-    """Without escape sequences; of a line that was written over, what was left of it last."""
+    """`output` without escape sequences. Of an overwritten line, only the final state is kept."""
     if "\x1b" in output:
         output = _SEQUENCE.sub("", output)
     output = _BEEPS.sub("", output).replace("\r\n", "\n")
@@ -24,7 +24,7 @@ def readable(output: str) -> str:
 
 
 def _last_state(line: str) -> str:
-    """A progress bar draws itself over and over; what was drawn last shows, over the rest."""
+    """The text of `line` after all carriage returns, as a progress bar uses them."""
     shown = ""
     for drawn in line.split("\r"):
         shown = drawn + shown[len(drawn) :]

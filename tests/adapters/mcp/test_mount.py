@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from bascule.adapters.mcp.mount import McpMount
 from bascule.hub import Hub, HubSettings
+from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
+from bascule.testing.window import FakeWindow
 from tests.hub.serving import ADMIN, Place
-from tests.hub.sessions.serving import Asker, SessionPlace, kill_server
+from tests.hub.sessions.serving import SessionPlace, SessionsClient, kill_server
 from tests.hub.sessions.serving import place as session_place
 
 from .clients import call, code_of, names_of, over_http, over_stdio, text_of
@@ -21,6 +27,7 @@ from .clients import call, code_of, names_of, over_http, over_stdio, text_of
 pytestmark = pytest.mark.slow
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+CLIENT = {"name": "a client", "version": "1"}
 KINDS = {"Accept": "application/json, text/event-stream"}
 
 
@@ -64,6 +71,55 @@ async def test_one_of_several_windows_is_picked(place: Place, tmp_path: Path) ->
     assert text_of(still).startswith(f"{two}\n")
 
 
+async def test_a_window_learns_that_a_client_left_and_the_command_continues(
+    place: Place, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    abandoned: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def left(data: Any) -> None:
+        abandoned.put_nowait(data)
+
+    settings = SandboxSettings(shells=ShellSettings(working_dir=tmp_path))
+    async with FakeWindow(place.url, place.window, settings) as window:
+        window._socket._handlers = {**window._socket._handlers, "askers.left": left}
+        await window.connect()
+        place.hub._sockets._abandoned._grace = 0.01
+        writer = await _run_command(place, "cat gate > made")
+        gate = await asyncio.to_thread(os.open, tmp_path / "gate", os.O_WRONLY)  # once it is read
+        writer.close()
+        async with asyncio.timeout(30):
+            assert len((await abandoned.get())["ids"]) == 1
+        os.write(gate, b"done\n")
+        os.close(gate)
+        async with over_http(f"{place.url}/mcp", place.agent) as later:
+            wait = "until [ -s made ]; do sleep 0.05; done; cat made"
+            assert text_of(await call(later, "run_command", command=wait)).startswith("done\n")
+
+
+async def _run_command(place: Place, command: str) -> asyncio.StreamWriter:
+    """Call `run_command` in a connection of its own, and do not wait for the answer."""
+    url, headers = f"{place.url}/mcp", {"Authorization": f"Bearer {place.agent}", **KINDS}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+    async with httpx.AsyncClient(headers=headers, timeout=30) as http:
+        greeted = await http.post(url, json=_message("initialize", hello, id=1))
+        headers["Mcp-Session-Id"] = greeted.headers["Mcp-Session-Id"]
+        await http.post(url, json=_message("notifications/initialized", {}), headers=headers)
+    call = {"name": "run_command", "arguments": {"command": command}}
+    body = json.dumps(_message("tools/call", call, id=2)).encode()
+    headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    _, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    writer.write(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+    writer.write("".join(lines).encode() + b"\r\n" + body)
+    await writer.drain()
+    return writer
+
+
+def _message(method: str, params: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "method": method, "params": params, **fields}
+
+
 async def test_without_a_window_tools_say_what_to_do(place: Place) -> None:
     async with over_http(f"{place.url}/mcp", place.agent) as client:
         assert "run_command" in names_of(await client.list_tools())
@@ -71,8 +127,8 @@ async def test_without_a_window_tools_say_what_to_do(place: Place) -> None:
 
 
 @asynccontextmanager
-async def hub_with_a_session() -> AsyncIterator[tuple[SessionPlace, Asker, str]]:
-    async with session_place(mounts=(McpMount,)) as hub, Asker(hub.url) as admin:
+async def hub_with_a_session() -> AsyncIterator[tuple[SessionPlace, SessionsClient, str]]:
+    async with session_place(mounts=(McpMount,)) as hub, SessionsClient(hub.url) as admin:
         yield hub, admin, await admin.ready({"name": "first", "secrets": {"KEY": "s3cr3t-value"}})
 
 
@@ -178,7 +234,7 @@ async def test_a_session_that_is_killed_under_a_tool_is_told_and_can_be_used_aga
         )
         begun = hub.directory / "sessions" / session / "workspace" / "begun"
         while not await asyncio.to_thread(begun.exists):
-            await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own time-out
+            await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own timeout
         beside = await call(other, "list_directory", path=str(begun.parent))
         kill_server(hub.directory / "run" / session)
         died = await running

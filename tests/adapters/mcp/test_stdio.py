@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.place import WindowPlace, window_on
-from tests.cli.processes import BASCULE, PATIENCE, bascule, environment
+from tests.cli.processes import BASCULE, TIMEOUT, bascule, environment
 
 from .clients import call, code_of, names_of, over_stdio, text_of
 
@@ -48,6 +48,19 @@ async def test_more_roots_can_be_named(tmp_path: Path) -> None:
         seen = await call(client, "read_file", path=str(there / "note"))
 
     assert text_of(seen) == "hello\n"
+
+
+async def test_rules_decide_on_commands_of_a_client(tmp_path: Path) -> None:
+    rules = tmp_path / "mine.toml"
+    rules.write_text('[[allow]]\nrun = ["pwd"]\n[[deny]]\nrun = ["touch"]\n')
+    async with over_stdio("--working-dir", str(tmp_path), "--rules", str(rules)) as client:
+        allowed = await call(client, "run_command", command="pwd")
+        denied = await call(client, "run_command", command="touch made")
+        asked = await call(client, "run_command", command="make")
+
+    assert text_of(allowed).startswith(f"{tmp_path}\n")
+    assert (code_of(denied), code_of(asked)) == ("rule.denied", "consent.denied")
+    assert not (tmp_path / "made").exists()
 
 
 @pytest.fixture
@@ -89,7 +102,7 @@ def test_a_signal_ends_it_though_its_input_is_open(tmp_path: Path, number: int) 
         server.stdin.flush()
         assert server.stdout.readline()
         server.send_signal(number)
-        assert server.wait(PATIENCE) == 0
+        assert server.wait(TIMEOUT) == 0
 
 
 def test_it_ends_with_its_input(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 from mcp import ClientSession, McpError
 from mcp.types import CancelledNotification, CancelledNotificationParams, ClientNotification
 
-from bascule.adapters.mcp import ToolTargets
+from bascule.adapters.mcp import SingleTarget, ToolTargets
 from bascule.adapters.mcp._pages import PAGE
+from bascule.core.contracts import Runtime
+from bascule.runtime import LocalRuntime
 
 from .clients import at, call, code_of, held, names_of, sandbox_in, text_of
 
@@ -145,7 +147,7 @@ async def test_what_is_not_there_is_an_answer(client: ClientSession) -> None:
         ("run_command", {"command": 3}, "command: 3 is not of type 'string'"),
         ("read_file", {"path": "x", "first_line": 0}, "first_line: 0 is less than the minimum"),
         ("fly", {}, "There is no tool 'fly'"),
-        ("ask_user", {"question": "?"}, "ask_user cannot be done here"),
+        ("ask_user", {"question": "?"}, "ask_user is not available here"),
     ],
 )
 async def test_what_was_asked_wrongly_is_said(
@@ -239,3 +241,32 @@ async def test_a_call_that_is_cancelled_interrupts_its_command(client: ClientSes
     after = await call(client, "run_command", command="echo usable")
 
     assert text_of(after).startswith("usable\n")
+
+
+async def test_what_a_command_did_is_listed_shown_and_restored(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "notes").write_text("one\n")
+    runtime = LocalRuntime(workspace, checkpoints=tmp_path / "store")
+
+    async def opened() -> Runtime:
+        await runtime.connect()
+        return runtime
+
+    async with at(SingleTarget(opened)) as client:
+        assert text_of(await call(client, "list_checkpoints")) == "No checkpoints yet"
+        await call(client, "run_command", command="echo two > notes; touch made")
+        listed = await call(client, "list_checkpoints")
+        assert listed.structuredContent is not None
+        (found,) = listed.structuredContent["checkpoints"]
+        shown = await call(client, "show_checkpoint", checkpoint=found["id"], paths=["notes"])
+        assert "-one\n+two" in text_of(shown)
+        (workspace / "notes").write_text("mine\n")
+        restored = await call(client, "restore_checkpoint", checkpoint=found["id"])
+        missing = await call(client, "restore_checkpoint", checkpoint=99)
+
+    assert "removed made" in text_of(restored)
+    assert "left alone: notes: it was changed since" in text_of(restored)
+    assert (workspace / "notes").read_text() == "mine\n"
+    assert not (workspace / "made").exists()
+    assert code_of(missing) == "checkpoint.not_found"

@@ -39,7 +39,7 @@ class Unlike(PlainSpawner):
     """Starts without what a plain one refuses: the user and the paths that OpenHands wants."""
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        return await super().start(replace(plan, user="", likeness=""), on_stage=on_stage)
+        return await super().start(replace(plan, user="", file_layout=""), on_stage=on_stage)
 
 
 def inside(started: Any) -> str:

@@ -148,4 +148,4 @@ async def test_a_session_that_is_killed_under_an_action_is_told_and_comes_back(
 async def _until_there(place: Place, session_id: SessionId, name: str) -> None:
     workspace = place.hub.sessions.directories.sessions / session_id / "workspace"
     while not await asyncio.to_thread((workspace / name).exists):
-        await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own time-out
+        await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own timeout

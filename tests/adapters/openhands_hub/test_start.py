@@ -40,7 +40,7 @@ def test_flags_of_the_command_are_read_and_the_rest_is_left() -> None:
 def test_without_flags_it_is_the_user_of_openhands_images_with_a_browser() -> None:
     spec = spec_of(read_start({"session_id": "c"}), "local")
 
-    assert (spec.user, spec.browser, spec.likeness) == ("openhands", True, "openhands")
+    assert (spec.user, spec.browser, spec.file_layout) == ("openhands", True, "openhands")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from bascule.adapters.openhands_v1._diff import before
+from bascule.adapters.openhands_v1._diff import revert
 from bascule.sandbox.files.diff import unified_diff
 
 LINES = ["a\n", "b\n", "\n", "-x\n", "+\n", "@@ -1 +1 @@\n", "--- a\n"]
@@ -17,8 +17,8 @@ def test_a_change_taken_back_leaves_the_text_before_it() -> None:
             "".join(dice.choices(LINES, k=dice.randrange(8))) + dice.choice(["", "a", "-"])
             for _ in range(2)
         )
-        assert before(new, unified_diff(old, new, "/path")) == old
+        assert revert(new, unified_diff(old, new, "/path")) == old
 
 
 def test_a_change_of_another_text_is_not_taken_back() -> None:
-    assert before("x\ny\n", unified_diff("a\n", "b\n", "/path")) is None
+    assert revert("x\ny\n", unified_diff("a\n", "b\n", "/path")) is None

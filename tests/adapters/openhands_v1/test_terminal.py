@@ -1,4 +1,4 @@
-"""The terminal contract of OpenHands: time-outs, reading on, input, interrupts, reset, secrets."""
+"""The terminal contract of OpenHands: timeouts, reading on, input, interrupts, reset, secrets."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from bascule.adapters.openhands_v1 import use_bascule
 from .talk import call, conversation, converse, told
 
 
-def run(workspace: Path, *commands: dict[str, object], **secrets: str) -> list[TerminalObservation]:
-    """What the agent was told, of a terminal that answers early after half a second."""
-    tools = use_bascule("sandbox", soft_timeout=0.5)
+def run(
+    workspace: Path, *commands: dict[str, object], soft_timeout: float = 60.0, **secrets: str
+) -> list[TerminalObservation]:
+    """What the agent was told, of a terminal that answers silence after `soft_timeout` seconds."""
+    tools = use_bascule("sandbox", soft_timeout=soft_timeout)
     script = [call("terminal", **command) for command in commands]
     seen = converse(workspace, tools, *script, secrets=secrets)
     return [each for each in seen if isinstance(each, TerminalObservation)]
@@ -39,14 +41,16 @@ def test_a_shell_remembers_between_calls(tmp_path: Path) -> None:
 
 
 def test_a_silent_command_is_answered_early_and_read_on(tmp_path: Path) -> None:
-    early, rest = run(
+    _, early, rest = run(
         tmp_path,
-        {"command": "echo begun; read -t 1 nothing < /dev/zero; sleep 1; echo ended"},
-        {"command": "", "is_input": True, "timeout": 20},
+        {"command": "true", "timeout": 60},  # bash has started
+        {"command": "echo begun; read -t 1 nothing < /dev/zero; sleep 2; echo ended"},
+        {"command": "", "is_input": True, "timeout": 60},
+        soft_timeout=1.0,
     )
 
     assert (early.text, early.exit_code, early.timeout) == ("begun\n", -1, True)
-    assert "no new output after 0.5 seconds" in told(early)
+    assert "no new output after 1 seconds" in told(early)
     assert (rest.text, rest.exit_code) == ("ended\n", 0)
 
 
@@ -63,7 +67,8 @@ def test_a_time_out_leaves_the_program_running_to_be_typed_into(tmp_path: Path) 
 
 
 def test_a_given_time_out_outlasts_silence(tmp_path: Path) -> None:
-    (seen,) = run(tmp_path, {"command": "sleep 0.8; echo ended", "timeout": 20})
+    command: dict[str, object] = {"command": "sleep 0.8; echo ended", "timeout": 60}
+    (seen,) = run(tmp_path, command, soft_timeout=0.5)
 
     assert (seen.text, seen.exit_code) == ("ended\n", 0)
 
@@ -90,7 +95,7 @@ def test_keys_with_names_of_their_own_are_pressed(tmp_path: Path) -> None:
     read = "python3 -c 'import sys,tty; tty.setcbreak(0, 0); print(repr(sys.stdin.read(1)))'"
     answers = run(
         tmp_path,
-        {"command": read},
+        {"command": read, "timeout": 0.5},
         {"command": "ESC", "is_input": True, "timeout": 20},
         {"command": "UP", "is_input": True},
     )

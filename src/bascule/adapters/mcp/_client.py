@@ -20,17 +20,17 @@ from ._sessions import SessionSummary
 from ._targets import ToolTargets
 from ._tools import Arguments, Tool
 
-_PATIENCE: Final = 2.0
-"""Seconds for a shell to end when its client leaves."""
+_CLOSE_TIMEOUT: Final = 2.0
+"""Seconds for a shell to end when its client disconnects or switches to another runtime."""
 
 
 class ClientState:
     """One client's state from its first call to its last. Calls may overlap.
 
-    In a sandbox each client has a shell of its own, or the `cd` of one would move another that is
-    in the same session. Leaving the place ends that shell; a program that still runs in it goes on,
-    and so do background jobs. In a window clients share its terminal: one that ends for every
-    client that leaves would be one more thing to ask the user about.
+    In a sandbox each client has its own shell, so that a `cd` of one client does not affect others
+    in the same session. The shell ends when the client leaves the runtime. A program that still
+    runs in it continues, and so do background jobs. In a window, clients share the window's
+    terminal, because ending a terminal would need the user's approval for each client.
     """
 
     def __init__(self, targets: ToolTargets) -> None:
@@ -42,7 +42,7 @@ class ClientState:
         self._lock = asyncio.Lock()
 
     async def capabilities(self) -> frozenset[str] | None:
-        """What the current runtime can do; None while there is no runtime."""
+        """The action kinds that the current runtime supports; None if no runtime can be opened."""
         try:
             return (await self._current()).capabilities
         except BasculeError:
@@ -53,7 +53,7 @@ class ClientState:
         try:
             runtime = await self._current()
             if tool.kind.kind not in runtime.capabilities:
-                raise NotSupported(f"{tool.name} cannot be done here", kind=tool.kind.kind)
+                raise NotSupported(f"{tool.name} is not available here", kind=tool.kind.kind)
             is_window = Diagnostics.kind in runtime.capabilities
             if "shell" in tool.properties and not given.get("shell") and not is_window:
                 given = {**given, "shell": self._shell}
@@ -113,13 +113,12 @@ class ClientState:
         return ToolResult(text=f"From now on tools act in the {kind} {name}")
 
     async def _leave(self, runtime: Runtime) -> None:
-        """Close a runtime and this client's shell. A shell that cannot be ended is no error: its
-        sandbox may
-        be gone."""
+        """Close a runtime and this client's shell. A failure to end the shell is ignored: its
+        sandbox may have ended already."""
         try:
             if self._has_shell:
                 self._has_shell = False
-                end = CmdRun("exit", shell=self._shell, hidden=True, timeout=_PATIENCE)
+                end = CmdRun("exit", shell=self._shell, hidden=True, timeout=_CLOSE_TIMEOUT)
                 with suppress(BasculeError):
                     await runtime.act(end)
         finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from anyio import BrokenResourceError, ClosedResourceError
@@ -14,32 +15,35 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from bascule.core.contracts import Closable
 from bascule.hub import Identity
-from bascule.hub.replies import Receive, Scope, Send
+from bascule.hub.disconnects import CALLER_LEFT
+from bascule.serving.asgi import Receive, Scope, Send
 
 from ._server import make_server
 from ._targets import ClientTarget, ToolTargets
 
 Principal = tuple[Identity, ClientTarget]
-"""Who asks, and where."""
+"""The identity of a client, and the target in its URL."""
 
 _PRINCIPAL: Final = "bascule.mcp.principal"
+_ENDED: Final = "bascule.mcp.ended"
+"""Key of the ASGI scope: an event that is set when the HTTP request has ended."""
 _BODY: Final = 32 << 20
-"""Bytes of a request; the hub's guard has a limit of its own."""
+"""Maximum bytes of a request. The hub has its own limit as well."""
 _IDLE: Final = 3600.0
-"""Seconds after which a client that never said goodbye is forgotten."""
+"""Seconds without a request after which a client's state is closed."""
 _CLIENTS: Final = 1000
 
 
-class Served(Closable):
+class McpHttpServer(Closable):
     """Serves clients from `start` to `aclose`, which closes every client's state."""
 
     def __init__(self, targets: Callable[[Identity, ClientTarget], ToolTargets]) -> None:
         def places_for(request: Any) -> ToolTargets:
             return targets(*request.scope[_PRINCIPAL])
 
-        logging.getLogger("mcp.server.streamable_http").addFilter(_is_no_goodbye)
+        logging.getLogger("mcp.server.streamable_http").addFilter(_is_not_a_disconnect)
         self._manager = StreamableHTTPSessionManager(
-            make_server(places_for),
+            make_server(places_for, acting_for=_acting_for),
             max_request_body_size=_BODY,
             session_idle_timeout=_IDLE,
             max_sessions=_CLIENTS,
@@ -49,21 +53,30 @@ class Served(Closable):
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """The library's task group wants to be left by the task that entered it."""
+        """Start a task that serves clients. The MCP library's task group must be entered and left
+        by the same task."""
         self._task = asyncio.create_task(self._run())
         await self._started.wait()
 
     async def answer(
         self, scope: Scope, receive: Receive, send: Send, *, principal: Principal
     ) -> None:
-        """A client's number is good only together with the token and the address it was given
-        to."""
+        """Serve one HTTP request.
+
+        The library ties an MCP session id to `scope["user"]`, so the id is valid only with the
+        same token and URL.
+        """
         identity, at = principal
         scope[_PRINCIPAL] = principal
         name = f"{identity.scope}:{identity.owner}:{identity.name}:{at.session}:{at.window}"
         token = AccessToken(token="", client_id=name, scopes=[])
         scope["user"] = AuthenticatedUser(token)
-        await self._manager.handle_request(scope, receive, send)
+        ended = scope[_ENDED] = asyncio.Event()
+        try:
+            await self._manager.handle_request(scope, receive, send)
+        finally:
+            # A tool that still runs cannot return its result: its client has disconnected.
+            ended.set()
 
     async def aclose(self) -> None:
         self._stopped.set()
@@ -76,8 +89,18 @@ class Served(Closable):
             await self._stopped.wait()
 
 
-def _is_no_goodbye(record: logging.LogRecord) -> bool:
-    """The library logs a traceback when a client leaves: it closes a stream that it still reads.
-    A hub of `bascule up` logs to the terminal with the prompt."""
+@contextmanager
+def _acting_for(request: Any) -> Iterator[None]:
+    """Let windows withdraw the questions of a tool whose client disconnects."""
+    before = CALLER_LEFT.set(request.scope[_ENDED])
+    try:
+        yield
+    finally:
+        CALLER_LEFT.reset(before)
+
+
+def _is_not_a_disconnect(record: logging.LogRecord) -> bool:
+    """A log filter that drops the traceback which the MCP library logs when a client disconnects.
+    `bascule up` logs to the terminal of the user, where that traceback would be noise."""
     error = record.exc_info[1] if record.exc_info else None
     return not isinstance(error, ClosedResourceError | BrokenResourceError)

@@ -8,10 +8,10 @@ from typing import Final
 from bascule.core.errors import UsageError
 
 PAGE: Final = 30_000
-"""Characters of one answer."""
+"""Maximum characters of one result."""
 _HEAD: Final = 20_000
 _NOTE: Final = 400
-"""Characters that the note about the rest may take."""
+"""Characters reserved for the note about the rest."""
 _KEPT: Final = 64 << 20
 """Characters of all long results together that are kept for `read_more`."""
 
@@ -25,11 +25,11 @@ class Pages:
         self._count = 0
 
     def fit(self, text: str, *, with_tail: bool) -> str:
-        """`text`, or its beginning, with a note where the rest is; `with_tail` its end as well:
-        what a program says last is what it failed of."""
+        """`text` if it fits on one page, else its beginning and a note on how to read the rest.
+        `with_tail` adds the end of the text, where a program usually prints its error."""
         if len(text) <= PAGE:
             return text
-        name = self._keep(text)
+        name = self._store_text(text)
         if not with_tail:
             return self.read(name, 0)
         tail = PAGE - _HEAD - _NOTE
@@ -41,10 +41,10 @@ class Pages:
         return text[:_HEAD] + note + text[-tail:]
 
     def read(self, name: str, offset: int) -> str:
-        """A page from `offset` on. Raises `UsageError` for an answer that is not kept."""
+        """The page that starts at `offset`. Raises `UsageError` if the result was dropped."""
         if name not in self._texts:
             raise UsageError(
-                f"The result {name!r} is not kept any more: only the latest long results are. "
+                f"The result {name!r} is no longer stored: only the latest long results are kept. "
                 "Run the tool again with a smaller range"
             )
         text = self._texts[name]
@@ -57,7 +57,7 @@ class Pages:
         )
         return text[offset:end] + note
 
-    def _keep(self, text: str) -> str:
+    def _store_text(self, text: str) -> str:
         self._count += 1
         name = f"a{self._count}"
         self._texts[name] = text

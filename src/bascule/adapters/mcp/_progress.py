@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import codecs
 import logging
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from mcp.server.session import ServerSession
 
 from bascule.adapters.terminal_text import readable
-from bascule.core.contracts import OutputProgress
+from bascule.core.contracts import Closable, OutputProgress
 
 logger = logging.getLogger(__name__)
 
-_SHOWN: Final = 2_000
-"""Characters of new output in one notification; of more, the end."""
+_MAX_CHARACTERS: Final = 2_000
+"""Maximum characters of new output in one notification. Of longer output, the end is sent."""
 
 
-class ProgressReporter:
-    """Sends a client the output of a running command, for the duration of an `async with` block.
+class ProgressReporter(Closable):
+    """Sends a client the output of a running command until it is closed.
 
-    A client that reads slowly gets fewer notifications, not late ones: what came meanwhile is put
-    into one. `progress` counts the bytes that were printed.
+    A client that reads slowly gets fewer notifications, not late ones: output that arrives
+    meanwhile is combined. `progress` counts the bytes that were printed.
     """
 
     def __init__(self, session: ServerSession, token: str | int, request_id: str) -> None:
@@ -33,34 +32,24 @@ class ProgressReporter:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._count = 0
         self._text = ""
-        self._news = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._sending = asyncio.create_task(self._send())
 
     def add(self, progress: OutputProgress) -> None:
         self._count += len(progress.data)
-        self._text = (self._text + self._decoder.decode(progress.data))[-_SHOWN:]
-        self._news.set()
+        self._text = (self._text + self._decoder.decode(progress.data))[-_MAX_CHARACTERS:]
+        self._wake.set()
 
-    async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._tell())
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        assert self._task is not None
-        self._task.cancel()
-        (ended,), _ = await asyncio.wait([self._task])
+    async def aclose(self) -> None:
+        self._sending.cancel()
+        (ended,), _ = await asyncio.wait([self._sending])
         if not ended.cancelled() and (error := ended.exception()) is not None:
-            logger.debug("a client could not be told of progress", exc_info=error)
+            logger.debug("progress could not be sent to a client", exc_info=error)
 
-    async def _tell(self) -> None:
+    async def _send(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._wake.wait()
+            self._wake.clear()
             text, self._text = self._text, ""
             await self._session.send_progress_notification(
                 self._token,

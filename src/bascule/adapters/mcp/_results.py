@@ -11,6 +11,8 @@ from bascule.core.errors import BasculeError
 from bascule.core.observations import (
     BrowserOutput,
     CellMetadata,
+    CheckpointList,
+    CheckpointRestored,
     CmdOutput,
     DiffShown,
     Error,
@@ -32,9 +34,9 @@ class ToolResult:
 
     text: str
     note: str = ""
-    """After the text, whatever is cut from that."""
+    """Text added after `text`, even if `text` is shortened."""
     pictures: tuple[str, ...] = ()
-    """As data URLs."""
+    """Pictures as data URLs."""
     facts: dict[str, Any] | None = None
     """Structured content: the same facts as the text, for programs."""
     is_error: bool = False
@@ -42,6 +44,13 @@ class ToolResult:
 
 
 def result_of(seen: Observation) -> ToolResult:
+    result = _result_of(seen)
+    if not seen.note:
+        return result
+    return replace(result, note="\n".join(filter(None, (result.note, f"[{seen.note}]"))))
+
+
+def _result_of(seen: Observation) -> ToolResult:
     if code := getattr(seen, "error_id", ""):
         return _failed(code, seen.content.removeprefix("ERROR:").strip())
     match seen:
@@ -51,6 +60,8 @@ def result_of(seen: Observation) -> ToolResult:
             return _command(seen)
         case IPythonOutput():
             return _cell(seen)
+        case CheckpointList() | CheckpointRestored():
+            return ToolResult(text=seen.content or "No checkpoints yet", facts=_facts(seen))
         case BrowserOutput():
             pictures = (seen.screenshot,) if seen.screenshot else ()
             return ToolResult(text=seen.content, pictures=pictures, is_error=seen.error)
@@ -60,12 +71,23 @@ def result_of(seen: Observation) -> ToolResult:
             return _other(seen)
 
 
+def _facts(seen: CheckpointList | CheckpointRestored) -> dict[str, Any]:
+    if isinstance(seen, CheckpointList):
+        return {"checkpoints": list(seen.items), "not_kept": list(seen.not_kept)}
+    return {
+        "checkpoint": seen.checkpoint,
+        "restored": list(seen.restored),
+        "removed": list(seen.removed),
+        "conflicts": list(seen.conflicts),
+    }
+
+
 def error_result(error: BasculeError) -> ToolResult:
     return _failed(error.code, error.message, dict(error.detail))
 
 
 def reworded(answer: ToolResult, words: Callable[[str], str]) -> ToolResult:
-    """A failure, told in other words."""
+    """A failed result with its message changed by `words`."""
     facts = answer.facts and {**answer.facts}
     if facts and "message" in facts:
         facts["message"] = words(facts["message"])
@@ -157,7 +179,7 @@ def _other(seen: Observation) -> ToolResult:
 
 
 def _done(seen: Observation) -> str:
-    """Kinds whose content may be empty, in words."""
+    """A sentence for the result of an action whose content may be empty."""
     match seen:
         case FileWritten():
             return f"{seen.path} is written"
@@ -172,6 +194,6 @@ def _done(seen: Observation) -> str:
         case Selected():
             return f"Nothing is selected in {seen.path}" if seen.path else "No file is open"
         case GlobResult():
-            return "Nothing fits"
+            return "No matches"
         case _:
             return "Nothing"

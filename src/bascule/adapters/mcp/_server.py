@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,7 +21,10 @@ from ._targets import ToolTargets
 from ._tools import TOOLS, Arguments, Tool, schema_of
 
 MakeTargets = Callable[[Any], ToolTargets]
-"""The targets of a client, known by its first request; None where there is just one client."""
+"""Makes the targets of a client from its first request, which is None over stdio."""
+
+ActingFor = Callable[[Any], AbstractContextManager[None]]
+"""A context in which a tool runs for the given request of its transport."""
 
 _INSTRUCTIONS: Final = (
     "Tools to work on a project: a bash that remembers, files, search and Python, in a sandbox or "
@@ -33,43 +36,48 @@ _TEXT: Final = {"type": "string"}
 
 
 @dataclass(slots=True)
-class _Guest:
+class McpConnection:
     """State of a client's connection; its `ClientState` is created by the first request."""
 
     state: ClientState | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Own:
+class ServerTool:
     """A tool of the server itself, which runs no action."""
 
     tool: types.Tool
     do: Callable[[ClientState, Arguments], Awaitable[ToolResult]]
-    is_there: Callable[[ToolTargets], bool] = lambda _: True
+    is_offered: Callable[[ToolTargets], bool] = lambda _: True
 
 
-def make_server(make_targets: MakeTargets) -> Server[_Guest, Any]:
-    """A server for any number of clients, each with a visit of its own."""
-    server: Server[_Guest, Any] = Server(
-        "bascule", version=bascule.__version__, instructions=_INSTRUCTIONS, lifespan=_hosting
+def make_server(
+    make_targets: MakeTargets, *, acting_for: ActingFor = lambda _: nullcontext()
+) -> Server[McpConnection, Any]:
+    """A server for any number of clients, each with its own `ClientState`."""
+    server: Server[McpConnection, Any] = Server(
+        "bascule", version=bascule.__version__, instructions=_INSTRUCTIONS, lifespan=_lifespan
     )
 
     async def client_state() -> ClientState:
         context = server.request_context
-        guest = context.lifespan_context
-        if guest.state is None:
-            guest.state = ClientState(make_targets(context.request))
-        return guest.state
+        connection = context.lifespan_context
+        if connection.state is None:
+            connection.state = ClientState(make_targets(context.request))
+        return connection.state
 
     async def list_tools() -> list[types.Tool]:
         here = await client_state()
         able = await here.capabilities()
-        tools = [_shown(each) for each in TOOLS if able is None or each.kind.kind in able]
-        return tools + [each.tool for each in _OWN.values() if each.is_there(here.targets)]
+        tools = [_as_mcp_tool(each) for each in TOOLS if able is None or each.kind.kind in able]
+        return tools + [
+            each.tool for each in _SERVER_TOOLS.values() if each.is_offered(here.targets)
+        ]
 
     async def call_tool(name: str, given: dict[str, Any]) -> types.CallToolResult:
         here = await client_state()
-        answer = await _call(here, name, given, server)
+        with acting_for(server.request_context.request):
+            answer = await _call(here, name, given, server)
         return _result(here, answer)
 
     server.list_tools()(list_tools)  # type: ignore[no-untyped-call]
@@ -78,38 +86,44 @@ def make_server(make_targets: MakeTargets) -> Server[_Guest, Any]:
 
 
 @asynccontextmanager
-async def _hosting(_: Server[_Guest, Any]) -> AsyncIterator[_Guest]:
-    guest = _Guest()
+async def _lifespan(_: Server[McpConnection, Any]) -> AsyncIterator[McpConnection]:
+    connection = McpConnection()
     try:
-        yield guest
+        yield connection
     finally:
-        if guest.state is not None:
-            # The connection ends by being cancelled; what it opened is closed all the same.
+        if connection.state is not None:
+            # The connection ends by cancellation. The shield lets the state close nevertheless.
             with anyio.CancelScope(shield=True):
-                await guest.state.aclose()
+                await connection.state.aclose()
 
 
 async def _call(
-    here: ClientState, name: str, given: dict[str, Any], server: Server[_Guest, Any]
+    here: ClientState, name: str, given: dict[str, Any], server: Server[McpConnection, Any]
 ) -> ToolResult:
-    tool, own = _TOOLS.get(name), _OWN.get(name)
-    if tool is None and own is None:
-        return _wrong(f"There is no tool {name!r}")
-    schema = tool.schema if tool is not None else own.tool.inputSchema if own is not None else {}
-    if complaint := _complaint(schema, given):
-        return _wrong(f"The arguments of {name} are wrong: {complaint}")
+    tool, server_tool = _TOOLS.get(name), _SERVER_TOOLS.get(name)
+    if tool is None and server_tool is None:
+        return _invalid_arguments(f"There is no tool {name!r}")
+    schema = (
+        tool.schema
+        if tool is not None
+        else server_tool.tool.inputSchema
+        if server_tool is not None
+        else {}
+    )
+    if complaint := _argument_error(schema, given):
+        return _invalid_arguments(f"The arguments of {name} are wrong: {complaint}")
     if tool is None:
-        assert own is not None
-        return await own.do(here, given)
+        assert server_tool is not None
+        return await server_tool.do(here, given)
     context = server.request_context
     token = context.meta.progressToken if context.meta is not None else None
     if token is None:
         return await here.do(tool, given, None)
-    async with ProgressReporter(context.session, token, str(context.request_id)) as telling:
-        return await here.do(tool, given, telling.add)
+    async with ProgressReporter(context.session, token, str(context.request_id)) as reporter:
+        return await here.do(tool, given, reporter.add)
 
 
-def _complaint(schema: Mapping[str, Any], given: Arguments) -> str:
+def _argument_error(schema: Mapping[str, Any], given: Arguments) -> str:
     validator = jsonschema.Draft202012Validator(schema)
     error = jsonschema.exceptions.best_match(validator.iter_errors(given))
     if error is None:
@@ -118,7 +132,7 @@ def _complaint(schema: Mapping[str, Any], given: Arguments) -> str:
     return f"{where}: {error.message}" if where else error.message
 
 
-def _wrong(message: str) -> ToolResult:
+def _invalid_arguments(message: str) -> ToolResult:
     facts = {"code": "action.invalid", "message": message}
     return ToolResult(text=message, note="[action.invalid]", facts=facts, is_error=True)
 
@@ -142,7 +156,7 @@ def _picture(url: str) -> types.ImageContent | None:
     return types.ImageContent(type="image", data=data, mimeType=kind)
 
 
-def _shown(tool: Tool) -> types.Tool:
+def _as_mcp_tool(tool: Tool) -> types.Tool:
     is_reader = tool.effect == "reads"
     return types.Tool(
         name=tool.name,
@@ -159,8 +173,9 @@ def _shown(tool: Tool) -> types.Tool:
     )
 
 
-def _own(name: str, title: str, description: str, properties: Mapping[str, Any]) -> types.Tool:
-    """All of its arguments are needed, and nothing is changed by it but where later tools act."""
+def _tool(name: str, title: str, description: str, properties: Mapping[str, Any]) -> types.Tool:
+    """A tool of the server itself. All arguments are required. It changes nothing, except which
+    runtime later tools act in."""
     return types.Tool(
         name=name,
         title=title,
@@ -177,31 +192,31 @@ def _own(name: str, title: str, description: str, properties: Mapping[str, Any])
 
 
 _TOOLS: Final = {each.name: each for each in TOOLS}
-_OWN: Final = {
+_SERVER_TOOLS: Final = {
     each.tool.name: each
     for each in (
-        _Own(
-            tool=_own(
+        ServerTool(
+            tool=_tool(
                 "read_more",
-                "Read on in a long answer",
+                "Read more of a long answer",
                 "The next part of an answer that was cut, from `offset` on. The note in the "
                 "answer says what to give here.",
                 {"answer": _TEXT, "offset": {"type": "integer", "minimum": 0}},
             ),
             do=ClientState.read_more,
         ),
-        _Own(
-            tool=_own(
+        ServerTool(
+            tool=_tool(
                 "list_windows",
                 "VS Code windows",
                 "The VS Code windows that are connected to the hub: id, name, folders, status.",
                 {},
             ),
             do=ClientState.list_windows,
-            is_there=lambda targets: targets.has_windows,
+            is_offered=lambda targets: targets.has_windows,
         ),
-        _Own(
-            tool=_own(
+        ServerTool(
+            tool=_tool(
                 "use_window",
                 "Work in a window",
                 "Have all tools act in this VS Code window from now on. Needed when there are "
@@ -209,15 +224,17 @@ _OWN: Final = {
                 {"window": {**_TEXT, "description": "Its id, a path in its folder, or its name"}},
             ),
             do=ClientState.use_window,
-            is_there=lambda targets: targets.has_windows,
+            is_offered=lambda targets: targets.has_windows,
         ),
-        _Own(
-            tool=_own("list_sessions", "Sessions", "The sessions of the hub: id, name, state.", {}),
+        ServerTool(
+            tool=_tool(
+                "list_sessions", "Sessions", "The sessions of the hub: id, name, state.", {}
+            ),
             do=ClientState.list_sessions,
-            is_there=lambda targets: targets.has_sessions,
+            is_offered=lambda targets: targets.has_sessions,
         ),
-        _Own(
-            tool=_own(
+        ServerTool(
+            tool=_tool(
                 "use_session",
                 "Work in a session",
                 "Have all tools act in this session's sandbox from now on. One that is stopped is "
@@ -225,7 +242,7 @@ _OWN: Final = {
                 {"session": {**_TEXT, "description": "Its id or its name"}},
             ),
             do=ClientState.use_session,
-            is_there=lambda targets: targets.has_sessions,
+            is_offered=lambda targets: targets.has_sessions,
         ),
     )
 }

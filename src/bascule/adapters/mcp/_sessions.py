@@ -14,7 +14,7 @@ from bascule.runtime.cloud import CloudRuntime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSummary:
-    """A session as it is listed."""
+    """A session in the list for a client."""
 
     id: str
     name: str
@@ -27,20 +27,24 @@ class ClientSessions(Protocol):
     async def list(self) -> Sequence[SessionSummary]: ...
 
     async def open(self, session_id: str) -> Runtime:
-        """Connected, and started when it was not. Whoever asked closes it."""
+        """A connected runtime in the session, which is started if necessary. The caller closes
+        the runtime."""
 
 
 def chosen(sessions: Sequence[SessionSummary], which: str) -> SessionSummary:
-    """By its id, else by its name, when only one has it. Raises `NoSuchSession`, `UsageError`."""
-    fitting = [each for each in sessions if each.id == which] or [
+    """The session with the id `which`, else the only session with that name.
+
+    Raises `NoSuchSession`, or `UsageError` if several sessions have the name.
+    """
+    matching = [each for each in sessions if each.id == which] or [
         each for each in sessions if which and each.name == which
     ]
-    if not fitting:
+    if not matching:
         raise NoSuchSession(f"There is no session {which!r}", id=which)
-    if len(fitting) > 1:
-        ids = ", ".join(each.id for each in fitting)
-        raise UsageError(f"{len(fitting)} sessions are named {which!r}. Name one by its id: {ids}")
-    return fitting[0]
+    if len(matching) > 1:
+        ids = ", ".join(each.id for each in matching)
+        raise UsageError(f"{len(matching)} sessions are named {which!r}. Name one by its id: {ids}")
+    return matching[0]
 
 
 class RemoteSessions(ClientSessions):

@@ -23,7 +23,7 @@ class ClientTarget:
 
 
 class ToolTargets(ABC):
-    """The runtimes that one client can open. The caller closes what it opens."""
+    """The runtimes that one client can open. The caller closes each runtime."""
 
     has_windows = False
     has_sessions = False
@@ -58,7 +58,7 @@ class SingleTarget(ToolTargets):
 class HubTargets(ToolTargets):
     """The windows of a hub, and its sessions if it has any.
 
-    A client starts with `session` or `window`; else with the only window there is.
+    A client starts in `session` or `window`, or else in the only connected window.
     """
 
     has_windows = True

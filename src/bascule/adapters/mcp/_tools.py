@@ -21,19 +21,22 @@ from bascule.core.actions import (
     Grep,
     Interrupt,
     IPythonRun,
+    ListCheckpoints,
     ListDir,
     OpenFile,
+    RestoreCheckpoint,
     Selection,
+    ShowCheckpoint,
     ShowDiff,
     Symbols,
 )
 
 Arguments = Mapping[str, Any]
 Effect = Literal["reads", "adds", "changes"]
-"""reads: leaves everything as it is. adds: shows or starts something, destroys nothing."""
+"""reads: changes nothing. adds: shows or starts something, but destroys nothing."""
 
 OUTPUT: Final = 16 << 20
-"""Characters of a command's or cell's output that are asked for; read_more gives them all."""
+"""Maximum characters of a command's or cell's output. `read_more` gives access to all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class Tool:
 
 
 def schema_of(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """Unknown arguments are refused: a misspelt one would silently not count."""
+    """A JSON Schema that refuses unknown arguments, so that misspelt ones are not ignored."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -89,6 +92,12 @@ _PATH: Final = _text("Absolute, or relative to the workspace folder")
 _SHELL: Final = _text(
     "Name of the shell; leave it out for the usual one. Each shell runs one program at a time"
 )
+_CHECKPOINT: Final = _count("Number of the checkpoint, from list_checkpoints")
+_PATHS: Final = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "Only these files and directories, relative to the workspace",
+}
 _RUN_WAIT: Final = 30.0
 _READ_WAIT: Final = 10.0
 _TYPE_WAIT: Final = 2.0
@@ -118,7 +127,7 @@ def _read_on(given: Arguments) -> Action:
 
 def _type(given: Arguments) -> Action:
     return CmdRun(
-        given["text"] or "\n",  # nothing would read on; just Enter is meant
+        given["text"] or "\n",  # an empty command would only read output; here it means Enter
         is_input=True,
         shell=given.get("shell", ""),
         timeout=given.get("wait", _TYPE_WAIT),
@@ -140,8 +149,8 @@ _EDIT_NAMES: Final = re.compile(r"^([^`]*)\bold_str\b|^([^`]*)`new_str` and `old
 
 
 def _edit_complaint(message: str) -> str:
-    """Editors name the fields of the action, `old_str` and `new_str`. Only the words before the
-    quoted text: that is the caller's own."""
+    """Replace `old_str` and `new_str` in an editor's error message with this tool's argument
+    names. The quoted text in the message is the caller's own and stays unchanged."""
 
     def renamed(match: re.Match[str]) -> str:
         return f"{match[2]}`new` and `old`" if match[1] is None else f"{match[1]}`old`"
@@ -171,7 +180,7 @@ TOOLS: Final[Sequence[Tool]] = (
     ),
     Tool(
         name="read_output",
-        title="Read on",
+        title="Read more",
         description="More output of the program that a shell still runs; answers when it ends, or "
         "after `wait` seconds with what there is.",
         properties={"shell": _SHELL, "wait": _wait(_READ_WAIT, "Seconds to wait for its end")},
@@ -266,7 +275,7 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="find_files",
         title="Find files",
-        description="Paths that fit a pattern such as **/*.py, newest first. What git ignores is "
+        description="Paths that match a pattern such as **/*.py, newest first. What git ignores is "
         "left out.",
         properties={
             "pattern": _text("With *, ?, ** and {a,b}"),
@@ -288,7 +297,7 @@ TOOLS: Final[Sequence[Tool]] = (
         properties={
             "pattern": _text("A regular expression"),
             "path": {**_PATH, "default": "."},
-            "include": _text("Only files whose name fits this, such as *.py"),
+            "include": _text("Only files whose name matches this, such as *.py"),
             "ignore_case": {"type": "boolean", "default": False},
             "literal": {
                 "type": "boolean",
@@ -328,6 +337,56 @@ TOOLS: Final[Sequence[Tool]] = (
             output_limit=OUTPUT,
         ),
         is_open_world=True,
+    ),
+    Tool(
+        name="list_checkpoints",
+        title="List checkpoints",
+        description="What earlier actions changed in the workspace: one line for each, with the "
+        "number that show_checkpoint and restore_checkpoint take.",
+        properties={},
+        effect="reads",
+        kind=ListCheckpoints,
+        action=lambda _: ListCheckpoints(),
+    ),
+    Tool(
+        name="show_checkpoint",
+        title="Show a checkpoint",
+        description="What one action changed, as a diff.",
+        properties={"checkpoint": _CHECKPOINT, "paths": _PATHS},
+        required=("checkpoint",),
+        effect="reads",
+        kind=ShowCheckpoint,
+        action=lambda given: ShowCheckpoint(given["checkpoint"], tuple(given.get("paths", ()))),
+    ),
+    Tool(
+        name="restore_checkpoint",
+        title="Restore a checkpoint",
+        description="Undo what one action changed, also by commands such as rm or sed -i. Files "
+        "that somebody changed since are left alone and named. The answer has the number of the "
+        "restore's own checkpoint; restoring that one undoes the restore.",
+        properties={
+            "checkpoint": _CHECKPOINT,
+            "paths": _PATHS,
+            "since": {
+                "type": "boolean",
+                "default": False,
+                "description": "Also undo everything that came later",
+            },
+            "dry_run": {
+                "type": "boolean",
+                "default": False,
+                "description": "Only say what would be done",
+            },
+        },
+        required=("checkpoint",),
+        effect="changes",
+        kind=RestoreCheckpoint,
+        action=lambda given: RestoreCheckpoint(
+            given["checkpoint"],
+            tuple(given.get("paths", ())),
+            since=given.get("since", False),
+            dry_run=given.get("dry_run", False),
+        ),
     ),
     Tool(
         name="browse",
@@ -374,7 +433,7 @@ TOOLS: Final[Sequence[Tool]] = (
         name="symbols",
         title="Symbols",
         description="Functions, classes and variables: those of a file, or those of the whole "
-        "workspace whose name fits `query`.",
+        "workspace whose name matches `query`.",
         properties={"path": _PATH, "query": _text("A part of the name")},
         effect="reads",
         kind=Symbols,

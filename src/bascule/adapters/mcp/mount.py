@@ -1,6 +1,6 @@
 """MCP on a hub: streamable HTTP at /mcp, and at /mcp/{session} for one session alone.
 
-`/mcp?window=ID` begins in that window.
+With `/mcp?window=ID` a client starts in that window.
 """
 
 from __future__ import annotations
@@ -17,55 +17,57 @@ from bascule.core.errors import AccessDenied, BasculeError, HubUnreachable, NoSu
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
-from bascule.hub.replies import Receive, Scope, Send, send_error
+from bascule.hub.replies import ERRORS
+from bascule.serving.asgi import Receive, Scope, Send
 
 from ._sessions import ClientSessions, SessionSummary
 from ._targets import ClientTarget, HubTargets, SingleTarget, ToolTargets
 
 if TYPE_CHECKING:
-    from ._http import Served
+    from ._http import McpHttpServer
 
 _SCOPES: Final = ("agent", "admin")
 
 
 class McpMount(Mount):
-    """Serves every client of a hub, each as its token allows.
+    """Serves all MCP clients of a hub, each with the rights of its token.
 
-    The library is loaded with the first client: it takes most of a second, and a hub to which none
-    comes should not pay for that.
+    The MCP library is imported for the first client: the import takes most of a second, which a
+    hub without MCP clients should not spend.
     """
 
     prefix = "/mcp"
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._served: Served | None = None
+        self._server: McpHttpServer | None = None
         self._lock = asyncio.Lock()
         self._closed = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         identity = identity_of(scope)
         try:
-            at = _entrance(scope["path"].removeprefix(self.prefix), scope["query_string"])
+            at = _target_of(scope["path"].removeprefix(self.prefix), scope["query_string"])
             self._ensure_may(identity, at.session)
-            served = await self._ready()
+            server = await self._ready()
         except BasculeError as error:
             status = 404 if isinstance(error, NoSuchSession) else None
-            await send_error(scope, send, error, status)
+            await ERRORS.send(scope, send, error, status)
             return
-        await served.answer(scope, receive, send, principal=(identity, at))
+        await server.answer(scope, receive, send, principal=(identity, at))
 
     async def aclose(self) -> None:
         self._closed = True
-        if self._served is not None:
-            await self._served.aclose()
+        if self._server is not None:
+            await self._server.aclose()
 
     def targets(self, identity: Identity, at: ClientTarget) -> ToolTargets:
-        """What a client of that token finds: at a session's path, that session alone."""
+        """The targets for a client: only the session in its URL, or else the windows and sessions
+        that its token may use."""
         sessions = _OurSessions(self._hub, identity)
         if at.session:
             return SingleTarget(partial(sessions.open, at.session))
-        offered = sessions if self._hub.sessions.are_offered else None
+        offered = sessions if self._hub.sessions.are_available else None
         link = partial(self._hub.windows, identity)
         return HubTargets(link, sessions=offered, window=at.window)
 
@@ -73,22 +75,22 @@ class McpMount(Mount):
         is_its_own = identity.scope == "session" and session == identity.session_id
         if identity.scope not in _SCOPES and not is_its_own:
             raise AccessDenied(
-                f"A token of scope {identity.scope} may not do this; one of scope agent may"
+                f"This call needs a token of scope agent, not one of scope {identity.scope}"
             )
         if session:
             self._hub.sessions.get(identity, SessionId(session))
 
-    async def _ready(self) -> Served:
+    async def _ready(self) -> McpHttpServer:
         async with self._lock:
             if self._closed:
                 raise HubUnreachable("The hub is stopping")
-            if self._served is None:
-                # In a thread: the hub has others to answer meanwhile.
+            if self._server is None:
+                # In a thread: the import must not block the hub's other requests.
                 http = await asyncio.to_thread(import_module, "._http", __package__)
-                served: Served = http.Served(self.targets)
-                await served.start()
-                self._served = served
-            return self._served
+                server: McpHttpServer = http.McpHttpServer(self.targets)
+                await server.start()
+                self._server = server
+            return self._server
 
 
 class _OurSessions(ClientSessions):
@@ -108,7 +110,7 @@ class _OurSessions(ClientSessions):
         return runtime
 
 
-def _entrance(rest: str, query: bytes) -> ClientTarget:
+def _target_of(rest: str, query: bytes) -> ClientTarget:
     session = rest.strip("/")
     if "/" in session:
         raise NoSuchSession(f"There is no session {session!r}", id=session)

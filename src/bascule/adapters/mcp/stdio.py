@@ -14,15 +14,15 @@ from mcp.server.stdio import stdio_server
 from ._server import make_server
 from ._targets import ToolTargets
 
-_LINE: Final = 64 << 20
-"""Bytes of one message."""
+_MAX_MESSAGE: Final = 64 << 20
+"""Maximum bytes of one message."""
 
 
 async def serve_stdio(targets: ToolTargets) -> None:
-    """Serve the one client until it closes our input. Nothing else may write to stdout."""
+    """Serve the client until it closes this process's stdin. Nothing else may write to stdout."""
     server = make_server(lambda _: targets)
-    # Only iterated over. The library's own reads in a thread, which nothing can call back: a
-    # signal would have to wait for the client's next message.
+    # The library only iterates over `stdin`. Its own default reads in a thread that cannot be
+    # cancelled: after a signal, the process would wait for the client's next message.
     lines: Any = _lines() if _is_pipe(0) else None
     async with stdio_server(stdin=lines) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
@@ -34,7 +34,7 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 async def _lines() -> AsyncIterator[str]:
-    reader = asyncio.StreamReader(limit=_LINE)
+    reader = asyncio.StreamReader(limit=_MAX_MESSAGE)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

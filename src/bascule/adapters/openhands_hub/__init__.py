@@ -1,6 +1,6 @@
 """The runtime service that OpenHands V0's `RemoteRuntime` expects, on a hub.
 
-Needs nothing of OpenHands to be installed. Made for the clients of openhands-ai 0.62.
+OpenHands need not be installed. Written for the clients of openhands-ai 0.62.
 """
 
 from ._mount import OpenHandsV0Mount

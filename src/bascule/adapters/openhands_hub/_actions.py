@@ -21,31 +21,32 @@ from bascule.core.errors import (
 from bascule.core.observations import CmdMetadata, CmdOutput, Error, Observation
 from bascule.core.sessions import SessionId
 from bascule.hub import Identity
-from bascule.hub.replies import Refused
 from bascule.hub.sessions.service import Sessions
+from bascule.runtime.verbs import DEFAULT_TIMEOUT, with_timeout
+from bascule.serving.refusals import Refused
 from bascule.wire import decode_action, error_observation, reply_envelope
 
 from ._commands import commands_in
 from ._start import ADVICE, STRICT
 
 _HISTORY: Final = 10_040
-"""Lines: what OpenHands' terminal keeps, and the screen below it."""
-_ENOUGH: Final = 2_000_000
-"""Characters in which so many lines are sure to be found, unless they are unusually long."""
+"""Lines that OpenHands' own terminal keeps: its history and its screen."""
+_OUTPUT_LIMIT: Final = 2_000_000
+"""Characters of output to request: enough for `_HISTORY` lines of usual length."""
 
 
 async def act_in_session(
     sessions: Sessions, who: Identity, session_id: SessionId, event: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Do the action in `event` and return the observation, as it travels.
+    """Run the action in `event` and return the encoded observation.
 
-    A failure of the action itself becomes an observation: on an error response the client has no
-    answer to give to the agent. Raises `Refused` where the session is what is wrong.
+    A failure of the action becomes an observation: for an HTTP error, the client would give the
+    agent no answer. Raises `Refused` if the session is missing, unreachable or not running.
     """
     asked = sessions.get(who, session_id).spec.environment
     is_strict = asked.get(STRICT, "") not in ("", "0")
     try:
-        action = decode_action(event)
+        action = with_timeout(decode_action(event), DEFAULT_TIMEOUT)
         if is_strict and isinstance(action, CmdRun):
             seen = await _strictly(sessions, who, session_id, action)
         else:
@@ -57,7 +58,7 @@ async def act_in_session(
     except BasculeError as error:
         seen = error_observation(error, None)
     if isinstance(seen, CmdOutput) and seen.metadata.timed_out and asked.get(ADVICE):
-        seen = _advised(seen, unquote(asked[ADVICE]))
+        seen = _with_advice(seen, unquote(asked[ADVICE]))
     if isinstance(seen, Error) and _is_hidden(event):
         seen = _hidden(seen, event)
     return reply_envelope(event, seen)
@@ -66,7 +67,8 @@ async def act_in_session(
 async def _strictly(
     sessions: Sessions, who: Identity, session_id: SessionId, action: CmdRun
 ) -> Observation:
-    """One command at a time, and of its output what its terminal would have kept."""
+    """Run the action as OpenHands' own shell does: refuse several commands in one action, and
+    return only as many lines of output as its terminal keeps."""
     found = [] if action.is_input else await asyncio.to_thread(commands_in, action.command)
     if len(found) > 1:
         listed = "\n".join(f"({n}) {each}" for n, each in enumerate(found, 1))
@@ -74,7 +76,7 @@ async def _strictly(
             "Cannot execute multiple commands at once. Send them one by one, or chain them with "
             f"&& or ; into one:\n{listed}"
         )
-    seen = await sessions.act(who, session_id, replace(action, output_limit=_ENOUGH))
+    seen = await sessions.act(who, session_id, replace(action, output_limit=_OUTPUT_LIMIT))
     if not isinstance(seen, CmdOutput):
         return seen
     lines = seen.content.splitlines(keepends=True)
@@ -88,8 +90,8 @@ async def _strictly(
     )
 
 
-def _advised(seen: CmdOutput, advice: str) -> CmdOutput:
-    """Why the answer came before the end stays; what to do about it is said in other words."""
+def _with_advice(seen: CmdOutput, advice: str) -> CmdOutput:
+    """`seen` with `advice` about the running program. The reason for the timeout stays."""
     why = seen.metadata.suffix.partition(" seconds.")[0]
     suffix = f"{why} seconds. {advice}]"
     return replace(seen, metadata=replace(seen.metadata, suffix=suffix))
@@ -101,7 +103,8 @@ def _is_hidden(event: Mapping[str, Any]) -> bool:
 
 
 def _hidden(seen: Error, event: Mapping[str, Any]) -> CmdOutput:
-    """Its client marks the answer to a hidden command as hidden, which an error cannot be."""
+    """An error as the output of a hidden command. The client sets `hidden` on the observation,
+    which an error observation does not support."""
     return CmdOutput(
         content=seen.content,
         command=str(event["args"].get("command", "")),

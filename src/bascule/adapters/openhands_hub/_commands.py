@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 from typing import Final
 
-_MOST_LINES: Final = 100
-"""A longer text is taken for one; each line costs a start of bash."""
+_MAX_LINES: Final = 100
+"""A text with more lines counts as one command, because each line starts a bash process."""
 
 
 def commands_in(text: str) -> list[str]:
-    """Blocks. The commands that stand on lines of their own, from the first to the last; the whole
-    text where bash cannot read it. Nothing is run."""
+    """Split `text` into commands that start on separate lines. Runs none of them.
+
+    Returns the whole text if bash cannot parse it. Blocks the calling thread.
+    """
     lines = text.strip().split("\n")
-    if not 1 < len(lines) <= _MOST_LINES:
+    if not 1 < len(lines) <= _MAX_LINES:
         return [text]
     found, begun = [], ""
     for line in lines:
@@ -25,7 +27,8 @@ def commands_in(text: str) -> list[str]:
 
 
 def _is_whole(text: str) -> bool:
-    """A text that goes on says so: an error, a here-document without an end, or a backslash."""
+    """Whether `text` is complete. Incomplete text ends with a backslash, or makes bash report an
+    error or an unfinished here-document."""
     if text.endswith("\\\n"):
         return False
     read = subprocess.run(

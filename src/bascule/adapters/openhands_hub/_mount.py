@@ -1,8 +1,8 @@
 """/openhands/v0 on a hub: the endpoints that the unmodified `RemoteRuntime` of OpenHands V0 calls.
 
-Of a runtime's own server, at /openhands/v0/{session}/…, two endpoints are answered here: actions,
-so that they are recorded as any other way's are, and the token for VS Code, which is the key the
-client was given. The rest is carried to the session's action server.
+/openhands/v0/{session}/… is the runtime's own server. This module answers two of its endpoints
+itself: actions, so that they are recorded like all others, and the token for VS Code, which is the
+client's API key. It forwards other requests to the session's action server.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.mounts import Mount, identity_of
 from bascule.hub.proxy.endpoints import EndpointPath, SessionEndpoint
-from bascule.hub.replies import Receive, Refused, Scope, Send, status_of
+from bascule.hub.replies import ERRORS
+from bascule.serving.asgi import ClientDisconnected, Receive, Scope, Send, read_body, send_json
+from bascule.serving.refusals import Refused
 from bascule.wire import from_json, to_json
 
 from ._actions import act_in_session
@@ -51,7 +53,7 @@ class OpenHandsV0Mount(Mount):
         self._runtimes = Runtimes(hub)
 
     async def aclose(self) -> None:
-        """Nothing of its own is left to close."""
+        """Does nothing: this mount holds no resources."""
 
     def carried(self, target: bytes) -> EndpointPath | str | None:
         found = _INSIDE.fullmatch(target)
@@ -69,30 +71,29 @@ class OpenHandsV0Mount(Mount):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             status, answer = 200, await self._answer(scope, receive)
+        except ClientDisconnected:
+            return
         except Refused as refused:
-            status, answer = refused.status, _told(refused.error)
+            status, answer = refused.status, _error_body(refused.error)
         except BasculeError as error:
-            status, answer = status_of(error), _told(error)
+            status, answer = ERRORS.status_of(error), _error_body(error)
         except Exception:  # the edge of a request; the log has it
             logger.exception("%s %s failed", scope["method"], scope["path"])
-            status, answer = 500, _told(InternalError("The hub failed; its log has the cause"))
-        body = to_json(answer)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+            status, answer = (
+                500,
+                _error_body(InternalError("The hub failed; its log has the cause")),
+            )
+        await send_json(send, to_json(answer), status)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Mapping[str, Any]:
         who = identity_of(scope)
         inside = _INSIDE.fullmatch(scope["path"].encode())
         if inside is not None:
             rest = (inside[2] or b"").decode()
-            return await self._inside(scope, receive, SessionId(inside[1].decode()), rest)
+            return await self._serve_session(scope, receive, SessionId(inside[1].decode()), rest)
         if who.scope not in _SCOPES:
             raise AccessDenied(
-                f"A token of scope {who.scope} may not do this; one of scope agent may"
+                f"This call needs a token of scope agent, not one of scope {who.scope}"
             )
         word, _, rest = scope["path"].removeprefix(f"{PREFIX}/").partition("/")
         match scope["method"], word:
@@ -117,7 +118,7 @@ class OpenHandsV0Mount(Mount):
     async def _change(self, who: Identity, verb: str, body: object) -> Mapping[str, Any]:
         runtime_id = body.get("runtime_id") if isinstance(body, dict) else None
         if not isinstance(runtime_id, str):
-            raise InvalidRequest('The body has to be {"runtime_id": text}')
+            raise InvalidRequest('The body must be {"runtime_id": text}')
         match verb:
             case "pause":
                 return await self._runtimes.pause(who, runtime_id)
@@ -126,12 +127,12 @@ class OpenHandsV0Mount(Mount):
             case _:
                 return await self._runtimes.stop(who, runtime_id)
 
-    async def _inside(
+    async def _serve_session(
         self, scope: Scope, receive: Receive, session_id: SessionId, rest: str
     ) -> Mapping[str, Any]:
         who = identity_of(scope)
         if who.scope == "window":
-            raise AccessDenied("A token of scope window may not do this")
+            raise AccessDenied("A token of scope window may not make this call")
         self._hub.sessions.get(who, session_id)
         if rest == _VSCODE_TOKEN:
             key = dict(scope["headers"]).get(_SESSION_KEY, b"").decode("latin-1")
@@ -140,7 +141,7 @@ class OpenHandsV0Mount(Mount):
             raise Refused(404, InvalidRequest(f"There is nothing at {scope['path']!r}"))
         body = await _body(receive)
         if not isinstance(body, dict) or not isinstance(body.get("action"), dict):
-            raise InvalidRequest('The body has to be {"action": {…}}')
+            raise InvalidRequest('The body must be {"action": {…}}')
         try:
             await self._runtimes.wake(who, session_id)
         except SandboxStartFailed as error:
@@ -149,7 +150,7 @@ class OpenHandsV0Mount(Mount):
 
 
 def _image(scope: Scope) -> Mapping[str, Any]:
-    """Whatever is asked for is there, since a session needs none of it."""
+    """Reports every image as existing, since a session does not use OpenHands' images."""
     asked = parse_qs(scope["query_string"].decode("latin-1")).get("image", [""])[0]
     return {
         "exists": True,
@@ -157,17 +158,10 @@ def _image(scope: Scope) -> Mapping[str, Any]:
     }
 
 
-def _told(error: BasculeError) -> Mapping[str, Any]:
-    """Its client shows `detail`, and nothing else of an error."""
+def _error_body(error: BasculeError) -> Mapping[str, Any]:
+    """The body of an error response. OpenHands' client shows only `detail`."""
     return {"code": error.code, "message": error.message, "detail": error.message}
 
 
 async def _body(receive: Receive) -> Any:
-    parts, more = [], True
-    while more:
-        message = await receive()
-        if message["type"] != "http.request":
-            raise InvalidRequest("The client disconnected before its request was complete")
-        parts.append(message.get("body", b""))
-        more = message.get("more_body", False)
-    return from_json(b"".join(parts))
+    return from_json(await read_body(receive))

@@ -26,7 +26,7 @@ _STATUS: Final[Mapping[SessionState, str]] = {
     "stopped": "stopped",
     "failed": "stopped",
 }
-"""running and paused are attached to, stopped is started anew."""
+"""OpenHands' client attaches to a running or paused runtime, and starts a stopped one again."""
 _POD: Final[Mapping[SessionState, str]] = {
     "starting": "pending",
     "ready": "ready",
@@ -35,30 +35,30 @@ _POD: Final[Mapping[SessionState, str]] = {
     "stopped": "failed",
     "failed": "failed",
 }
-"""The client asks again while it is pending and gives up when it failed. A paused one is resumed by
-whatever is asked of it, so it is as good as ready."""
+"""The client polls a pending pod and gives up on a failed one. Any request resumes a paused
+session, so a paused session counts as ready."""
 
 
 class Runtimes:
-    """The sessions of `hub` that OpenHands asked for."""
+    """The sessions of `hub` that OpenHands created."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._sessions = hub.sessions
 
     async def start(self, who: Identity, asked: StartBody) -> dict[str, Any]:
-        """A conversation's session once it is up: a new one, or the one it had, started again."""
+        """Start the conversation's session, or create it, and wait until it is ready."""
         row = self._find(who, asked.session_id)
         if row is None:
             spec = spec_of(asked, self._sessions.default_spawner)
             wanted = SessionRequest(spec=spec, request_key=_KEY + asked.session_id)
             row = await self._sessions.create(who, wanted)
         else:
-            await self._roused(who, row)
+            await self._resumed(who, row)
         return await self._described(who, await self._sessions.until_ready(row.id))
 
     async def show(self, who: Identity, conversation: str) -> dict[str, Any]:
-        """By the id of the conversation. Raises `NoSuchSession`."""
+        """Describe the runtime of a conversation. Raises `NoSuchSession`."""
         row = self._find(who, conversation)
         if row is None:
             raise NoSuchSession(f"There is no runtime for {conversation!r}", id=conversation)
@@ -66,41 +66,41 @@ class Runtimes:
 
     async def every(self, who: Identity) -> dict[str, Any]:
         rows = [row for row in self._sessions.list(who) if _conversation(row)]
-        return {"runtimes": [self._standing(row) for row in rows]}
+        return {"runtimes": [self._description(row) for row in rows]}
 
     def pod(self, who: Identity, runtime_id: str) -> dict[str, Any]:
-        """How far a runtime is."""
+        """The status of a runtime, with the status of its pod."""
         row = self._sessions.get(who, session_of(runtime_id))
-        told = {**self._standing(row), "pod_status": _POD[row.state]}
-        return told | ({"restart_reasons": [row.cause]} if row.cause else {})
+        answer = {**self._description(row), "pod_status": _POD[row.state]}
+        return answer | ({"restart_reasons": [row.cause]} if row.cause else {})
 
     async def pause(self, who: Identity, runtime_id: str) -> dict[str, Any]:
-        return self._standing(await self._sessions.pause(who, session_of(runtime_id)))
+        return self._description(await self._sessions.pause(who, session_of(runtime_id)))
 
     async def resume(self, who: Identity, runtime_id: str) -> dict[str, Any]:
         row = await self._sessions.resume(who, session_of(runtime_id))
-        return self._standing(await self._sessions.until_ready(row.id))
+        return self._description(await self._sessions.until_ready(row.id))
 
     async def wake(self, who: Identity, session_id: SessionId) -> None:
-        """Have a session that rests, or that is just starting, do actions. Raises
+        """Resume a paused or stopped session, and wait until it is ready. Raises
         `SandboxStartFailed`.
 
-        Its client could be told to resume it instead, but then waits for itself for ever: it sets
-        its variables anew while it still holds the turn of the action that it was asked for.
+        The hub does this itself, because OpenHands' client would deadlock: after a resume it sets
+        its variables with an action, while it still holds the lock of the first action.
         """
-        row = await self._roused(who, self._sessions.get(who, session_id))
+        row = await self._resumed(who, self._sessions.get(who, session_id))
         if row.state == "starting":
             await self._sessions.until_ready(session_id)
 
     async def stop(self, who: Identity, runtime_id: str) -> dict[str, Any]:
-        """As the client means it: the runtime is over and its files are gone. One that is to be
-        found again is paused, or left."""
+        """Remove a runtime and its files, which is the meaning of "stop" for OpenHands' client. To
+        keep a runtime, the client pauses it or leaves it running."""
         row = self._sessions.get(who, session_of(runtime_id))
         await self._sessions.remove(who, row.id)
-        return {**self._standing(row), "status": "stopped"}
+        return {**self._description(row), "status": "stopped"}
 
-    async def _roused(self, who: Identity, row: SessionRow) -> SessionRow:
-        """One that rests, or is about to, goes on. Raises `NoSuchSession`."""
+    async def _resumed(self, who: Identity, row: SessionRow) -> SessionRow:
+        """Resume the session if it is paused, stopped or stopping. Raises `NoSuchSession`."""
         if row.state == "stopping":
             await self._sessions.settled(row.id)
             row = self._sessions.get(who, row.id)
@@ -111,22 +111,22 @@ class Runtimes:
     def _find(self, who: Identity, conversation: str) -> SessionRow | None:
         key = who.owner, _KEY + conversation
         for row in self._sessions.list(who):
-            if (row.owner, row.request_key) == key and not row.is_doomed:
+            if (row.owner, row.request_key) == key and not row.is_being_removed:
                 return row
         return None
 
     async def _described(self, who: Identity, row: SessionRow) -> dict[str, Any]:
-        told = self._standing(row)
-        told["session_api_key"] = await self._hub.tokens.for_session(row.id, owner=row.owner)
+        answer = self._description(row)
+        answer["session_api_key"] = await self._hub.tokens.for_session(row.id, owner=row.owner)
         if row.state == "ready":
-            with suppress(InvalidState):  # another client is ending it; who enters it is told
+            with suppress(InvalidState):  # the session is stopping; the next action reports that
                 ports = await self._sessions.declared_ports(who, row.id)
-                told["work_hosts"] = {
+                answer["work_hosts"] = {
                     self._hub.addresses.app(row.id, n): port for n, port in ports.items()
                 }
-        return told
+        return answer
 
-    def _standing(self, row: SessionRow) -> dict[str, Any]:
+    def _description(self, row: SessionRow) -> dict[str, Any]:
         return {
             "runtime_id": runtime_of(row.id),
             "session_id": _conversation(row),
@@ -136,12 +136,13 @@ class Runtimes:
 
 
 def runtime_of(session_id: SessionId) -> str:
-    """The client makes addresses of it, at the root of the host: so it begins with our prefix."""
+    """The runtime id of a session. The client builds URLs from the host and this id, so it begins
+    with `PREFIX`."""
     return f"{PREFIX}/{session_id}"[1:]
 
 
 def session_of(runtime_id: str) -> SessionId:
-    """Raises `NoSuchSession` for what cannot be the id of a runtime."""
+    """The session of a runtime id. Raises `NoSuchSession` if it is not a runtime id."""
     first = runtime_of(SessionId(""))
     if not runtime_id.startswith(first):
         raise NoSuchSession(f"There is no runtime {runtime_id!r}", id=runtime_id)
@@ -149,6 +150,6 @@ def session_of(runtime_id: str) -> SessionId:
 
 
 def _conversation(row: SessionRow) -> str:
-    """The id that OpenHands knows it by; empty for a session that others asked for."""
+    """The id of the OpenHands conversation; empty for a session that OpenHands did not create."""
     key = row.request_key or ""
     return key.removeprefix(_KEY) if key.startswith(_KEY) else ""

@@ -1,7 +1,7 @@
 """Translates OpenHands V0's request for a runtime into a request for a session.
 
-It sends the command with which it would start its own server in its own image. That command is
-never run: what its flags say about the sandbox is read, and the rest of it left.
+The request contains the command that would start OpenHands' own server in its own image. The hub
+never runs this command. It only reads the flags that describe the sandbox.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from bascule.hub.sessions.messages import Name, Secret, Text, VariableName
 
 WORKSPACE: Final = "/workspace"
 STRICT: Final = "BASCULE_OPENHANDS_STRICT"
-"""A variable of the environment that is asked for: be as its own shell is where ours does more."""
+"""Environment variable in the request. If set, commands run with the limits of OpenHands' own
+shell."""
 ADVICE: Final = "BASCULE_OPENHANDS_ADVICE"
-"""Another: what can be done about a program that goes on running, in the words a model knows, and
-percent-encoded, since OpenHands cannot set a variable that has quotes in it."""
+"""Environment variable in the request: the advice to give a model about a program that still runs.
+It is percent-encoded, since OpenHands cannot set a variable that contains quotes."""
 _EGRESS: Final = "BASCULE_EGRESS"
-_USUAL: Final = SessionLimits()
+_DEFAULT_LIMITS: Final = SessionLimits()
 
 
 class StartBody(BaseModel):
-    """`POST /start`. Fields that are not named here (the image, its class) say nothing to us."""
+    """The body of `POST /start`. Other fields, such as the image, are ignored."""
 
     session_id: Annotated[Name, Field(min_length=1, max_length=150)]
     command: Annotated[Sequence[Text], Field(max_length=1000)] = ()
@@ -40,11 +41,11 @@ def read_start(body: object) -> StartBody:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise InvalidRequest(f"`/start` cannot be done as asked: {where}: {first['msg']}") from None
+        raise InvalidRequest(f"`/start` is invalid: {where}: {first['msg']}") from None
 
 
 def spec_of(asked: StartBody, spawner: str) -> SessionSpec:
-    """Raises `InvalidRequest` for settings that a session does not support."""
+    """The session's settings. Raises `InvalidRequest` if a session does not support them."""
     working_dir = _flag(asked.command, "--working-dir") or WORKSPACE
     if working_dir.rstrip("/") != WORKSPACE:
         raise InvalidRequest(
@@ -60,14 +61,16 @@ def spec_of(asked: StartBody, spawner: str) -> SessionSpec:
         egress=_egress(environment),
         user=_flag(asked.command, "--username") or "openhands",
         browser="--no-enable-browser" not in asked.command,
-        likeness="openhands",
+        file_layout="openhands",
     )
 
 
 def _limits(factor: float) -> SessionLimits:
-    assert _USUAL.memory is not None
-    assert _USUAL.cpus is not None
-    return SessionLimits(memory=int(_USUAL.memory * factor), cpus=_USUAL.cpus * factor)
+    assert _DEFAULT_LIMITS.memory is not None
+    assert _DEFAULT_LIMITS.cpus is not None
+    return SessionLimits(
+        memory=int(_DEFAULT_LIMITS.memory * factor), cpus=_DEFAULT_LIMITS.cpus * factor
+    )
 
 
 def _egress(environment: dict[str, str]) -> Egress:
@@ -77,11 +80,11 @@ def _egress(environment: dict[str, str]) -> Egress:
         case "open":
             return Egress(mode="open")
         case other:
-            raise InvalidRequest(f"{_EGRESS} is {other!r}; it has to be off or open")
+            raise InvalidRequest(f"{_EGRESS} is {other!r}; it must be off or open")
 
 
 def _flag(command: Sequence[str], name: str) -> str:
-    """The word behind a flag; empty where it is not given."""
+    """The value after a flag; empty if the flag is not given."""
     words = list(command)
     if name not in words[:-1]:
         return ""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
-import httpx
-
-from bascule.core.errors import HubUnreachable, InvalidSetting, RemoteError
+from bascule.core.errors import BasculeError, HubUnreachable, InvalidSetting, RemoteError
+from bascule.link.http import HttpClient, HttpReply, target
+from bascule.wire import from_json, to_json
 
 _START: Final = 180.0
-"""Seconds that OpenHands gives a runtime to come up."""
+"""Seconds that OpenHands waits for a runtime to start."""
 _QUICK: Final = 60.0
 
 
@@ -24,7 +26,7 @@ class HubRuntime:
     session_id: str
     runtime_id: str
     key: str = field(repr=False)
-    """Opens that session and nothing else."""
+    """A token for this session only."""
     web_hosts: Mapping[str, int]
 
     @classmethod
@@ -44,20 +46,21 @@ class HubRuntimes:
 
     @classmethod
     def from_environment(cls) -> Self | None:
-        """None: no hub is named. Raises `InvalidSetting` for one without a token."""
+        """The client for BASCULE_HUB; None if it is not set. Raises `InvalidSetting` if
+        BASCULE_TOKEN is missing."""
         url, token = os.environ.get("BASCULE_HUB", ""), os.environ.get("BASCULE_TOKEN", "")
         if url and not token:
             raise InvalidSetting("BASCULE_HUB is set and BASCULE_TOKEN is not")
         return cls(url.rstrip("/"), token) if url else None
 
     def find(self, conversation: str) -> HubRuntime | None:
-        answer = self._ask("GET", f"/sessions/{conversation}", may_miss=True)
+        answer = self._ask("GET", target(f"/sessions/{conversation}"), may_miss=True)
         return None if answer is None else HubRuntime.of(answer)
 
     def start(
         self, conversation: str, flags: list[str], environment: Mapping[str, str]
     ) -> HubRuntime:
-        """Start the conversation's runtime, or a new one, and wait until it is ready."""
+        """Start the conversation's runtime, or create it, and wait until it is ready."""
         asked = {
             "session_id": conversation,
             "command": flags,
@@ -74,50 +77,54 @@ class HubRuntimes:
 
     def stop(self, runtime: HubRuntime) -> None:
         """Stop a runtime's processes and keep its files."""
-        where = f"{self.url}/api/sessions/{runtime.session_id}/stop"
-        self._send("POST", where, None, may_miss=True, timeout=_QUICK)
+        self._send("POST", f"/api/sessions/{runtime.session_id}/stop", may_miss=True)
 
     def _ask(
         self,
         method: str,
         where: str,
-        body: Mapping[str, Any] | None = None,
+        value: Mapping[str, Any] | None = None,
         *,
         may_miss: bool = False,
         timeout: float = _QUICK,
     ) -> Mapping[str, Any] | None:
-        address = f"{self.url}/openhands/v0{where}"
-        return self._send(method, address, body, may_miss=may_miss, timeout=timeout)
+        where = f"/openhands/v0{where}"
+        return self._send(method, where, value, may_miss=may_miss, timeout=timeout)
 
     def _send(
         self,
         method: str,
-        address: str,
-        body: Mapping[str, Any] | None,
+        where: str,
+        value: Mapping[str, Any] | None = None,
         *,
         may_miss: bool,
-        timeout: float,
+        timeout: float = _QUICK,
     ) -> Mapping[str, Any] | None:
-        """Send a request; None for a 404 if `may_miss`."""
-        try:
-            reply = httpx.request(
-                method, address, json=body, headers={"X-API-Key": self.token}, timeout=timeout
-            )
-        except httpx.HTTPError as error:
-            raise HubUnreachable(f"The hub at {self.url} does not answer: {error}") from error
-        if reply.status_code == 404 and may_miss:
+        """Send a request and block until its answer; None for a 404 if `may_miss`."""
+        body = b"" if value is None else to_json(value)
+        # In a separate thread: OpenHands also calls this from a thread that runs an event loop,
+        # where `asyncio.run` would fail.
+        with ThreadPoolExecutor(1) as pool:
+            request = self._request(method, where, body, timeout)
+            reply = pool.submit(asyncio.run, request).result()
+        if reply.status == 404 and may_miss:
             return None
         try:
-            answer: Mapping[str, Any] = reply.json()
-        except ValueError:
+            answer: Mapping[str, Any] = from_json(reply.body)
+        except BasculeError:
             answer = {}
-        if reply.is_success:
+        if reply.status < 400:
             return answer
-        said = answer.get("message") or f"HTTP {reply.status_code}"
-        code = str(answer.get("code") or f"http.{reply.status_code}")
-        raise RemoteError(f"The hub at {self.url} refused: {said}", remote_code=code)
+        message = answer.get("message") or f"HTTP {reply.status}"
+        code = str(answer.get("code") or f"http.{reply.status}")
+        raise RemoteError(f"The hub at {self.url} refused: {message}", remote_code=code)
+
+    async def _request(self, method: str, where: str, body: bytes, timeout: float) -> HttpReply:
+        headers = {"X-API-Key": self.token, "Content-Type": "application/json"}
+        async with HttpClient(self.url, headers=headers, unreachable=HubUnreachable) as hub:
+            return await hub.request(method, where, body=body, timeout=timeout)
 
 
 def vscode_address(url: str, runtime: HubRuntime, folder: str) -> str:
-    """For a browser, also in a frame of OpenHands' own page (the hub's setting `frame_origins`)."""
+    """The URL for a browser. The hub's setting `frame_origins` lets OpenHands' page frame it."""
     return f"{url}?{urlencode({'tkn': runtime.key, 'folder': folder}, safe='/')}"

@@ -48,15 +48,15 @@ from bascule.wire import decode_action, reply_envelope
 logger = logging.getLogger(__name__)
 
 _ENTRIES: Final = 100_000
-"""Of a directory, that OpenHands is told of: it knows no "and so on"."""
+"""Maximum entries of a directory listing. OpenHands cannot mark a listing as incomplete."""
 
 
 class BasculeRuntime(Runtime):
     """Passes OpenHands' actions to a Bascule runtime and returns its observations.
 
-    Every action is answered: OpenHands gives no answer to its agent for what a runtime raises. The
-    person's own files are left alone: variables go to the shell and not to ~/.bashrc, and git's
-    identity is only set, for this shell, where git has none.
+    Every action gets an observation: if a runtime raises, OpenHands gives its agent no answer. The
+    user's own files stay unchanged: variables are set in the shell, not in ~/.bashrc, and git's
+    identity is set only for this shell, and only if git has none.
     """
 
     def __init__(self, *args: Any, headless_mode: bool = True, **keywords: Any) -> None:
@@ -67,7 +67,7 @@ class BasculeRuntime(Runtime):
 
     @abstractmethod
     def _open(self) -> tuple[SyncRuntime, str]:
-        """A connected runtime and the directory agents work in."""
+        """Open a connected runtime; returns it and the directory in which agents work."""
 
     async def connect(self) -> None:
         self.set_runtime_status(RuntimeStatus.STARTING_RUNTIME)
@@ -87,14 +87,12 @@ class BasculeRuntime(Runtime):
         if runtime is not None:
             runtime.close()
 
-    # What agents do -----------------------------------------------------------------------
+    # Actions of agents --------------------------------------------------------------------
 
     def run_action(self, action: Action) -> Observation:
         try:
             seen: Observation = super().run_action(action)
-        except (
-            Exception
-        ) as error:  # a fault of ours or OpenHands': the agent is answered all the same
+        except Exception as error:  # a bug in Bascule or OpenHands: the agent still gets an answer
             logger.exception("the %s action failed unexpectedly", action.action)
             return ErrorObservation(
                 f"The action failed unexpectedly: {type(error).__name__}: {error}",
@@ -103,11 +101,11 @@ class BasculeRuntime(Runtime):
         return seen
 
     async def _export_latest_git_provider_tokens(self, event: Action) -> None:
-        """A git host that cannot be asked is no reason to leave the agent without an answer: its
-        command says itself that the token is not there."""
+        """Log a git host's failure instead of raising, so that the agent gets an answer. Its
+        command then fails with git's own message about the missing token."""
         try:
             await super()._export_latest_git_provider_tokens(event)
-        except Exception:  # whatever a git host does
+        except Exception:  # any failure of a git host
             logger.warning("the git host's token could not be renewed", exc_info=True)
 
     def run(self, action: CmdRunAction) -> Observation:
@@ -138,7 +136,7 @@ class BasculeRuntime(Runtime):
             is_blocking = bool(getattr(action, "blocking", False))
             action.set_hard_timeout(self.config.sandbox.timeout, blocking=is_blocking)
         event = event_to_dict(action)
-        event.pop("id", None)  # its ids count from zero in every conversation; ours are unique
+        event.pop("id", None)  # OpenHands' ids restart at 0 in each conversation; ours are unique
         try:
             ours = decode_action(event)
             if isinstance(ours, CmdRun):
@@ -147,7 +145,7 @@ class BasculeRuntime(Runtime):
         except BasculeError as error:
             logger.warning("the %s action failed: %s", action.action, error.message)
             return ErrorObservation(error.message, error_id=error.code)
-        reply = reply_envelope(event, _in_its_words(seen))
+        reply = reply_envelope(event, _with_openhands_advice(seen))
         if getattr(action, "hidden", False):
             reply.setdefault("extras", {})["hidden"] = True
         observation = observation_from_dict(reply)
@@ -160,7 +158,7 @@ class BasculeRuntime(Runtime):
             raise UsageError("The runtime is not connected, or was closed")
         return self._runtime
 
-    # MCP: the servers run beside OpenHands itself -------------------------------------------
+    # MCP: the servers run where OpenHands runs, not in the runtime ----------------------------
 
     def get_mcp_config(
         self, extra_stdio_servers: list[MCPStdioServerConfig] | None = None
@@ -180,14 +178,14 @@ class BasculeRuntime(Runtime):
             if not clients:
                 return ErrorObservation("No MCP server is configured, or none could be reached")
             return await call_tool_mcp(clients, action)
-        except Exception as error:  # whatever a server does, the agent is answered
+        except Exception as error:  # the agent gets an answer even if the MCP server fails
             logger.warning("the MCP tool %s failed", action.name, exc_info=True)
             return ErrorObservation(f"The MCP tool {action.name!r} failed: {error}")
 
     # Environment and identity -----------------------------------------------------------------
 
     def add_env_vars(self, env_vars: dict[str, str]) -> None:
-        """In the shell, and in IPython where there is one; nothing is written to a file."""
+        """Set variables in the shell, and in IPython if it is enabled. Writes no file."""
         variables = {key.upper(): value for key, value in env_vars.items()}
         if not variables:
             return
@@ -215,7 +213,8 @@ class BasculeRuntime(Runtime):
     # Files, addresses, streams ----------------------------------------------------------------
 
     def list_files(self, path: str | None = None) -> list[str]:
-        """Names in a directory, directories first and with a slash; none where there is none."""
+        """The names in a directory. Directories come first and end with a slash. Empty if the
+        directory does not exist."""
         directory = str(self.workspace_root / (path or ""))
         seen = self._open_runtime.act(ListDir(directory, limit=_ENTRIES))
         found = seen.entries if isinstance(seen, DirListing) else ()
@@ -226,7 +225,7 @@ class BasculeRuntime(Runtime):
         return None
 
     def subscribe_to_shell_stream(self, callback: Callable[[str], None] | None = None) -> bool:
-        """`callback` gets output as it comes, from the next command on."""
+        """Call `callback` with output as it arrives, starting with the next command."""
         self._on_output = callback
         return True
 
@@ -243,8 +242,8 @@ class BasculeRuntime(Runtime):
         return on_progress
 
 
-def _in_its_words(seen: Seen) -> Seen:
-    """What can be done with a program that still runs, as OpenHands' own runtimes say it."""
+def _with_openhands_advice(seen: Seen) -> Seen:
+    """`seen` with OpenHands' own advice about a program that still runs."""
     if not isinstance(seen, CmdOutput) or not seen.metadata.timed_out:
         return seen
     why = seen.metadata.suffix.partition(" seconds.")[0]

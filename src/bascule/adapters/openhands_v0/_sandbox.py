@@ -18,22 +18,22 @@ from ._hub import HubRuntime, HubRuntimes, vscode_address
 from ._runtime import BasculeRuntime
 
 _SOFT_TIMEOUT: Final = 10.0
-"""Seconds; OpenHands' own server has the same, and the same variable to change it."""
+"""Seconds. OpenHands' own server has the same default and the same environment variable."""
 
 
 _RANDOM: Final = 8
-"""Letters that `mkdtemp` adds to a name."""
+"""Random characters that `mkdtemp` adds to a name."""
 
 
 _WORKSPACE: Final = "/workspace"
 
 
 class SandboxRuntime(BasculeRuntime):
-    """Agents work in `workspace_base`, or in a directory that is made for the conversation; with
-    BASCULE_HUB and BASCULE_TOKEN, in a session of that hub.
+    """Agents work in `workspace_base`, or in a directory created for the conversation. With
+    BASCULE_HUB and BASCULE_TOKEN, they work in a session of that hub.
 
-    That directory or session lasts until the conversation is deleted; processes end with the
-    runtime, unless it was attached to, or `keep_runtime_alive` is set.
+    The directory or session lasts until the conversation is deleted. Processes end with the
+    runtime, unless OpenHands attached to it or `keep_runtime_alive` is set.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -80,7 +80,7 @@ class SandboxRuntime(BasculeRuntime):
 
     @property
     def vscode_url(self) -> str | None:
-        """A session's VS Code; a sandbox on this machine has none."""
+        """The URL of a session's VS Code. A sandbox on this machine has none."""
         if self._cloud is None or self._on_hub is None:
             return None
         return vscode_address(self._cloud.vscode_url, self._on_hub, _WORKSPACE)
@@ -94,14 +94,14 @@ class SandboxRuntime(BasculeRuntime):
         return None if self._on_hub is None else self._on_hub.key
 
     def copy_to(self, host_src: str, sandbox_dest: str, recursive: bool = False) -> None:
-        """Into the directory `sandbox_dest`; a directory keeps its name there."""
+        """Copy a file or directory into the directory `sandbox_dest`, under its own name."""
         source = Path(host_src)
         if not source.exists() or (source.is_dir() and not recursive):
             raise FileNotFoundError(f"There is no file {host_src} to copy")
         self._open_runtime.upload(source, str(self.workspace_root / sandbox_dest))
 
     def copy_from(self, path: str) -> Path:
-        """A zip of `path`; whoever asked removes it."""
+        """Create a zip of `path`. The caller removes the zip."""
         where = self.workspace_root / path
         with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
             target = Path(file.name)
@@ -119,7 +119,7 @@ class SandboxRuntime(BasculeRuntime):
 
 
 def _made_for(conversation_id: str) -> Path:
-    """The directory the conversation had before, or a new one."""
+    """The existing directory of the conversation, or a new one."""
     known = _directories(conversation_id)
     return known[0] if known else Path(tempfile.mkdtemp(prefix=_prefix(conversation_id)))
 
@@ -130,7 +130,8 @@ def _remove_made_for(conversation_id: str) -> None:
 
 
 def _directories(conversation_id: str) -> list[Path]:
-    """Only our own: in a directory for everybody, anybody can make one of that name."""
+    """The conversation's directories that belong to this user. In the shared temporary directory,
+    other users can create the same names."""
     prefix = _prefix(conversation_id)
     return [
         each

@@ -22,15 +22,15 @@ from ._runtime import BasculeRuntime
 
 _NAMES: Final = ShellNames()
 _PIECE: Final = 192 << 10
-"""Bytes of a file that travel in one command."""
+"""Maximum bytes of a file in one command."""
 _TRANSFER: Final = 300.0
 
 
 class VSCodeRuntime(BasculeRuntime):
     """Agents work in the first folder of the window that BASCULE_HUB and BASCULE_WINDOW name.
 
-    What runs in the window's shells goes on when the conversation ends. Files go in and out through
-    commands there, since a window has no other way for them; that takes `base64` and `tar`.
+    Programs in the window's shells continue when the conversation ends. Files are copied with
+    commands in the window, which has no file transfer. These commands need `base64` and `tar`.
     """
 
     def _open(self) -> tuple[SyncRuntime, str]:
@@ -49,7 +49,7 @@ class VSCodeRuntime(BasculeRuntime):
         super().close()
 
     def copy_to(self, host_src: str, sandbox_dest: str, recursive: bool = False) -> None:
-        """Into the directory `sandbox_dest`; a directory keeps its name there."""
+        """Copy a file or directory into the directory `sandbox_dest`, under its own name."""
         source = Path(host_src)
         if not source.exists() or (source.is_dir() and not recursive):
             raise FileNotFoundError(f"There is no file {host_src} to copy")
@@ -60,7 +60,7 @@ class VSCodeRuntime(BasculeRuntime):
         self._unpack(packed.getvalue(), directory)
 
     def copy_from(self, path: str) -> Path:
-        """A zip of `path`; whoever asked removes it."""
+        """Create a zip of `path`. The caller removes the zip."""
         where = self.workspace_root / path
         quoted = shlex.quote(str(where))
         self._command(f"test -e {quoted}", FileNotFoundError(f"There is no {where} to copy"))
@@ -80,7 +80,8 @@ class VSCodeRuntime(BasculeRuntime):
         self._command(f"{unpack}; s=$?; rm -f {file}; (exit $s)", failed)
 
     def _command(self, command: str, failed: Exception) -> str:
-        """What a command out of the user's sight printed; raises `failed` where it failed."""
+        """Run a command that the user does not see, and return its output. Raises `failed` if the
+        command fails."""
         action = CmdRun(
             command,
             is_static=True,

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from openhands.sdk.conversation.state import ConversationState
 
 SOFT_TIMEOUT: Final = 30.0
-"""Seconds without output after which a sandbox answers; what OpenHands' own terminal waits."""
+"""Seconds without output after which a sandbox returns. OpenHands' own terminal has the same."""
 
-_CONNECT_PATIENCE: Final = 2.0
-"""Seconds; short, since OpenHands opens the tools of a conversation one after another."""
+_CONNECT_TIMEOUT: Final = 2.0
+"""Seconds. Short, because OpenHands opens the tools of a conversation one after another."""
 _FOR_READERS: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256color"}
-"""An agent presses no key to turn a page, and the terminal is ours whatever the server's was."""
+"""Agents cannot use a pager. TERM describes Bascule's terminal, not that of the agent server."""
 
 
 PlaceName = Literal["auto", "sandbox", "window", "session"]
@@ -50,7 +50,8 @@ class RuntimeChoice:
 
     @property
     def kind(self) -> PlaceName:
-        """The chosen kind. "auto": a session if one is named, else a window if a hub is."""
+        """The chosen kind. "auto" is a session if a session is named, a window if only a hub is
+        named, and otherwise a sandbox."""
         if self.place != "auto":
             return self.place
         if self.session or os.environ.get("BASCULE_SESSION"):
@@ -61,7 +62,7 @@ class RuntimeChoice:
 class ConversationRuntime:
     """A connected runtime, the directory paths are relative to, and the shell to run commands in.
 
-    Every action gets an answer: what is raised below becomes an `Error` observation.
+    Every action gets an observation: a raised error becomes an `Error` observation.
     """
 
     def __init__(
@@ -77,16 +78,17 @@ class ConversationRuntime:
         self.working_dir = working_dir
         self.shell = shell
         self.lasts = lasts
-        """The shell outlives the conversation: it is in somebody's window, or in a session."""
+        """Whether the shell outlives the conversation: it is in a user's window or in a session."""
         self._on_close = on_close
         self._pending: set[Future[Observation]] = set()
 
     def path(self, path: str) -> str:
-        """Relative paths start in the working directory, wherever the shell has gone."""
+        """`path` as an absolute path. Relative paths start at `working_dir`, not at the shell's
+        current directory."""
         return str(PurePosixPath(self.working_dir, path))
 
     def act(self, action: Action, *, timeout: float | None = None) -> Observation:
-        """Do `action`; with `timeout` it is cancelled when it takes longer than that."""
+        """Run `action`. It is cancelled after `timeout` seconds."""
         try:
             future = self.runtime.begin(action)
             self._pending.add(future)
@@ -108,13 +110,13 @@ class ConversationRuntime:
         self._on_close()
 
     def cancel(self) -> None:
-        """Cancel what is under way. May be called from any thread."""
+        """Cancel all running actions. May be called from any thread."""
         for future in tuple(self._pending):
             future.cancel()
 
 
 class RuntimeHold:
-    """A tool's reference to a runtime. Releasing it twice is fine, as OpenHands does."""
+    """A tool's reference to a runtime. It may be released twice, because OpenHands does that."""
 
     def __init__(self, runtime: ConversationRuntime, release: Callable[[], None]) -> None:
         self.runtime = runtime
@@ -142,7 +144,8 @@ class ConversationRuntimes:
         self._lock = threading.Lock()
 
     def hold(self, conversation_id: str, working_dir: str) -> RuntimeHold:
-        """Raises an error if the runtime cannot be opened: no hub, no window, several windows."""
+        """A reference to the conversation's runtime, which is opened if necessary. Raises an error
+        if that fails: no hub, no window, several windows."""
         with self._lock:
             shared = self._shared.get(conversation_id)
             if shared is None:
@@ -190,7 +193,7 @@ def _in_window(choice: RuntimeChoice, names: ShellNames) -> ConversationRuntime:
         choice.token,
         window=choice.window,
         default_timeout=None,
-        connect_patience=_CONNECT_PATIENCE,
+        connect_patience=_CONNECT_TIMEOUT,
     )
     runtime = SyncRuntime(window)
     runtime.connect()
@@ -209,7 +212,7 @@ def _in_window(choice: RuntimeChoice, names: ShellNames) -> ConversationRuntime:
 
 
 def _in_session(choice: RuntimeChoice) -> ConversationRuntime:
-    """In a shell of its own: others may use the session too."""
+    """Connect to a session, with a separate shell: others may use the session too."""
     named = {
         "BASCULE_HUB": choice.hub,
         "BASCULE_TOKEN": choice.token,

@@ -1,4 +1,4 @@
-"""Restores a text before an edit from the edit's diff."""
+"""Restores the text before an edit from the new text and the diff."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _NO_NEWLINE = "\\ No newline at end of file"
 Hunk = tuple[int, list[str], list[str]]
 
 
-def before(text: str, diff: str) -> str | None:
-    """`text` with the unified `diff` that led to it taken back; None where the two do not fit."""
+def revert(text: str, diff: str) -> str | None:
+    """Revert the unified `diff` that led to `text`. None if the diff does not match `text`."""
     lines = _lines(text)
     shift = 0
     for start, removed, added in _hunks(diff):
@@ -24,7 +24,7 @@ def before(text: str, diff: str) -> str | None:
 
 
 def _hunks(diff: str) -> list[Hunk]:
-    """Of each: where in the new text it starts, and the lines taken out and put in."""
+    """The hunks of a diff: start line in the new text, removed lines, added lines."""
     found: list[Hunk] = []
     changed: list[str] = []
     for line in diff.split("\n")[2:]:
@@ -41,7 +41,7 @@ def _hunks(diff: str) -> list[Hunk]:
 
 
 def _lines(text: str) -> list[str]:
-    """With their newlines; only those end a line."""
+    """The lines of `text` with their newlines. Only `\\n` ends a line, unlike in `splitlines`."""
     lines = [f"{line}\n" for line in text.split("\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines

@@ -18,7 +18,7 @@ from bascule.core.actions import FileEdit, FileRead
 from bascule.core.observations import FileContent, FileEdited, Observation
 
 from ._conversation_runtime import RuntimeHold, hold
-from ._diff import before
+from ._diff import revert
 from ._executor import RuntimeExecutor, failure
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ class EditorExecutor(RuntimeExecutor[FileEditorAction, FileEditorObservation]):
             FileRead(path, impl_source="oh_aci", view_range=action.view_range),
         )
         why = failure(seen)
-        return _told(action, path, why or seen.content, is_error=bool(why))
+        return _observation(action, path, why or seen.content, is_error=bool(why))
 
     def _picture(self, action: FileEditorAction, path: str) -> FileEditorObservation:
         seen = self._runtime.act(FileRead(path))
         if (why := failure(seen)) or not seen.content.startswith("data:image/"):
-            return _told(action, path, why or "This is not a picture", is_error=True)
+            return _observation(action, path, why or "This is not a picture", is_error=True)
         return FileEditorObservation(
             command=action.command,
             content=[
@@ -78,9 +78,9 @@ class EditorExecutor(RuntimeExecutor[FileEditorAction, FileEditorObservation]):
         self, action: FileEditorAction, path: str, seen: Observation
     ) -> FileEditorObservation:
         if (why := failure(seen)) or not isinstance(seen, FileEdited):
-            return _told(action, path, why or seen.content, is_error=True)
+            return _observation(action, path, why or seen.content, is_error=True)
         old, new = self._contents(action, path, seen)
-        return _told(
+        return _observation(
             action,
             path,
             seen.content,
@@ -92,19 +92,22 @@ class EditorExecutor(RuntimeExecutor[FileEditorAction, FileEditorObservation]):
     def _contents(
         self, action: FileEditorAction, path: str, seen: FileEdited
     ) -> tuple[str | None, str | None]:
-        """The whole file before and after, which OpenHands shows as a diff. Ours is a diff, from
-        which the text before follows; where it does not fit, somebody wrote meanwhile."""
+        """The whole file before and after the edit, which OpenHands shows as a diff.
+
+        The old text is restored from the diff in `seen`. If the diff does not match the file,
+        somebody else has changed it meanwhile, and both are None.
+        """
         if action.command == "create":
             return None, action.file_text
         now = self._runtime.act(FileRead(path))
         if failure(now) or not isinstance(now, FileContent):
             return None, None
-        old = before(now.content, seen.diff or "")
+        old = revert(now.content, seen.diff or "")
         return (None, None) if old is None else (old, now.content)
 
 
 class BasculeFileEditor(FileEditorTool):
-    """Makes OpenHands' own `file_editor` with our executor in it."""
+    """Creates OpenHands' own `file_editor` with our executor."""
 
     name = "file_editor"
 
@@ -130,7 +133,7 @@ class BasculeFileEditor(FileEditorTool):
         return [tool]
 
 
-def _told(
+def _observation(
     action: FileEditorAction, path: str, text: str, *, is_error: bool = False, **fields: Any
 ) -> FileEditorObservation:
     return FileEditorObservation.from_text(

@@ -40,7 +40,7 @@ class RuntimeExecutor(ToolExecutor[A, O], Generic[A, O]):
 
 
 def failure(seen: Seen) -> str:
-    """Why an action failed; empty when it did not. Any kind of answer may bring an error's code."""
+    """Why an action failed; empty if it succeeded. Any observation may have an error code."""
     if isinstance(seen, Error) or bool(getattr(seen, "error_id", None)):
         return seen.content.removeprefix("ERROR:").strip() or "It failed without a reason given"
     return ""

@@ -19,7 +19,8 @@ _TOOLS: tuple[type[ToolDefinition], ...] = (
     BasculeVscode,
 )
 
-# The modules above imported OpenHands' own definitions, which register themselves: ours come last.
+# After the imports above: OpenHands' own tools register themselves when they are imported, and the
+# last registration of a name wins.
 for _tool in _TOOLS:
     register_tool(_tool.name, _tool)
 
@@ -33,13 +34,13 @@ def use_bascule(
     session: str = "",
     soft_timeout: float = SOFT_TIMEOUT,
 ) -> list[Tool]:
-    """Have conversations that start from now on act in a sandbox, a VS Code window or a session.
+    """Choose where new conversations act: in a sandbox, a VS Code window or a session.
 
-    The sandbox is this machine, in the conversation's workspace. The others are reached through a
-    `hub` with a `token`: a window is picked by its id, name or folder, a session by its id. What
-    is not given comes from BASCULE_HUB, BASCULE_TOKEN, BASCULE_WINDOW and BASCULE_SESSION, and
-    "auto" is a session when one is named, and else a window when there is a hub. `soft_timeout` is
-    for a sandbox; a window has a setting of its own. Returns the tools to give to an `Agent`.
+    A sandbox runs on this machine, in the conversation's workspace. Windows and sessions need a
+    `hub` and a `token`. `window` is an id, name or folder; `session` is an id. The defaults are
+    BASCULE_HUB, BASCULE_TOKEN, BASCULE_WINDOW and BASCULE_SESSION. "auto" is a session if one is
+    named, a window if only a hub is named, and otherwise a sandbox. `soft_timeout` is for a
+    sandbox; a window has its own setting. Returns the tools for an `Agent`.
     """
     CONVERSATION_RUNTIMES.choice = RuntimeChoice(place, hub, token, window, session, soft_timeout)
     return [Tool(name=tool.name) for tool in _TOOLS]

@@ -1,4 +1,4 @@
-"""`glob` and `grep`: OpenHands' schemas over our search, or that of a VS Code window."""
+"""`glob` and `grep`: OpenHands' schemas over Bascule's search or a VS Code window's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from openhands.tools.grep.definition import GrepAction, GrepObservation, GrepToo
 from bascule.core.actions import Glob, Grep
 from bascule.core.observations import GlobResult, GrepMatch, GrepResult
 
-from ._conversation_runtime import hold
+from ._conversation_runtime import RuntimeHold, hold
 from ._executor import RuntimeExecutor, failure
 
 if TYPE_CHECKING:
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 _FILES: Final = 100
 _LINES: Final = 2000
-"""Lines asked for, so that a hundred files are among them."""
-_SHOWN: Final = 200
-_WIDTH: Final = 300
+"""Maximum lines to request. Usually enough to include a hundred files."""
+_MAX_SHOWN: Final = 200
+_MAX_LINE: Final = 300
 
 _GLOB: Final = """Find files by name.
-* Patterns such as "**/*.py" or "src/**/*.{ts,tsx}"; one without a slash fits at any depth
+* Patterns such as "**/*.py" or "src/**/*.{ts,tsx}"; one without a slash matches at any depth
 * Newest first, at most 100; files that git ignores are left out"""
 
 _GREP: Final = """Find lines in files by regular expression, whatever their case.
@@ -46,8 +46,8 @@ class GlobExecutor(RuntimeExecutor[GlobAction, GlobObservation]):
             pattern = f"**/{pattern}"
         seen = self._runtime.act(Glob(pattern, path, limit=_FILES))
         if (why := failure(seen)) or not isinstance(seen, GlobResult):
-            return _glob_told(action, path, why or seen.content, is_error=True)
-        return _glob_told(
+            return _glob_observation(action, path, why or seen.content, is_error=True)
+        return _glob_observation(
             action, path, seen.content, files=list(seen.paths), truncated=seen.truncated
         )
 
@@ -63,55 +63,56 @@ class GrepExecutor(RuntimeExecutor[GrepAction, GrepObservation]):
             Grep(action.pattern, path, include=action.include or "", ignore_case=True, limit=_LINES)
         )
         if (why := failure(seen)) or not isinstance(seen, GrepResult):
-            return _grep_told(action, path, why or seen.content, is_error=True)
+            return _grep_observation(action, path, why or seen.content, is_error=True)
         files = list(dict.fromkeys(match.path for match in seen.matches))
-        return _grep_told(
+        return _grep_observation(
             action,
             path,
             _lines(seen) if files else seen.content,
             matches=files[:_FILES],
-            truncated=seen.truncated or len(files) > _FILES or len(seen.matches) > _SHOWN,
+            truncated=seen.truncated or len(files) > _FILES or len(seen.matches) > _MAX_SHOWN,
         )
 
 
 class BasculeGlob(GlobTool):
-    """Makes OpenHands' own `glob` with our executor in it."""
+    """Creates OpenHands' own `glob` with our executor."""
 
     name = "glob"
 
     @classmethod
     def create(cls, conv_state: Any) -> Sequence[GlobTool]:
         held = hold(conv_state)
-        tool = GlobTool(
-            description=f"{_GLOB}\n* The working directory is {held.runtime.working_dir}",
-            action_type=GlobAction,
-            observation_type=GlobObservation,
-            annotations=_looks_only("glob"),
-            executor=GlobExecutor(held),
-        )
-        return [tool]
+        types = {"action_type": GlobAction, "observation_type": GlobObservation}
+        return [GlobTool(**_definition("glob", _GLOB, held), **types, executor=GlobExecutor(held))]
 
 
 class BasculeGrep(GrepTool):
-    """Makes OpenHands' own `grep` with our executor in it."""
+    """Creates OpenHands' own `grep` with our executor."""
 
     name = "grep"
 
     @classmethod
     def create(cls, conv_state: Any) -> Sequence[GrepTool]:
         held = hold(conv_state)
-        tool = GrepTool(
-            description=f"{_GREP}\n* The working directory is {held.runtime.working_dir}",
-            action_type=GrepAction,
-            observation_type=GrepObservation,
-            annotations=_looks_only("grep"),
-            executor=GrepExecutor(held),
-        )
-        return [tool]
+        types = {"action_type": GrepAction, "observation_type": GrepObservation}
+        return [GrepTool(**_definition("grep", _GREP, held), **types, executor=GrepExecutor(held))]
+
+
+def _definition(title: str, about: str, held: RuntimeHold) -> dict[str, Any]:
+    return {
+        "description": f"{about}\n* The working directory is {held.runtime.working_dir}",
+        "annotations": ToolAnnotations(
+            title=title,
+            readOnlyHint=True,
+            destructiveHint=False,
+            idempotentHint=True,
+            openWorldHint=False,
+        ),
+    }
 
 
 def split(pattern: str) -> tuple[str, str]:
-    """An absolute pattern as the directory it names and the pattern below that."""
+    """Split an absolute pattern into its fixed directory and the pattern below it."""
     if not pattern.startswith("/"):
         return "", pattern
     special = re.search(r"[*?\[{]", pattern)
@@ -120,38 +121,28 @@ def split(pattern: str) -> tuple[str, str]:
 
 
 def _lines(seen: GrepResult) -> str:
-    lines = [_line(match) for match in seen.matches[:_SHOWN]]
-    if seen.truncated or len(seen.matches) > _SHOWN:
-        lines.append(f"[There is more than these {len(lines)} lines; narrow the search]")
+    lines = [_line(match) for match in seen.matches[:_MAX_SHOWN]]
+    if seen.truncated or len(seen.matches) > _MAX_SHOWN:
+        lines.append(f"[There are more than these {len(lines)} lines; narrow the search]")
     return "\n".join(lines)
 
 
 def _line(match: GrepMatch) -> str:
-    text = match.text if len(match.text) <= _WIDTH else match.text[:_WIDTH] + "…"
+    text = match.text if len(match.text) <= _MAX_LINE else match.text[:_MAX_LINE] + "…"
     return f"{match.path}:{match.line}:{text}"
 
 
-def _glob_told(
+def _glob_observation(
     action: GlobAction, path: str, text: str, *, is_error: bool = False, **fields: Any
 ) -> GlobObservation:
     found = {"files": [], "pattern": action.pattern, "search_path": path, **fields}
     return GlobObservation.from_text(text, is_error=is_error, **found)
 
 
-def _grep_told(
+def _grep_observation(
     action: GrepAction, path: str, text: str, *, is_error: bool = False, **fields: Any
 ) -> GrepObservation:
     found = {"matches": [], "pattern": action.pattern, "search_path": path, **fields}
     return GrepObservation.from_text(
         text, is_error=is_error, include_pattern=action.include, **found
-    )
-
-
-def _looks_only(title: str) -> ToolAnnotations:
-    return ToolAnnotations(
-        title=title,
-        readOnlyHint=True,
-        destructiveHint=False,
-        idempotentHint=True,
-        openWorldHint=False,
     )

@@ -20,6 +20,7 @@ from openhands.tools.terminal.metadata import CmdOutputMetadata
 from bascule.adapters.terminal_text import readable
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
+from bascule.wire.events import with_note_in_suffix
 
 from ._conversation_runtime import RuntimeHold, hold
 from ._executor import RuntimeExecutor, failure
@@ -30,16 +31,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OUTPUT_LIMIT: Final = 29_000
-"""Characters; OpenHands cuts the middle out of what is past 30,000, with our notes around it."""
+"""Characters. OpenHands cuts the middle out of a result over 30,000 characters, which includes
+the notes around the output."""
 
 _RESET: Final = (
     "The terminal was reset: its programs were ended, variables and directory changes are gone."
 )
 _END_ALL: Final = 'for p in $(jobs -p); do kill -KILL -- "-$p" 2>/dev/null; done; exit 0'
-_RESET_PATIENCE: Final = 5.0
+_RESET_TIMEOUT: Final = 5.0
 
 _KEYS: Final = {"TAB": "C-i", "ESC": "C-[", "BS": "C-h", "ENTER": "\n"}
-"""Keys that are a control character under another name."""
+"""OpenHands' names of keys that are control characters."""
 _NO_KEYS: Final = frozenset({"UP", "DOWN", "LEFT", "RIGHT", "HOME", "END", "PGUP", "PGDN"})
 
 _REFUSED: Final = (
@@ -50,7 +52,7 @@ _REFUSED: Final = (
 
 
 class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
-    """One shell for one conversation. OpenHands gives it one call at a time."""
+    """One shell for one conversation. OpenHands makes one call at a time."""
 
     def __init__(self, held: RuntimeHold, *, env: Mapping[str, str]) -> None:
         super().__init__(held)
@@ -84,10 +86,10 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
         self._runtime.act(Interrupt(self._shell))
 
     def close(self) -> None:
-        """In a window, where the shell outlives us, a new one stands ready for whoever is next;
-        what still runs there goes on."""
+        """In a window or session, the shell outlives the conversation. End it if it was used, so
+        that the next conversation gets a new one. A running program continues."""
         if self._runtime.lasts and not self._is_fresh and not self._is_running:
-            self._runtime.act(CmdRun("exit 0", shell=self._shell), timeout=_RESET_PATIENCE)
+            self._runtime.act(CmdRun("exit 0", shell=self._shell), timeout=_RESET_TIMEOUT)
             self._is_fresh = True
         super().close()
 
@@ -107,9 +109,9 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
             blocking=action.timeout is not None,
             output_limit=_OUTPUT_LIMIT,
         )
-        return self._told(action, self._runtime.act(command))
+        return self._observation(action, self._runtime.act(command))
 
-    def _told(self, action: TerminalAction, seen: Observation) -> TerminalObservation:
+    def _observation(self, action: TerminalAction, seen: Observation) -> TerminalObservation:
         if why := failure(seen):
             return _error(why, action)
         if not isinstance(seen, CmdOutput):
@@ -123,14 +125,15 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
         return _observation(action, seen)
 
     def _variables(self, command: str, conversation: LocalConversation | None) -> Mapping[str, str]:
-        """The terminal's own, and the secrets the command names."""
+        """The terminal's own variables, and the secrets that the command mentions."""
         if conversation is None:
             return self._env
         registry = conversation.state.secret_registry
         return {**self._env, **registry.get_secrets_as_env_vars(command)}
 
     def _export(self, variables: Mapping[str, str]) -> None:
-        """Apart from the command, so that no answer repeats them; once per shell and value."""
+        """Export variables with a separate hidden command, so that no result shows them. Each
+        value is exported once per shell."""
         new = {
             name: value
             for name, value in variables.items()
@@ -146,10 +149,10 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
             self._exported.update(new)
 
     def _reset(self) -> None:
-        """End what runs and bash with it; where even that does not help, leave it behind."""
+        """End the running program, its jobs and bash. If that fails, switch to a new shell."""
         self._runtime.act(Interrupt(self._shell, kill=True))
         end = CmdRun(_END_ALL, shell=self._shell, queue=True)
-        if failure(self._runtime.act(end, timeout=_RESET_PATIENCE)):
+        if failure(self._runtime.act(end, timeout=_RESET_TIMEOUT)):
             self._resets += 1
             self._shell = f"{self._runtime.shell or 'main'}-reset-{self._resets}"
         self._is_running = False
@@ -161,7 +164,7 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
 
 
 class BasculeTerminal(TerminalTool):
-    """Makes OpenHands' own `terminal` with our executor in it: what a client sees is the same."""
+    """Creates OpenHands' own `terminal` with our executor. Clients see no difference."""
 
     name = "terminal"
 
@@ -177,7 +180,7 @@ def _tool(
     no_change_timeout_seconds: float | None = None,
     **elsewhere: Any,
 ) -> TerminalTool:
-    """The tool; parameters that only make sense for OpenHands' own terminal are said to be."""
+    """The tool. Logs a warning for parameters that only OpenHands' own terminal supports."""
     ignored = [name for name, value in elsewhere.items() if value is not None]
     if no_change_timeout_seconds is not None:
         ignored.append("no_change_timeout_seconds")
@@ -199,7 +202,8 @@ def _tool(
 
 
 def _observation(action: TerminalAction, seen: CmdOutput) -> TerminalObservation:
-    metadata = seen.metadata
+    noted = with_note_in_suffix(seen)
+    metadata = noted.metadata if isinstance(noted, CmdOutput) else seen.metadata
     is_refused = metadata.state == "refused"
     return TerminalObservation.from_text(
         readable(metadata.background + seen.content),

@@ -1,7 +1,7 @@
-"""`vscode`: tools that need an editor with a user in front of it.
+"""`vscode`: tools that need an editor with a user.
 
-These tools have the shape of MCP tools: OpenHands knows that shape everywhere, so a client on
-another machine reads the conversation without having heard of us.
+These tools have the form of MCP tools, which every OpenHands client knows. So a client on another
+machine can read the conversation without Bascule.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class WindowExecutor(RuntimeExecutor[MCPToolAction, MCPToolObservation]):
         seen = self._runtime.act(self._tool.action(self._runtime, action.data))
         why = failure(seen)
         return MCPToolObservation.from_text(
-            why or _said(seen), is_error=bool(why), tool_name=self._tool.name
+            why or _text_of(seen), is_error=bool(why), tool_name=self._tool.name
         )
 
 
@@ -174,7 +174,7 @@ def _definition(tool: _WindowTool, held: RuntimeHold) -> MCPToolDefinition:
     )
 
 
-def _said(seen: Observation) -> str:
+def _text_of(seen: Observation) -> str:
     match seen:
         case UserAnswered(answered=False):
             return "The user closed the question without an answer"

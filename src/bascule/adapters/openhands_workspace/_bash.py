@@ -1,4 +1,4 @@
-"""Commands as OpenHands' clients follow them: a start event, then output events in order."""
+"""Commands in the form that OpenHands' clients read: a start event, then output events in order."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 Event = dict[str, Any]
 
 _PIECE: Final = 1 << 20
-"""Characters of one output event."""
+"""Maximum characters of one output event."""
 _KEPT: Final = 16 << 20
-"""Characters of all commands of a session together; the oldest are forgotten first."""
+"""Maximum characters of all commands of a session. The oldest are dropped first."""
 _LEAST: Final = 10_000
-"""Characters that a command counts as at least: a session can make very many short ones."""
+"""Characters added to the size of each command, to bound the number of short commands too."""
 _RUNNING: Final = 32
-"""Commands of a session that run at a time. A session's own token can start them too."""
+"""Maximum concurrent commands of a session. The session's own token can start commands too."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Command:
 
 
 class BashCommands(Closable):
-    """The commands of one session. `masked` hides its secrets in what they print."""
+    """The commands of one session. `masked` hides the session's secrets in their output."""
 
     def __init__(self, programs: ProgramRunner, *, masked: Callable[[str], str]) -> None:
         self._programs = programs
@@ -55,7 +55,7 @@ class BashCommands(Closable):
         self._commands: OrderedDict[str, _Command] = OrderedDict()
 
     async def aclose(self) -> None:
-        """End what runs."""
+        """End all running commands."""
         tasks = [each.task for each in self._commands.values() if each.task is not None]
         for task in tasks:
             task.cancel()
@@ -65,11 +65,11 @@ class BashCommands(Closable):
     def start(
         self, runtime: SessionRuntime, command: str, *, directory: str | None, timeout: float
     ) -> Event:
-        """Raises `QuotaExceeded` if too many run."""
+        """Start a command and return its start event. Raises `QuotaExceeded` if too many run."""
         if sum(not each.outputs for each in self._commands.values()) >= _RUNNING:
             raise QuotaExceeded(
-                f"The session runs {_RUNNING} commands for OpenHands, and may run no more at a "
-                "time; stop one, or wait for it"
+                f"The session already runs {_RUNNING} commands for OpenHands, the maximum; "
+                "stop one, or wait for it"
             )
         event = _event("BashCommand", command=command, cwd=directory, timeout=timeout)
         made = _Command(event)
@@ -78,7 +78,7 @@ class BashCommands(Closable):
         return event
 
     async def finished(self, command_id: str) -> Event:
-        """All that the command printed, as one output, once it has ended."""
+        """Wait until the command has ended, and return all its output as one event."""
         made = self._commands[command_id]
         assert made.task is not None
         await asyncio.wait({made.task})
@@ -89,7 +89,7 @@ class BashCommands(Closable):
         return {**made.outputs[-1], **printed}
 
     async def stop(self, runtime: SessionRuntime, command_id: str) -> bool:
-        """End it; whether it is known at all."""
+        """End the command if it runs. Returns whether the command is known."""
         if command_id not in self._commands:
             return False
         await self._programs.stop(runtime, command_id)
@@ -108,7 +108,8 @@ class BashCommands(Closable):
         page_id: str | None = None,
         limit: int = 100,
     ) -> Mapping[str, Any]:
-        """A page of events, and where the next one starts. `after`: outputs of a higher number."""
+        """A page of events, and the id of the next page. `after`: only outputs with a higher
+        `order`."""
         found = [
             each
             for each in self._events()
@@ -124,7 +125,7 @@ class BashCommands(Closable):
         return {"items": found[start : start + limit], "next_page_id": rest[0] if rest else None}
 
     def clear(self) -> int:
-        """Forget what has ended; how many events that were."""
+        """Drop all ended commands. Returns the number of dropped events."""
         ended = [key for key, each in self._commands.items() if each.outputs]
         return sum(1 + len(self._commands.pop(key).outputs) for key in ended)
 
@@ -134,7 +135,7 @@ class BashCommands(Closable):
             yield from each.outputs
 
     async def _run(self, runtime: SessionRuntime, made: _Command) -> None:
-        """Every command ends with an output that has a status, whatever becomes of it."""
+        """Run a command. Its last output always has an exit code, even after a failure."""
         asked = made.event
         try:
             ended = await self._programs.run(

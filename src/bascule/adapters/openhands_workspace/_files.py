@@ -16,14 +16,14 @@ from starlette.responses import Response, StreamingResponse
 
 from bascule.core.errors import InvalidPath, IsADirectory
 from bascule.hub.sessions.session_runtime import SessionRuntime
-from bascule.hub.web.api import to_the_end
+from bascule.hub.web.api import closing
 
-_LONGEST_NAME: Final = 255
-"""Bytes."""
+_MAX_NAME: Final = 255
+"""Bytes: the limit of Linux file systems."""
 
 
 async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
-    """Write it to `path`, whatever it was called; returns how many bytes it has."""
+    """Write the file to `path`, whatever its original name. Returns its size in bytes."""
     where = _absolute(path)
     here = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
     try:
@@ -35,7 +35,7 @@ async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
 
 
 async def download(runtime: SessionRuntime, path: str) -> Response:
-    """As it comes: nothing of it is kept here, however large the session says it is."""
+    """Stream the file to the client. The hub stores none of it, so its size does not matter."""
     where = _absolute(path)
     async with AsyncExitStack() as stack:
         found = await stack.enter_async_context(
@@ -49,15 +49,15 @@ async def download(runtime: SessionRuntime, path: str) -> Response:
     if found.size is not None:
         headers["Content-Length"] = str(found.size)
     return StreamingResponse(
-        to_the_end(found.chunks, held), media_type="application/octet-stream", headers=headers
+        closing(found.chunks, held), media_type="application/octet-stream", headers=headers
     )
 
 
 def _absolute(path: str) -> PurePosixPath:
     where = PurePosixPath(path)
     if not where.is_absolute() or where.name in ("", ".."):
-        raise InvalidPath(f"The path has to be absolute, and of a file: {path!r}")
-    if "\0" in path or len(os.fsencode(where.name)) > _LONGEST_NAME:
+        raise InvalidPath(f"The path must be absolute and name a file: {path!r}")
+    if "\0" in path or len(os.fsencode(where.name)) > _MAX_NAME:
         raise InvalidPath(f"The file name is too long: {where.name[:50]!r}…")
     return where
 

@@ -14,8 +14,8 @@ Run = Callable[..., Awaitable[ProgramResult]]
 """Runs a command, given its `directory` and `timeout`."""
 
 _TIMEOUT: Final = 60.0
-_LARGEST: Final = 1 << 20
-"""Bytes of a file that is still compared."""
+_MAX_FILE: Final = 1 << 20
+"""Maximum bytes of a file to compare."""
 
 _NO_REPOSITORY: Final = 3
 _COMPLAINTS: Final = {
@@ -81,8 +81,8 @@ cd -- "$top" && base=$(base) || exit 6
 before="$base:${file#"$top"/}"
 size=$(git cat-file -s "$before" 2>/dev/null) || size=none
 [ -f "$file" ] || [ "$size" != none ] || exit 4
-[ ! -f "$file" ] || [ "$(stat --format=%s -- "$file")" -le LARGEST ] || exit 5
-[ "$size" = none ] || [ "$size" -le LARGEST ] || exit 5
+[ ! -f "$file" ] || [ "$(stat --format=%s -- "$file")" -le MAX_FILE ] || exit 5
+[ "$size" = none ] || [ "$size" -le MAX_FILE ] || exit 5
 printf '%s\0' "$size"
 [ "$size" = none ] || git show "$before"
 [ ! -f "$file" ] || cat -- "$file"
@@ -90,7 +90,8 @@ printf '%s\0' "$size"
 
 
 async def changes(run: Run, path: str, ref: str) -> Sequence[Mapping[str, str]]:
-    """Of the repository at `path` and of those directly below it; none where there is none."""
+    """The changes of the repository at `path` and of those directly below it. Empty if there is no
+    repository."""
     printed = await _run(run, _CHANGES, path=path, ref=ref, directory=path)
     if printed is None:
         return []
@@ -107,8 +108,8 @@ async def changes(run: Run, path: str, ref: str) -> Sequence[Mapping[str, str]]:
 
 
 async def diff(run: Run, path: str, ref: str) -> Mapping[str, str | None]:
-    """One file, as it was and as it is."""
-    script = _DIFF.replace("LARGEST", str(_LARGEST))
+    """The contents of one file at `ref` and now."""
+    script = _DIFF.replace("MAX_FILE", str(_MAX_FILE))
     printed = await _run(run, script, path=path, ref=ref, directory=None)
     if printed is None:
         return {"modified": None, "original": None}
@@ -119,7 +120,7 @@ async def diff(run: Run, path: str, ref: str) -> Mapping[str, str | None]:
 
 
 def _changes_in(fields: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Those of one repository: what git knows of, and after an empty field what it does not."""
+    """The changes of one repository: tracked files, an empty field, then untracked files."""
     while letter := next(fields):
         match letter[0]:
             case "R":
@@ -139,20 +140,20 @@ def _changes_in(fields: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 
 async def _run(run: Run, script: str, *, path: str, ref: str, directory: str | None) -> str | None:
-    """What the script prints; None when there is no repository."""
+    """The output of the script; None if there is no repository."""
     given = f"path={shlex.quote(path)}; ref={shlex.quote(ref)}\n"
     ended = await run(given + _BASE + script, directory=directory, timeout=_TIMEOUT)
     if ended.status == _NO_REPOSITORY or (directory and ended.status == 1 and not ended.out):
         return None
     if ended.status:
-        said = _COMPLAINTS.get(ended.status, "git failed: {error}")
+        message = _COMPLAINTS.get(ended.status, "git failed: {error}")
         error = ended.err.decode(errors="replace").strip()
-        raise InvalidRequest(said.format(path=path, ref=ref, error=error))
+        raise InvalidRequest(message.format(path=path, ref=ref, error=error))
     return ended.out.decode(errors="surrogateescape")
 
 
 def _text(content: bytes) -> str:
-    """Without the last line's end, as OpenHands has it."""
+    """The text without the newline at its end, as OpenHands returns it. Empty if not UTF-8."""
     try:
         return "\n".join(content.decode().splitlines())
     except UnicodeDecodeError:

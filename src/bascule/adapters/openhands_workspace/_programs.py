@@ -1,7 +1,7 @@
 """Runs programs in a session with separate stdout and stderr and no terminal.
 
-Our shells have a terminal, for which programs colour and fold what they print, and in which the
-two outputs are one. So what a program prints goes to files in the session, which are fetched.
+A Bascule shell has a terminal, which mixes stdout and stderr, and for which programs add colours
+and line breaks. So stdout and stderr are redirected to files in the session and then downloaded.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from bascule.hub.sessions.session_runtime import SessionRuntime
 from bascule.runtime.verbs import expect
 
 LIMIT: Final = 12 << 20
-"""Bytes that are kept of each output."""
-_PATIENCE: Final = 10.0
-"""Seconds that a program which was killed has to end."""
+"""Maximum bytes of stdout and of stderr. The rest is cut off."""
+_KILL_TIMEOUT: Final = 10.0
+"""Seconds to wait for a killed program to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,15 +35,16 @@ class ProgramResult:
 
 
 class ProgramRunner:
-    """Runs programs in one session, each in a subshell of its own: nothing one changes is seen by
-    the next, and what it leaves in the background goes on. Any number may run at a time."""
+    """Runs programs in one session, each in its own subshell, so that programs do not affect each
+    other. Background processes continue after their program. Any number may run at a time."""
 
     def __init__(self) -> None:
         self._shells: dict[str, str] = {}
         self._fetching = asyncio.Lock()
-        """One output at a time is taken into memory."""
+        """Only one output at a time is held in memory."""
         self._lost: set[str] = set()
-        """Shells busy with what a hub before us began."""
+        """Shells that are busy with a program of an earlier hub process, or one that did not end.
+        """
 
     async def run(
         self,
@@ -54,9 +55,10 @@ class ProgramRunner:
         timeout: float,
         key: str = "",
     ) -> ProgramResult:
-        """Cancelling ends the program, as `stop` does. Raises what keeps it from being run."""
+        """Run a program to its end. Cancelling ends the program, as `stop` does. Raises an error
+        if the program cannot be run."""
         key = key or secrets.token_hex(8)
-        files = f"/tmp/.bascule-{secrets.token_hex(8)}"  # noqa: S108 - nobody guesses it
+        files = f"/tmp/.bascule-{secrets.token_hex(8)}"  # noqa: S108 - the name is random
         try:
             status = await self._to_its_end(
                 runtime, _wrapped(command, directory, files), timeout=timeout, key=key
@@ -81,14 +83,14 @@ class ProgramRunner:
         await asyncio.shield(runtime.act(RemoveDir(files, recursive=True)))
 
     async def stop(self, runtime: SessionRuntime, key: str) -> None:
-        """End the program of that key, if it runs; its `run` answers then."""
+        """End the program with that key, if it runs. Its `run` then returns."""
         if (shell := self._shells.get(key)) is not None:
             await runtime.act(Interrupt(shell, kill=True))
 
     async def _to_its_end(
         self, runtime: SessionRuntime, command: str, *, timeout: float, key: str
     ) -> int | None:
-        """Its status; None when it had to be ended."""
+        """Run a program and return its exit code; None if it was ended after the timeout."""
         while True:
             shell = self._shells[key] = self._free_shell()
             action = CmdRun(command, shell=shell, timeout=timeout, blocking=True)
@@ -99,7 +101,7 @@ class ProgramRunner:
         if seen.metadata.state == "done":
             return seen.metadata.exit_code
         await runtime.act(Interrupt(shell, kill=True))
-        rest = CmdRun("", shell=shell, timeout=_PATIENCE, blocking=True)
+        rest = CmdRun("", shell=shell, timeout=_KILL_TIMEOUT, blocking=True)
         ended = expect(await runtime.act(rest), CmdOutput)
         if ended.metadata.state == "running":
             self._lost.add(shell)
@@ -113,13 +115,15 @@ class ProgramRunner:
 
 
 async def _fetched(runtime: SessionRuntime, files: str) -> tuple[bytes, bytes]:
-    """Cut here too: in the session anything can stand in for `truncate`."""
+    """The program's stdout and stderr. The limit is enforced again here, because a program in the
+    session could replace `truncate`."""
     out = await runtime.beginning(f"{files}/out", limit=LIMIT)
     return out, await runtime.beginning(f"{files}/err", limit=LIMIT)
 
 
 def _wrapped(command: str, directory: str | None, files: str) -> str:
-    """Without a directory it starts where the shell does: in the session's workspace."""
+    """The shell command that runs `command` with its output in `files`. Without a directory it
+    runs in the shell's start directory, the session's workspace."""
     place = f"cd -- {shlex.quote(directory)} && " if directory else ""
     return (
         f"mkdir -m 700 {files}; ({place}eval {shlex.quote(command)}) "

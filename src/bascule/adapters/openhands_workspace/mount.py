@@ -19,8 +19,10 @@ from bascule.core.errors import BasculeError, InternalError, InvalidRequest, NoS
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub
 from bascule.hub.mounts import Mount, identity_of
-from bascule.hub.replies import Receive, Refused, Scope, Send, send_error
+from bascule.hub.replies import ERRORS
 from bascule.hub.sessions.session_runtime import SessionRuntime
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.refusals import Refused
 
 from . import _files, _git
 from ._bash import BashCommands
@@ -29,14 +31,14 @@ from ._programs import ProgramRunner
 logger = logging.getLogger(__name__)
 
 MADE_AFTER: Final = "1.58.0"
-"""The version of OpenHands' agent server whose routes these are."""
+"""The version of OpenHands' agent server that these routes follow."""
 
 _OPEN: Final = ("health", "alive", "ready")
 _UPLOAD: Final = "/api/file/upload"
 
 
-class _Asked(BaseModel):
-    """A command, as OpenHands' clients ask for it."""
+class _CommandRequest(BaseModel):
+    """OpenHands' request to run a command."""
 
     command: str = Field(max_length=1 << 20)
     cwd: str | None = None
@@ -52,9 +54,10 @@ class _Workspace:
 
 
 class WorkspaceMount(Mount):
-    """Serves each session to whoever may act in it: its owner's tokens, and its own.
+    """Serves each session to the tokens that may act in it: its owner's and its own.
 
-    What commands printed is kept in memory: it ends with the hub, as the commands do.
+    The output of commands is kept in memory. It is lost when the hub stops, which ends the commands
+    too.
     """
 
     prefix = "/openhands/v1"
@@ -64,7 +67,7 @@ class WorkspaceMount(Mount):
         self._workspaces: dict[SessionId, _Workspace] = {}
         self._router = Router(
             [self._route(*each) for each in self._table()],
-            default=_nowhere,
+            default=_not_found,
             redirect_slashes=False,
         )
 
@@ -72,11 +75,11 @@ class WorkspaceMount(Mount):
         try:
             await self._router(scope, receive, send)
         except Refused as refused:
-            await send_error(scope, send, refused.error, refused.status)
+            await ERRORS.send(scope, send, refused.error, refused.status)
         except NoSuchPath as error:
-            await send_error(scope, send, error, 404)
+            await ERRORS.send(scope, send, error, 404)
         except BasculeError as error:
-            await send_error(scope, send, error)
+            await ERRORS.send(scope, send, error)
 
     async def aclose(self) -> None:
         for each in self._workspaces.values():
@@ -128,7 +131,8 @@ class WorkspaceMount(Mount):
     # Health -----------------------------------------------------------------------------------
 
     async def _health(self, request: Request) -> Response:
-        """To a stranger a session that is not there and one that is not ready look the same."""
+        """Answers without authentication, so it does not reveal whether a session exists: a missing
+        session and one that is not ready get the same answer."""
         session_id = SessionId(request.path_params["session"])
         if self._hub.sessions.is_ready(session_id):
             return JSONResponse({"status": "ok"})
@@ -143,18 +147,20 @@ class WorkspaceMount(Mount):
     # Commands ---------------------------------------------------------------------------------
 
     async def _start(self, request: Request) -> Response:
-        runtime, asked = self._runtime(request), await _asked(request)
-        return JSONResponse(self._begun(request, runtime, asked))
+        runtime, command = self._runtime(request), await _command_request(request)
+        return JSONResponse(self._begun(request, runtime, command))
 
     async def _execute(self, request: Request) -> Response:
-        runtime, asked = self._runtime(request), await _asked(request)
-        event = self._begun(request, runtime, asked)
+        runtime, command = self._runtime(request), await _command_request(request)
+        event = self._begun(request, runtime, command)
         return JSONResponse(await self._workspace(request).commands.finished(event["id"]))
 
-    def _begun(self, request: Request, runtime: SessionRuntime, asked: _Asked) -> dict[str, Any]:
+    def _begun(
+        self, request: Request, runtime: SessionRuntime, command: _CommandRequest
+    ) -> dict[str, Any]:
         commands = self._workspace(request).commands
         return commands.start(
-            runtime, asked.command, directory=asked.cwd, timeout=max(asked.timeout, 1.0)
+            runtime, command.command, directory=command.cwd, timeout=max(command.timeout, 1.0)
         )
 
     async def _stop(self, request: Request) -> Response:
@@ -164,7 +170,7 @@ class WorkspaceMount(Mount):
         return JSONResponse({"success": True})
 
     async def _search(self, request: Request) -> Response:
-        await self._note_reading(request)
+        await self._audit_reading(request)
         query = request.query_params
         page = self._workspace(request).commands.search(
             kind=query.get("kind__eq"),
@@ -177,7 +183,7 @@ class WorkspaceMount(Mount):
         return JSONResponse(page)
 
     async def _event(self, request: Request) -> Response:
-        await self._note_reading(request)
+        await self._audit_reading(request)
         name = request.path_params["event"]
         event = self._workspace(request).commands.find(name)
         if event is None:
@@ -185,7 +191,7 @@ class WorkspaceMount(Mount):
         return JSONResponse(event)
 
     async def _clear(self, request: Request) -> Response:
-        await self._note_reading(request)
+        await self._audit_reading(request)
         return JSONResponse({"cleared_count": self._workspace(request).commands.clear()})
 
     # Files ------------------------------------------------------------------------------------
@@ -196,7 +202,7 @@ class WorkspaceMount(Mount):
             async with request.form(max_files=1) as form:
                 file = form.get("file")
                 if not isinstance(file, UploadFile):
-                    raise InvalidRequest("The form has to hold one file, in the field `file`")
+                    raise InvalidRequest("The form must contain one file, in the field `file`")
                 size = await _files.upload(runtime, file, path)
         except MultiPartException as error:
             raise InvalidRequest(f"The form cannot be read: {error.message}") from error
@@ -234,13 +240,14 @@ class WorkspaceMount(Mount):
         self._hub.sessions.get(identity, SessionId(session))
         return self._hub.session(identity, session)
 
-    async def _note_reading(self, request: Request) -> None:
-        """The output that is kept is in this process: reading it enters no session."""
+    async def _audit_reading(self, request: Request) -> None:
+        """Write an audit entry if an admin reads another owner's output. The output is stored in
+        the hub, so no action in the session would be audited."""
         session_id = SessionId(request.path_params["session"])
-        await self._hub.sessions.note_reading(identity_of(request.scope), session_id, "commands")
+        await self._hub.sessions.audit_reading(identity_of(request.scope), session_id, "commands")
 
     def _workspace(self, request: Request) -> _Workspace:
-        """Of a session that is there; what was kept of others that are gone is dropped."""
+        """The state of an existing session. Drops the state of sessions that no longer exist."""
         session_id = SessionId(request.path_params["session"])
         sessions = self._hub.sessions
         if session_id not in self._workspaces:
@@ -251,14 +258,14 @@ class WorkspaceMount(Mount):
         return self._workspaces[session_id]
 
 
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
     del receive, send
     raise Refused(404, InvalidRequest(f"There is nothing at {scope['path']!r} on this hub"))
 
 
-async def _asked(request: Request) -> _Asked:
+async def _command_request(request: Request) -> _CommandRequest:
     try:
-        return _Asked.model_validate_json(await request.body())
+        return _CommandRequest.model_validate_json(await request.body())
     except ValidationError as error:
         raise Refused(
             422, InvalidRequest(f"The request for a command is invalid: {error}")
@@ -268,7 +275,7 @@ async def _asked(request: Request) -> _Asked:
 def _text(request: Request, name: str) -> str:
     value = request.query_params.get(name)
     if not value:
-        raise InvalidRequest(f"The query has to name `{name}`", parameter=name)
+        raise InvalidRequest(f"The query must contain `{name}`", parameter=name)
     return value
 
 
@@ -279,4 +286,4 @@ def _number(request: Request, name: str) -> int | None:
     try:
         return int(value)
     except ValueError:
-        raise InvalidRequest(f"`{name}` has to be a whole number, not {value!r}") from None
+        raise InvalidRequest(f"`{name}` must be an integer, not {value!r}") from None
