@@ -6,10 +6,10 @@
         vscode.show_message(vscode.chat("A good name for a bridge?"))
 
 It works in a net that VS Code runs or debugs, and in a terminal of the command 'Bascule: Open
-Bridged Terminal'. Every call waits for its answer; `vscode_bridge.aio` has the same for code that
-awaits. Calls may be made from many threads at once. What fails raises a `BridgeError`, which is a
-`RuntimeError`; without a window that is `BridgeUnavailable`, and it says what to do. A question
-the user dismisses is answered None.
+Bridged Terminal'. Every call blocks until its answer arrives; `vscode_bridge.aio` has the same
+calls for asyncio. Many threads may call at once. A failed call raises a `BridgeError`, which is a
+`RuntimeError`. Without a window that is `BridgeUnavailable`, whose message says what to do. A
+question that the user dismisses returns None.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _blocking(make: Callable[P, BridgeCall[T]]) -> Callable[P, T]:
     return ask
 
 
-# Which window -----------------------------------------------------------------------------
+# The bridge -------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
@@ -136,24 +136,24 @@ def is_available() -> bool:
 
 
 def current_bridge() -> Bridge:
-    """What the calls here go through, for requests of your own."""
+    """The bridge that the functions of this module use, for custom requests."""
     return _here.bridge()
 
 
 def use(bridge: Bridge | None) -> None:
-    """Ask through this bridge from now on, whatever the environment says; None ends that."""
+    """Use this bridge from now on; None chooses by the environment again."""
     _here.use(bridge)
 
 
 def use_terminal() -> None:
-    """Where there is no window, ask in the terminal. BASCULE_BRIDGE=terminal does the same."""
+    """Ask in the terminal if there is no window. BASCULE_BRIDGE=terminal does the same."""
     _here.use_terminal()
 
 
 def child_env() -> dict[str, str]:
-    """Variables that let a program you start reach the same window too.
+    """Environment variables with which a program you start reaches the same window.
 
-    They are taken out of `os.environ`, so that no other program inherits them; hand them on by
+    They are removed from `os.environ`, so that no other program inherits them. Pass them on with
     `env={**os.environ, **child_env()}`.
     """
     return _here.child_env()
@@ -192,11 +192,11 @@ def chat(
     stream: bool = False,
 ) -> ChatReply | ChatStream:
     """Ask a language model of the window and return its reply, a `str` with `conversation_id`
-    and `model`. With `stream`, pieces to iterate over instead.
+    and `model`. With `stream`, return a `ChatStream` of its pieces instead.
 
-    `model` is an id, family or name out of `chat_models`; `system` is said before the message;
-    `conversation_id`, of an earlier reply, goes on from there. Raises `ChatUnavailable` where there
-    is no such model.
+    `model` is an id, family or name from `chat_models`. `system` precedes the message. The
+    `conversation_id` of an earlier reply continues that conversation. Raises `ChatUnavailable` if
+    there is no such model.
     """
     call = calls.chat(
         message,
@@ -212,7 +212,7 @@ def chat(
 chat_models = _blocking(calls.chat_models)
 get_chat_history = _blocking(calls.get_chat_history)
 
-# Asking and telling -----------------------------------------------------------------------
+# Messages and questions -------------------------------------------------------------------
 
 show_message = _blocking(calls.show_message)
 confirm = _blocking(calls.confirm)
@@ -246,9 +246,10 @@ def quick_pick(
     title: str = "",
     timeout: float | None = None,
 ) -> str | list[str] | None:
-    """Let the user pick one of `items`, or any with `many`; None when the list was dismissed.
+    """Let the user pick one of `items`, or several with `many`; None if dismissed.
 
-    An item is a text, or `label` with `description` and `detail`; the label is returned.
+    An item is a string, or a mapping with `label`, `description` and `detail`. The label is
+    returned.
     """
     return _ask(
         calls.quick_pick(items, many=many, placeholder=placeholder, title=title, timeout=timeout)
@@ -256,7 +257,7 @@ def quick_pick(
 
 
 def progress(title: str, total: float | None = None, *, cancellable: bool = True) -> Progress:
-    """A notification from `with` to its end; `update` raises `BridgeCancelled` after Cancel."""
+    """A notification during a `with` block. `update` raises `BridgeCancelled` after Cancel."""
     return Progress(_here.bridge(), title, total, cancellable=cancellable)
 
 
@@ -279,7 +280,7 @@ class diagnostics:  # noqa: N801  # a namespace: `diagnostics.get()`
 
 
 class OutputChannel:
-    """A channel in the Output view, made when something is written to it. It outlives the run."""
+    """A channel in the Output view. The first write creates it, and it stays after the run."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -56,9 +56,9 @@ class _Bar:
     def _ensure_wanted(self) -> None:
         failure = self._failure()
         if isinstance(failure, BridgeClosed):
-            # The work goes on without its notification; losing that is no reason to end it.
+            # The work continues: a lost notification is no reason to stop it.
             if not self._is_told:
-                logger.warning("the progress of %r is not shown any more: %s", self._title, failure)
+                logger.warning("the progress of %r is no longer shown: %s", self._title, failure)
             self._is_told = True
         elif failure is not None:
             raise failure
@@ -73,7 +73,7 @@ class _Bar:
 
 
 class Progress(_Bar):
-    """A notification from `with` to its end. `update` raises `BridgeCancelled` after Cancel."""
+    """A notification during a `with` block. `update` raises `BridgeCancelled` after Cancel."""
 
     def __enter__(self) -> Self:
         self._begin()
@@ -88,12 +88,12 @@ class Progress(_Bar):
         self._add({"done": True})
 
     def update(self, message: str = "", *, advance: float = 0) -> None:
-        """Say how far it is: `advance` counts towards `total`."""
+        """Report progress: `advance` counts towards `total`."""
         self._ensure_wanted()
         self._add(self._value(message, advance))
 
     def track(self, items: Iterable[T]) -> Iterator[T]:
-        """Each of `items`, counted. Stops with `BridgeCancelled` after Cancel."""
+        """Yield each of `items` and count it. Raises `BridgeCancelled` after Cancel."""
         if self._total is None and isinstance(items, Sized):
             self._total = len(items)
         for item in items:
@@ -103,8 +103,8 @@ class Progress(_Bar):
 
 
 class AsyncProgress(_Bar):
-    """The same for `async with`. Cancel also interrupts what the block awaits: the block is left
-    and `BridgeCancelled` raised, as `asyncio.timeout` does with its own error."""
+    """`Progress` for `async with`. Cancel also interrupts the block, which then raises
+    `BridgeCancelled`, as `asyncio.timeout` raises `TimeoutError`."""
 
     _task: asyncio.Task[Any] | None = None
     _has_interrupted = False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ChatStream:
-    """Iterate over it for the pieces; then `reply` is the whole. Leaving early cancels the rest."""
+    """Iterate over it for the pieces; afterwards `reply` is complete. Leaving early cancels it."""
 
     def __init__(self, bridge: Bridge, call: BridgeCall[ChatReply]) -> None:
         self._call = call
@@ -32,7 +32,7 @@ class ChatStream:
     @property
     def reply(self) -> ChatReply:
         if self._reply is None:
-            raise UsageError("The reply is there once the stream was read to its end")
+            raise UsageError("The reply is available once the stream was read to its end")
         return self._reply
 
     def __iter__(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class ChatStream:
 
 
 class AsyncChatStream:
-    """The same for `async for`."""
+    """`ChatStream` for `async for`."""
 
     def __init__(self, bridge: Bridge, call: BridgeCall[ChatReply]) -> None:
         self._bridge = bridge
@@ -55,7 +55,7 @@ class AsyncChatStream:
     @property
     def reply(self) -> ChatReply:
         if self._reply is None:
-            raise UsageError("The reply is there once the stream was read to its end")
+            raise UsageError("The reply is available once the stream was read to its end")
         return self._reply
 
     async def __aiter__(self) -> AsyncIterator[str]:

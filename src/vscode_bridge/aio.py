@@ -1,5 +1,5 @@
-"""`vscode_bridge` for code that awaits: the same calls, the same window. Cancelling a call cancels
-it in the window."""
+"""`vscode_bridge` for asyncio: the same calls and the same window. Cancelling a call cancels it in
+the window."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def chat(
     conversation_id: str = "",
     stream: bool = False,
 ) -> Awaitable[ChatReply] | AsyncChatStream:
-    """As `vscode_bridge.chat`: await it for the reply; with `stream`, `async for` its pieces."""
+    """Like `vscode_bridge.chat`: await the reply, or iterate with `async for` if `stream`."""
     call = calls.chat(
         message,
         timeout,
@@ -141,14 +141,14 @@ async def quick_pick(
     title: str = "",
     timeout: float | None = None,
 ) -> str | list[str] | None:
-    """As `vscode_bridge.quick_pick`."""
+    """Like `vscode_bridge.quick_pick`."""
     return await _ask(
         calls.quick_pick(items, many=many, placeholder=placeholder, title=title, timeout=timeout)
     )
 
 
 def progress(title: str, total: float | None = None, *, cancellable: bool = True) -> AsyncProgress:
-    """As `vscode_bridge.progress`, for `async with`; Cancel also interrupts what it awaits."""
+    """Like `vscode_bridge.progress`, for `async with`; Cancel also interrupts the block."""
     return AsyncProgress(_here.bridge(), title, total, cancellable=cancellable)
 
 
@@ -161,7 +161,7 @@ class diagnostics:  # noqa: N801  # a namespace: `await diagnostics.get()`
 
 
 class OutputChannel:
-    """A channel in the Output view, made when something is written to it. It outlives the run."""
+    """A channel in the Output view. The first write creates it, and it stays after the run."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -28,7 +28,7 @@ EVENTS = {
     "test_a_listener_that_fails_harms_nobody_else",
     "test_what_a_script_tells_reaches_the_window",
 }
-"""Tests of what does not travel through a hub."""
+"""Parts of the suite that need events, which a hub does not transmit."""
 
 
 class Surroundings:
@@ -163,5 +163,5 @@ def test_a_window_lost_mid_call_fails_it(
 
     surroundings.wait(surroundings.window.aclose())
 
-    with pytest.raises(BridgeClosed, match="may have been done"):
+    with pytest.raises(BridgeClosed, match="may have taken effect"):
         answer.result(SOON)

@@ -70,7 +70,7 @@ def test_a_wrong_token_is_refused_at_once_and_says_so(server: BridgeServer) -> N
     started = time.monotonic()
     bridge = BridgeClient(RunTransport(Endpoint(server.endpoint.address, "wrong")))
 
-    with pytest.raises(BridgeRefused, match="does not take this run's token") as caught:
+    with pytest.raises(BridgeRefused, match="rejects this run's token") as caught:
         bridge.request("t/echo")
 
     assert time.monotonic() - started < 1
@@ -283,7 +283,7 @@ def test_a_window_gone_mid_call_and_back_without_memory_fails_what_could_be_done
     server.instance = "another"
     server.start()
 
-    with pytest.raises(BridgeClosed, match="may have been done"):
+    with pytest.raises(BridgeClosed, match="may have taken effect"):
         doing.result(SOON)
     assert reading.result(SOON) == "asked again"
     assert bridge.is_available()

@@ -16,7 +16,7 @@ import jsonschema
 
 from bascule.wire.dap import Decoder, encode
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 ADAPTER = (sys.executable, "-m", "bascule", "debug-adapter")
 OURS = ("customRequest",)
 """Events the protocol does not know."""
@@ -87,7 +87,7 @@ class Editor:
         assert self.process.stdin is not None
         self.process.stdin.close()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self.process.wait()
                 await self._reading
         except TimeoutError:
@@ -107,7 +107,7 @@ class Editor:
         self._answers[self._seq] = answer
         assert self.process.stdin is not None
         self.process.stdin.write(encode(message))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             told = await answer
         if not told["success"]:
             raise Refused(told["message"])
@@ -115,7 +115,7 @@ class Editor:
 
     async def event(self, name: str) -> dict[str, Any]:
         """The body of the next event of that name that was not asked for before."""
-        async with asyncio.timeout(PATIENCE), self._changed:
+        async with asyncio.timeout(TIMEOUT), self._changed:
             while True:
                 for spot in range(self._seen, len(self.events)):
                     if self.events[spot]["event"] == name:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bascule.net import load
-from bascule.net.trace import shown
+from bascule.net.trace import tokens_by_place
 from tests.debug.client import Editor, Refused
 from tests.net.writing import Window, play
 
@@ -251,7 +251,7 @@ async def test_the_marking_can_be_changed_and_asked_about(editor: Editor, net: P
     await editor.request(
         "setVariable", variablesReference=numbers["in"], name="numbers", value="[9]"
     )
-    with pytest.raises(Refused, match="is a list of tokens"):
+    with pytest.raises(Refused, match="must be a list of tokens, not 9"):
         await editor.request(
             "setVariable", variablesReference=numbers["in"], name="numbers", value="9"
         )
@@ -366,7 +366,7 @@ async def test_what_is_wrong_with_a_net_is_told_at_launch(editor: Editor, tmp_pa
     net = code(tmp_path, "return (")
     await editor.request("initialize", adapterID="evolve")
 
-    with pytest.raises(Refused, match=f"{net}:12:20: error: No Python"):
+    with pytest.raises(Refused, match=f"{net}:12:20: error: Not valid Python"):
         await editor.request("launch", program=str(net))
 
 
@@ -488,7 +488,9 @@ async def test_debugging_makes_the_same_calls_the_same_output_and_the_same_marki
 
     window = Window(chat="4")
     result, _ = await play((await asyncio.to_thread(load, INTEROP)).unwrap(), window)
-    assert marking == {place: str(tokens) for place, tokens in shown(result.marking).items()}
+    assert marking == {
+        place: str(tokens) for place, tokens in tokens_by_place(result.marking).items()
+    }
     assert calls == [
         ("vscode/showMessage", window.calls[0][1]),
         ("vscode/chat", window.calls[1][1]),

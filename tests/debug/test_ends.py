@@ -16,7 +16,7 @@ from tests.debug.test_adapter import TEXT, TWICE, code, write
 
 pytestmark = pytest.mark.slow
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 ENDLESS = "[x for x in iter(int, 1) if False]"
 """An evaluation that never ends and takes no memory."""
 IN_C = "sum(__import__('itertools').repeat(0))"
@@ -135,14 +135,14 @@ async def reach(editor: Editor, net: Path, moment: str) -> None:
         await editor.request("initialize", adapterID="evolve")
         assert editor.process.stdin is not None
         launching = asyncio.create_task(editor.request("launch", program=str(net)))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while len(family(editor.process.pid)) < 2:
                 await asyncio.sleep(0.01)
         launching.cancel()
         return
     if moment in ("running", "in Python"):
         await editor.start(net)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while "begun" not in editor.output:
                 await editor.event("output")
         if moment == "in Python":
@@ -165,7 +165,7 @@ def family(pid: int) -> set[int]:
 
 async def gone(pid: int) -> None:
     """Wait until there is no such process; one that nobody has waited for counts as gone."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while psutil.pid_exists(pid):
             try:
                 if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
@@ -254,9 +254,9 @@ async def test_an_exception_is_told_with_its_type_and_where_it_was_raised(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"linesStartAt1": False}, "'linesStartAt1' has to be true"),
-        ({"columnsStartAt1": False}, "'columnsStartAt1' has to be true"),
-        ({"pathFormat": "uri"}, "'pathFormat' has to be 'path'"),
+        ({"linesStartAt1": False}, "'linesStartAt1' must be true"),
+        ({"columnsStartAt1": False}, "'columnsStartAt1' must be true"),
+        ({"pathFormat": "uri"}, "'pathFormat' must be 'path'"),
     ],
 )
 async def test_an_editor_that_counts_otherwise_is_refused(
@@ -289,7 +289,7 @@ async def test_what_a_request_lacks_is_named(
 async def test_a_directory_that_is_not_there_is_named(editor: Editor, net: Path) -> None:
     await editor.request("initialize", adapterID="evolve")
 
-    with pytest.raises(Refused, match="/not/there, is not there"):
+    with pytest.raises(Refused, match="/not/there, does not exist"):
         await editor.request("launch", program=str(net), cwd="/not/there")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bascule.net import RunOutcome, RunResult, explore, load
-from bascule.net.trace import shown
+from bascule.net.trace import tokens_by_place
 from tests.net.test_schema import errors
 from tests.net.writing import Window, play
 
@@ -39,7 +39,7 @@ def test_interop_shows_a_message_and_prints_what_the_model_says(
     window = Window(chat="4")
     result = run("VsCodeInterop", window)
 
-    assert (result.outcome, shown(result.marking)) == (RunOutcome.COMPLETED, {"p2": [1]})
+    assert (result.outcome, tokens_by_place(result.marking)) == (RunOutcome.COMPLETED, {"p2": [1]})
     assert window.calls == [
         ("show_message", "Transition t1 fired!", "info"),
         ("chat", "What is 2+2?"),
@@ -66,13 +66,13 @@ def test_a_large_expense_goes_where_the_form_says(answer: Any, place: str, reaso
     result = run("approval", Window(form=answer))
 
     assert result.outcome is RunOutcome.COMPLETED
-    assert shown(result.marking)[place][-1] == {
+    assert tokens_by_place(result.marking)[place][-1] == {
         "who": "Bob",
         "what": "a workstation",
         "amount": 4200,
         "reason": reason,
     }
-    assert shown(result.marking)["approved"][0]["who"] == "Ann"
+    assert tokens_by_place(result.marking)["approved"][0]["who"] == "Ann"
 
 
 @pytest.mark.slow
@@ -103,12 +103,17 @@ def test_each_changed_file_is_reviewed(
 def test_three_parts_are_built_and_linked() -> None:
     result = run("build")
 
-    assert shown(result.marking) == {"release": [{"parts": ["client 7", "server 7", "manual 7"]}]}
+    assert tokens_by_place(result.marking) == {
+        "release": [{"parts": ["client 7", "server 7", "manual 7"]}]
+    }
 
 
 def test_the_store_never_holds_more_than_three() -> None:
     result = run("producer_consumer")
     space = explore(load(EXAMPLES / "producer_consumer.evolve.yaml").unwrap())
 
-    assert (result.outcome, len(shown(result.marking)["sold"])) == (RunOutcome.COMPLETED, 6)
+    assert (result.outcome, len(tokens_by_place(result.marking)["sold"])) == (
+        RunOutcome.COMPLETED,
+        6,
+    )
     assert (space.bounds["store"], space.ends, space.complete) == (3, 1, True)  # type: ignore[index]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from bascule.net import Net, Runner, explore, load_bytes, simulate
 from bascule.net.model import ArcKind
 from bascule.net.packed import TooNarrow, pack
-from bascule.net.rule import Marking, bindings, initial_marking, passed_on, put, take
+from bascule.net.rule import Marking, bindings, forwarded_tokens, initial_marking, put, take
 from bascule.testing.nets import (
     buffer,
     build,
@@ -160,7 +160,7 @@ def test_the_fast_walk_finds_what_the_plain_rule_finds(net: Net) -> None:
             if binding is None:
                 continue
             edges += 1
-            after = put(take(net, marking, binding)[0], passed_on(net, binding))
+            after = put(take(net, marking, binding)[0], forwarded_tokens(net, binding))
             if _key(after) not in states:
                 states[_key(after)] = after
                 queue.append(after)

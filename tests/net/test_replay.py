@@ -8,14 +8,14 @@ import pytest
 
 from bascule.core.errors import TraceMismatch
 from bascule.net import Net, replay
-from bascule.net.trace import line, shown
+from bascule.net.trace import line, tokens_by_place
 from tests.net.test_runner import CHOICE, PAIR
 from tests.net.writing import net, play, step
 
 
 async def traced(found: Net, window: object = None) -> tuple[list[str], dict[str, list[object]]]:
     result, events = await play(found, window)
-    return [line(event) for event in events], shown(result.marking)
+    return [line(event) for event in events], tokens_by_place(result.marking)
 
 
 @pytest.mark.parametrize("body", [CHOICE, PAIR.replace("await vscode_bridge.wait()", "7")])
@@ -23,7 +23,7 @@ async def test_a_trace_leads_to_the_marking_its_run_ended_with(body: str) -> Non
     lines, marking = await traced(net(body))
     moments = list(replay(net(body), lines))
 
-    assert shown(moments[-1].marking) == marking
+    assert tokens_by_place(moments[-1].marking) == marking
     assert len(moments) == len(lines)
 
 
@@ -33,7 +33,7 @@ async def test_a_failed_firing_is_in_the_trace_and_changes_nothing() -> None:
 
     kinds = [json.loads(each)["event"] for each in lines]
     assert kinds == ["started", "begun", "undone", "ended"]
-    assert shown(list(replay(found, lines))[-1].marking) == {"before": [1]}
+    assert tokens_by_place(list(replay(found, lines))[-1].marking) == {"before": [1]}
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ async def test_a_failed_firing_is_in_the_trace_and_changes_nothing() -> None:
         (lambda lines: [*lines[:1], *lines[2:]], "another marking"),
         (lambda lines: [lines[0], lines[1], lines[1]], "no token 1 in 'p'"),
         (lambda lines: lines[1:], "begins with 'started'"),
-        (lambda lines: ["{"], "no JSON"),
-        (lambda lines: ["[]"], "no event"),
+        (lambda lines: ["{"], "is not JSON"),
+        (lambda lines: ["[]"], "is not an event"),
         (lambda lines: [lines[0].replace('"p"', '"z"')], "no place 'z'"),
     ],
 )  # fmt: skip

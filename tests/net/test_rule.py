@@ -15,11 +15,11 @@ from bascule.net.rule import (
     Marking,
     bindings,
     first_enabled,
+    forwarded_tokens,
     initial_marking,
-    made,
-    passed_on,
+    produced_tokens,
     put,
-    put_back,
+    return_tokens,
     take,
 )
 from bascule.testing.nets import philosophers, ring
@@ -31,7 +31,7 @@ T = TransitionId("t")
 
 def fire(net: Net, marking: Marking, binding: Binding) -> Marking:
     after, _ = take(net, marking, binding)
-    return put(after, passed_on(net, binding))
+    return put(after, forwarded_tokens(net, binding))
 
 
 def counts(marking: Marking) -> dict[PlaceId, int]:
@@ -93,8 +93,8 @@ def test_a_firing_that_is_undone_leaves_what_was_there(net: Net) -> None:
     marking = initial_marking(net)
     for transition in net.transitions:
         for binding in bindings(net, marking, transition):
-            after, gone = take(net, marking, binding)
-            assert counts(put_back(after, gone)) == counts(marking)
+            after, removed = take(net, marking, binding)
+            assert counts(return_tokens(after, removed)) == counts(marking)
 
 
 JOIN = """
@@ -138,21 +138,25 @@ def test_a_heavy_arc_passes_on_as_many_tokens_as_it_weighs_in_their_order() -> N
     )
     binding = next(bindings(found, initial_marking(found), T))
 
-    assert passed_on(found, binding) == (("q", ("a", "b")), ("r", ("a",)))
+    assert forwarded_tokens(found, binding) == (("q", ("a", "b")), ("r", ("a",)))
 
 
 def test_a_value_goes_along_every_arc_or_where_it_says_itself() -> None:
     found = net(JOIN)
     binding = next(bindings(found, initial_marking(found), T))
 
-    assert made(found, binding, 7) == (("r", (7,)),)
-    assert made(found, binding, {"tokensByPlace": {"r": [7, 8]}}) == (("r", (7, 8)),)
-    assert made(found, binding, {"x": 1, "_drop_moved_tokens": True}) == (("r", ({"x": 1},)),)
+    assert produced_tokens(found, binding, 7) == (("r", (7,)),)
+    assert produced_tokens(found, binding, {"tokensByPlace": {"r": [7, 8]}}) == (("r", (7, 8)),)
+    assert produced_tokens(found, binding, {"x": 1, "_drop_moved_tokens": True}) == (
+        ("r", ({"x": 1},)),
+    )
     with pytest.raises(ValueError, match="no arc to q"):
-        made(found, binding, {"tokensByPlace": {"q": [7]}})
+        produced_tokens(found, binding, {"tokensByPlace": {"q": [7]}})
 
 
 def test_a_transition_without_inputs_is_enabled() -> None:
     found = net("place: {id: p}\ntransition: {id: t, arcs: {target: p}}")
 
-    assert passed_on(found, next(bindings(found, initial_marking(found), T))) == (("p", (None,)),)
+    assert forwarded_tokens(found, next(bindings(found, initial_marking(found), T))) == (
+        ("p", (None,)),
+    )

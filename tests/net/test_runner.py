@@ -20,7 +20,7 @@ from bascule.net import (
     RunOutcome,
     load_bytes,
 )
-from bascule.net.trace import Begun, Changed, Ended, Fired, Undone, shown
+from bascule.net.trace import Begun, Changed, Ended, Fired, Undone, tokens_by_place
 from bascule.net.window import UnavailableWindow
 from tests.net.test_load import EPIC
 from tests.net.writing import FILE, Window, net, play, step
@@ -30,7 +30,7 @@ async def after(net: Net, window: object = None) -> Any:
     """What `after` holds once the run is over, which must have gone well."""
     result, _ = await play(net, window)
     assert result.error is None
-    return shown(result.marking).get("after")
+    return tokens_by_place(result.marking).get("after")
 
 
 # What code may be -------------------------------------------------------------------------
@@ -98,7 +98,7 @@ async def test_an_arc_may_make_its_own_of_the_token() -> None:
     )
     result, _ = await play(found)
 
-    assert shown(result.marking) == {"after": [3], "other": [6]}
+    assert tokens_by_place(result.marking) == {"after": [3], "other": [6]}
 
 
 async def test_a_guard_picks_the_first_token_it_accepts() -> None:
@@ -113,7 +113,7 @@ async def test_a_guard_picks_the_first_token_it_accepts() -> None:
     )
     result, _ = await play(found)
 
-    assert shown(result.marking) == {"before": [1], "after": [5, 7]}
+    assert tokens_by_place(result.marking) == {"before": [1], "after": [5, 7]}
     assert result.outcome is RunOutcome.DEADLOCK
 
 
@@ -174,7 +174,7 @@ async def test_a_firing_that_fails_is_undone_and_ends_the_run_at_its_line() -> N
 
     assert result.outcome is RunOutcome.ERROR
     assert str(result.error) == f"{FILE}:24: expr1 raised ZeroDivisionError: division by zero"
-    assert shown(result.marking) == {"p1": [1]}
+    assert tokens_by_place(result.marking) == {"p1": [1]}
     assert [type(event) for event in events[1:]] == [Undone, Ended]
 
 
@@ -202,7 +202,7 @@ async def test_a_guard_that_fails_ends_the_run_and_fires_nothing() -> None:
         ("return [float('nan')]", "nan cannot be a token"),
         ("return {'a': float('inf')}", "inf cannot be a token"),
         ("return {1: 2}", "a int cannot be a token (a key)"),
-        ("x = []; x.append(x); return x", "more than 100 values inside each other"),
+        ("x = []; x.append(x); return x", "nested more than 100 levels deep"),
         ("return {'tokensByPlace': {'after': [b'']}}", "a bytes cannot be a token"),
     ],
 )
@@ -214,14 +214,14 @@ async def test_what_json_has_no_words_for_is_no_token(code: str, told: str) -> N
     assert result.error is not None
     assert told in result.error.message
     assert result.error.message.startswith(f"{FILE}:")
-    assert shown(result.marking) == {"before": [1]}
+    assert tokens_by_place(result.marking) == {"before": [1]}
 
 
 async def test_a_token_sent_where_no_arc_leads_is_an_error() -> None:
     result, _ = await play(step("return {'tokensByPlace': {'before': [1]}}"))
 
     assert "t has no arc to before" in str(result.error)
-    assert shown(result.marking) == {"before": [1]}
+    assert tokens_by_place(result.marking) == {"before": [1]}
 
 
 PAIR = """
@@ -250,7 +250,7 @@ async def test_other_firings_go_on_while_an_async_one_is_under_way() -> None:
 
     result, events = await play(net(PAIR), Latch())
 
-    assert shown(result.marking) == {"c": ["waited"], "d": [1]}
+    assert tokens_by_place(result.marking) == {"c": ["waited"], "d": [1]}
     order = [
         (type(event), event.transition) for event in events if isinstance(event, Begun | Fired)
     ]
@@ -268,7 +268,7 @@ async def test_when_one_firing_fails_those_under_way_are_undone_too() -> None:
     result, _ = await play(net(PAIR), Broken())
 
     assert result.outcome is RunOutcome.ERROR
-    assert shown(result.marking) == {"a": [1], "b": [1]}
+    assert tokens_by_place(result.marking) == {"a": [1], "b": [1]}
 
 
 async def test_async_code_that_takes_longer_than_it_may_is_stopped() -> None:
@@ -306,7 +306,7 @@ async def test_a_blocking_call_of_an_operation_does_not_stop_the_others() -> Non
     body = PAIR.replace("await vscode_bridge.wait()", "vscode_bridge.chat_async('x')")
     result, _ = await play(net(body), Blocking())
 
-    assert shown(result.marking) == {"c": ["at last"], "d": [1]}
+    assert tokens_by_place(result.marking) == {"c": ["at last"], "d": [1]}
 
 
 # Policies and ends ------------------------------------------------------------------------
@@ -326,16 +326,18 @@ async def test_the_first_in_the_file_fires_unless_another_policy_says_so() -> No
     first, _ = await play(net(CHOICE))
     urgent, _ = await play(net(CHOICE), policy=HighestPriority())
 
-    assert shown(first.marking) == {"one": [1, 2, 3]}
-    assert shown(urgent.marking) == {"two": [1, 2, 3]}
+    assert tokens_by_place(first.marking) == {"one": [1, 2, 3]}
+    assert tokens_by_place(urgent.marking) == {"two": [1, 2, 3]}
 
 
 async def test_the_same_seed_makes_the_same_run() -> None:
     runs = [
-        shown((await play(net(CHOICE), policy=RandomChoice(seed)))[0].marking) for seed in range(20)
+        tokens_by_place((await play(net(CHOICE), policy=RandomChoice(seed)))[0].marking)
+        for seed in range(20)
     ]
     again = [
-        shown((await play(net(CHOICE), policy=RandomChoice(seed)))[0].marking) for seed in range(20)
+        tokens_by_place((await play(net(CHOICE), policy=RandomChoice(seed)))[0].marking)
+        for seed in range(20)
     ]
 
     assert runs == again
@@ -378,7 +380,7 @@ async def test_time_that_is_up_is_pending_while_something_is_under_way() -> None
     result, _ = await play(net(PAIR), Never(), limits=RunLimits(timeout=0.2))
 
     assert result.outcome is RunOutcome.PENDING
-    assert shown(result.marking) == {"a": [1], "d": [1]}
+    assert tokens_by_place(result.marking) == {"a": [1], "d": [1]}
 
 
 async def test_time_is_up_also_for_a_net_that_never_waits() -> None:
@@ -406,7 +408,7 @@ async def test_cancelling_a_run_undoes_what_is_under_way() -> None:
     result = await run
 
     assert result.outcome is RunOutcome.CANCELLED
-    assert shown(result.marking)["a"] == [1]
+    assert tokens_by_place(result.marking)["a"] == [1]
 
 
 async def test_an_interrupt_reaches_code_that_does_not_await() -> None:
@@ -418,7 +420,7 @@ async def test_an_interrupt_reaches_code_that_does_not_await() -> None:
     result = await runner.run()
 
     assert result.outcome is RunOutcome.CANCELLED
-    assert shown(result.marking) == {"before": [1]}
+    assert tokens_by_place(result.marking) == {"before": [1]}
 
 
 async def test_the_gate_may_change_the_marking_before_a_firing() -> None:
@@ -437,7 +439,7 @@ async def test_the_gate_may_change_the_marking_before_a_firing() -> None:
     gate.runner = Runner(step("token"), Window(), hook=gate, listeners=[events.append])
     result = await gate.runner.run()
 
-    assert shown(result.marking) == {"after": [9]}
+    assert tokens_by_place(result.marking) == {"after": [9]}
     assert any(isinstance(event, Changed) for event in events)
 
 

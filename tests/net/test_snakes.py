@@ -11,7 +11,15 @@ import pytest
 
 from bascule.net import ArcKind, Net
 from bascule.net.model import TransitionId
-from bascule.net.rule import Marking, bindings, initial_marking, made, passed_on, put, take
+from bascule.net.rule import (
+    Marking,
+    bindings,
+    forwarded_tokens,
+    initial_marking,
+    produced_tokens,
+    put,
+    take,
+)
 from tests.net.random_nets import random_net
 from tests.net.writing import net as read_net
 
@@ -72,7 +80,7 @@ def test_plain_nets_enable_and_fire_as_in_snakes(batch: int) -> None:
             fired = lot.choice(enabled)
             twin.transition(fired).fire(theirs[fired][0])
             after, _ = take(net, marking, ours[fired][0])
-            marking = put(after, passed_on(net, ours[fired][0]))
+            marking = put(after, forwarded_tokens(net, ours[fired][0]))
             held = twin.get_marking()
             assert counts(marking) == {place: len(held[place]) for place in held}
 
@@ -111,7 +119,7 @@ transition: {{id: t, arcs: [{{source: p0}}, {{source: p1}}, {{source: p2}}, {{ta
             x, y, z = binding.tokens
             twin.transition("t").fire(snakes.Substitution(x=x, y=y, z=z))
             after, _ = take(net, initial_marking(net), binding)
-            marking = put(after, made(net, binding, sum(binding.tokens)))
+            marking = put(after, produced_tokens(net, binding, sum(binding.tokens)))
             held = twin.get_marking()
             assert {place: Counter(tokens) for place, tokens in marking.items() if tokens} == {
                 place: Counter(held[place].items()) for place in held

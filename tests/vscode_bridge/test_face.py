@@ -365,7 +365,7 @@ def test_work_goes_on_when_its_notification_is_lost(
         bar.update("one")
         bar.update("two")
 
-    assert caplog.text.count("is not shown any more") == 1
+    assert caplog.text.count("is no longer shown") == 1
 
 
 def test_an_output_channel_is_written_shown_and_cleared(editor: FakeEditor) -> None:

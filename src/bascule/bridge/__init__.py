@@ -1,7 +1,7 @@
 """The client with which a net or a script talks to a VS Code window.
 
-`vscode_bridge` is its face for scripts. A program that has a way to a window of its own makes a
-`BridgeClient` over a transport.
+`vscode_bridge` is the API for scripts. A program with its own connection to a window creates a
+`BridgeClient` over a `Transport`.
 """
 
 from .client import BridgeClient

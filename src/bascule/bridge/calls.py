@@ -20,7 +20,7 @@ Severity = Literal["error", "warning", "information", "hint"]
 CHAT: Final = 120.0
 COMMAND: Final = 60.0
 QUICK: Final = 30.0
-"""Default time-outs, in seconds. What waits for a person has none."""
+"""Default timeouts, in seconds. Requests that wait for a person have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ChatReply(str):
     """A language model's reply: a text, with its conversation and model."""
 
     conversation_id: str
-    """Give it to `chat` to go on, and to `get_chat_history` to look back."""
+    """Pass it to `chat` to continue the conversation, or to `get_chat_history` to read it."""
     model: str
 
     def __new__(cls, text: str, conversation_id: str = "", model: str = "") -> ChatReply:
@@ -65,7 +65,7 @@ class Position:
 @dataclass(frozen=True, slots=True)
 class Selection:
     path: str | None
-    """None for a text that is in no file."""
+    """None if the editor shows no file."""
     text: str
     start: Position
     end: Position
@@ -79,20 +79,20 @@ class Editor:
     language: str
     text: str
     is_dirty: bool
-    """It has changes that are not saved; `text` has them."""
+    """Whether the editor has unsaved changes. `text` includes them."""
     selection: Selection
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """New text for a range of a file; without a range, for all of it. A file that is not there
-    is made."""
+    """New text for a range of a file, or for the whole file without a range. A missing file is
+    created."""
 
     path: str | os.PathLike[str]
     text: str
     start: Position | None = None
     end: Position | None = None
-    """None: the same as `start`, which inserts."""
+    """None inserts at `start`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Diagnostic:
     source: str = ""
     code: str = ""
     path: str = ""
-    """Filled in on those that are read."""
+    """Set on diagnostics read from the window; ignored by `set_diagnostics`."""
 
 
 # Chat -------------------------------------------------------------------------------------
@@ -128,11 +128,11 @@ def chat(
         "conversationId": conversation_id,
         "stream": stream,
     }
-    return BridgeCall("vscode/chat", _given(params), _reply, timeout)
+    return BridgeCall("vscode/chat", _without_empty(params), _reply, timeout)
 
 
 def chat_models(*, timeout: float | None = QUICK) -> BridgeCall[list[ChatModel]]:
-    """The language models the window has; the first is the one `chat` takes by default."""
+    """The window's language models. `chat` uses the first by default."""
     return BridgeCall("vscode/chatModels", {}, _models, timeout)
 
 
@@ -144,7 +144,7 @@ def get_chat_history(
     return BridgeCall("vscode/getChatHistory", params, lambda got: list(got["messages"]), timeout)
 
 
-# Asking and telling -----------------------------------------------------------------------
+# Messages and questions -------------------------------------------------------------------
 
 
 def show_message(
@@ -155,13 +155,13 @@ def show_message(
     modal: bool = False,
     timeout: float | None = None,
 ) -> BridgeCall[str | None]:
-    """Show a message. With buttons, wait for one and return it; None when it was dismissed."""
+    """Show a message. With buttons, wait for a click and return its button; None if dismissed."""
     params = {"message": message, "level": level, "buttons": list(buttons), "modal": modal}
     return BridgeCall("vscode/showMessage", params, _field("choice"), timeout)
 
 
 def confirm(question: str, *, yes: str = "Yes", timeout: float | None = None) -> BridgeCall[bool]:
-    """Ask in a dialog; anything but `yes` is a no."""
+    """Ask in a modal dialog. True only if the user clicks the button `yes`."""
     params = {"message": question, "level": "info", "buttons": [yes], "modal": True}
     return BridgeCall("vscode/showMessage", params, lambda got: got["choice"] == yes, timeout)
 
@@ -175,9 +175,9 @@ def input_box(
     pattern: str = "",
     timeout: float | None = None,
 ) -> BridgeCall[str | None]:
-    """Ask for a line of text; None when it was dismissed.
+    """Ask for a line of text; None if dismissed.
 
-    `pattern` is a regular expression, JavaScript's, that the whole text has to fit.
+    `pattern` is a JavaScript regular expression that the whole text has to match.
     """
     params = {
         "prompt": prompt,
@@ -186,7 +186,7 @@ def input_box(
         "password": password,
         "pattern": pattern,
     }
-    return BridgeCall("vscode/inputBox", _given(params), _field("value"), timeout)
+    return BridgeCall("vscode/inputBox", _without_empty(params), _field("value"), timeout)
 
 
 def quick_pick(
@@ -210,21 +210,21 @@ def form(
     ui_schema: Mapping[str, Any] | None = None,
     timeout: float | None = None,
 ) -> BridgeCall[dict[str, Any] | None]:
-    """Show a form for an object's JSON Schema; None when it was closed.
+    """Show a form for an object's JSON Schema; None if the user closes it.
 
-    Texts, numbers, integers, booleans and `enum`s, with `title`, `description`, `default`,
-    `required`, `minimum`, `maximum`, `minLength`, `maxLength` and `pattern`. In `ui_schema`,
-    `{name: {"ui:widget": "textarea" | "password" | "radio"}}`.
+    Fields are strings, numbers, integers, booleans and `enum`s, with `title`, `description`,
+    `default`, `required`, `minimum`, `maximum`, `minLength`, `maxLength` and `pattern`.
+    `ui_schema` is `{name: {"ui:widget": "textarea" | "password" | "radio"}}`.
     """
     params = {"schema": schema, "title": title, "value": value, "uiSchema": ui_schema}
-    return BridgeCall("vscode/form", _given(params), _field("value"), timeout)
+    return BridgeCall("vscode/form", _without_empty(params), _field("value"), timeout)
 
 
 # The window -------------------------------------------------------------------------------
 
 
 def execute_command(command: str, *args: Any, timeout: float | None = COMMAND) -> BridgeCall[Any]:
-    """Run a VS Code command and return what it returns, as far as JSON can say it.
+    """Run a VS Code command and return its result, as far as JSON can represent it.
 
     The user is asked first, unless the settings allow the command.
     """
@@ -254,7 +254,7 @@ def diff(
     *,
     timeout: float | None = QUICK,
 ) -> BridgeCall[None]:
-    """Show two things side by side: a `Path` is a file, a `str` is a text."""
+    """Show two files or texts side by side: a `Path` names a file, a `str` is the text itself."""
     params = {"left": _side(left), "right": _side(right), "title": title}
     return BridgeCall("vscode/diff", params, _nothing, timeout)
 
@@ -266,20 +266,20 @@ def apply_edit(
     save: bool = False,
     timeout: float | None = None,
 ) -> BridgeCall[bool]:
-    """Change files through the editor, in one undo step; False when nothing was changed because
-    VS Code did not take it. The user is asked first, unless the settings allow it."""
+    """Change files through the editor, in one undo step. False if VS Code rejected the edits and
+    changed nothing. The user is asked first, unless the settings allow it."""
     all_edits = [edits] if isinstance(edits, Edit) else edits
     params = {"edits": [_edit(each) for each in all_edits], "label": label, "save": save}
     return BridgeCall("vscode/applyEdit", params, _field("applied"), timeout)
 
 
 def active_editor(*, timeout: float | None = QUICK) -> BridgeCall[Editor | None]:
-    """The editor the user is in, with its text; None when there is none."""
+    """The active editor with its text; None if no editor is active."""
     return BridgeCall("vscode/activeEditor", {"text": True}, _editor, timeout)
 
 
 def selection(*, timeout: float | None = QUICK) -> BridgeCall[Selection | None]:
-    """What the user has selected; its text is empty when it is only a place."""
+    """The selection in the active editor. Its text is empty if it is only the cursor."""
 
     def read(got: Any) -> Selection | None:
         return None if got["editor"] is None else _selection(got["editor"])
@@ -301,7 +301,7 @@ def set_diagnostics(
     *,
     timeout: float | None = QUICK,
 ) -> BridgeCall[None]:
-    """Show problems of a file, in place of those this run showed before."""
+    """Show problems of a file. They replace those that this run showed before."""
     params = {"path": _path(path), "items": [_problem(each) for each in items]}
     return BridgeCall("vscode/setDiagnostics", params, _nothing, timeout)
 
@@ -309,7 +309,7 @@ def set_diagnostics(
 def clear_diagnostics(
     path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
 ) -> BridgeCall[None]:
-    """Take back the problems this run showed, of one file or of all."""
+    """Remove the problems that this run showed, of one file or of all."""
     params = {} if path is None else {"path": _path(path), "items": []}
     return BridgeCall("vscode/setDiagnostics", params, _nothing, timeout)
 
@@ -322,21 +322,21 @@ def output(
     clear: bool = False,
     timeout: float | None = QUICK,
 ) -> BridgeCall[None]:
-    """To an output channel: cleared first if asked, then `text`, then shown."""
+    """Write to an output channel: first `clear` it, then append `text`, then `show` it."""
     params = {"channel": channel, "text": text, "show": show, "clear": clear}
     return BridgeCall("vscode/output", params, _nothing, timeout)
 
 
 def progress(title: str, *, cancellable: bool = True) -> BridgeCall[None]:
-    """A notification that stays until it is told `{"done": true}`, or answered by `Cancel`."""
+    """Show a notification until the script adds `{"done": true}` or the user clicks Cancel."""
     return BridgeCall("vscode/progress", {"title": title, "cancellable": cancellable}, _nothing)
 
 
-# Reading answers --------------------------------------------------------------------------
+# Decoding answers -------------------------------------------------------------------------
 
 
 def read(call: BridgeCall[T], answer: Any) -> T:
-    """The answer as the caller wants it. Raises `BridgeProtocol` when it has another shape."""
+    """Decode the answer to a call. Raises `BridgeProtocol` if its shape is unexpected."""
     try:
         return call.read(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -371,19 +371,21 @@ def _models(got: Any) -> list[ChatModel]:
 
 
 def _editor(got: Any) -> Editor | None:
-    told = got["editor"]
-    if told is None:
+    data = got["editor"]
+    if data is None:
         return None
-    return Editor(told["path"], told["language"], told["text"], told["isDirty"], _selection(told))
+    return Editor(data["path"], data["language"], data["text"], data["isDirty"], _selection(data))
 
 
-def _selection(told: Any) -> Selection:
-    chosen = told["selection"]
-    return Selection(told["path"], chosen["text"], _place(chosen["start"]), _place(chosen["end"]))
+def _selection(data: Any) -> Selection:
+    chosen = data["selection"]
+    return Selection(
+        data["path"], chosen["text"], _position(chosen["start"]), _position(chosen["end"])
+    )
 
 
-def _place(told: Any) -> Position:
-    return Position(told["line"], told["column"])
+def _position(data: Any) -> Position:
+    return Position(data["line"], data["column"])
 
 
 def _diagnostics(got: Any) -> list[Diagnostic]:
@@ -403,17 +405,17 @@ def _diagnostics(got: Any) -> list[Diagnostic]:
     ]
 
 
-# Writing questions ------------------------------------------------------------------------
+# Encoding parameters ----------------------------------------------------------------------
 
 
-def _given(params: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters without empty values."""
     return {name: value for name, value in params.items() if value or name in ("message", "prompt")}
 
 
 def _path(path: str | os.PathLike[str]) -> str:
-    """The window has a working directory of its own."""
-    return os.path.abspath(path)  # noqa: PTH100  # links stay as they are written
+    """An absolute path, because the window has another working directory."""
+    return os.path.abspath(path)  # noqa: PTH100  # does not resolve symlinks
 
 
 def _side(side: str | os.PathLike[str]) -> dict[str, str]:
@@ -421,12 +423,12 @@ def _side(side: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def _edit(edit: Edit) -> dict[str, Any]:
-    told: dict[str, Any] = {"path": _path(edit.path), "text": edit.text}
+    data: dict[str, Any] = {"path": _path(edit.path), "text": edit.text}
     if edit.start is not None:
         end = edit.end or edit.start
-        told["start"] = {"line": edit.start.line, "column": edit.start.column}
-        told["end"] = {"line": end.line, "column": end.column}
-    return told
+        data["start"] = {"line": edit.start.line, "column": edit.start.column}
+        data["end"] = {"line": end.line, "column": end.column}
+    return data
 
 
 def _problem(problem: Diagnostic) -> dict[str, Any]:

@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _GRACE: Final = 2.0
-"""Seconds past its time-out a request may take: the window keeps it, and says so itself."""
+"""Seconds to wait beyond a request's timeout: the window enforces and reports it itself."""
 _ANSWERS: Final = 1.0
-"""Seconds in which a window that is there answers `is_available`."""
-_MOST_EARLY: Final = 256
-"""Additions to a request that wait for a connection; past that the oldest are dropped."""
+"""Seconds that `is_available` waits for an answer."""
+_MAX_EARLY_VALUES: Final = 256
+"""Maximum number of values added to a request before it is connected; the oldest are dropped."""
 _REPEATABLE: Final = frozenset(
     {
         PING,
@@ -52,7 +52,7 @@ _REPEATABLE: Final = frozenset(
         "vscode/diagnostics",
     }
 )
-"""Asking these again changes nothing."""
+"""Requests without side effects, which may be sent twice."""
 
 _NONE: Final = object()
 
@@ -62,14 +62,14 @@ Listener = Callable[[str, Mapping[str, Any]], None]
 
 class _State(Enum):
     IDLE = auto()
-    """Not started, or ended in a way that another start may mend."""
+    """Not started, or ended. The next request starts the transport."""
     OPENING = auto()
     CONNECTED = auto()
     LOST = auto()
     CLOSED = auto()
 
 
-class _Asked:
+class _Pending:
     """A request whose reply is awaited. It is settled once."""
 
     def __init__(
@@ -79,7 +79,7 @@ class _Asked:
         self.on_progress = on_progress
         self.is_sent = False
         self.is_open = False
-        """What is added can follow it; until then that waits in `early`."""
+        """Whether added values can be sent now; until then they wait in `early`."""
         self.early: deque[Any] | None = None
         self._client = client
 
@@ -92,7 +92,7 @@ class _Asked:
             self._client.post(Cancel(self.request.id))
 
 
-class _Waiting(_Asked):
+class _Waiting(_Pending):
     """A request whose caller blocks; `SimpleQueue` is the cheapest way to wake it."""
 
     def __init__(
@@ -105,23 +105,23 @@ class _Waiting(_Asked):
         self.settled.put((result, error))
 
 
-class PendingReply(_Asked, Future[Any]):
+class PendingReply(_Pending, Future[Any]):
     """The future reply to a request. Cancelling it cancels the request in the window."""
 
     def __init__(
         self, client: BridgeClient, request: Request, on_progress: OnProgress | None
     ) -> None:
-        _Asked.__init__(self, client, request, on_progress)
+        _Pending.__init__(self, client, request, on_progress)
         Future.__init__(self)
 
     def cancel(self) -> bool:
-        # Withdrawn first: cancelling tells others (an event loop's future), who then come here
-        # as well and would send from their own thread.
+        # Withdraw first: `Future.cancel` runs callbacks. An event loop's future would call this
+        # method again and send from the loop's thread.
         self.withdraw()
         return super().cancel()
 
     def add(self, value: Any) -> None:
-        """Tell the window more about the request while it is under way."""
+        """Send the window another value for the request while it is pending."""
         self._client.add(self, value)
 
     def settle(self, result: Any, error: BridgeError | None) -> None:
@@ -134,11 +134,11 @@ class PendingReply(_Asked, Future[Any]):
 
 
 class BridgeClient:
-    """A `Bridge` over a transport, which is started by the first request.
+    """A `Bridge` over a transport, which the first request starts.
 
-    A lost connection is made again by the transport. What was asked and not answered is then
-    sent again under the same id where that is safe: the window remembers it, or asking twice
-    changes nothing. All else fails with `BridgeClosed`.
+    The transport reconnects a lost connection. The client then sends an unanswered request again
+    with the same id if that is safe: the window remembers it, or it has no side effects. Other
+    requests fail with `BridgeClosed`.
     """
 
     def __init__(self, transport: Transport, *, grace: float = _GRACE) -> None:
@@ -146,10 +146,10 @@ class BridgeClient:
         self._grace = grace
         self._lock = threading.RLock()
         self._state = _State.IDLE
-        self._pending: dict[RequestId, _Asked] = {}
+        self._pending: dict[RequestId, _Pending] = {}
         self._listeners: list[Listener] = []
         self._prefix = os.urandom(4).hex()
-        """Keeps ids apart that several clients of one run give."""
+        """Makes request ids unique among the clients of one run."""
         self._numbers = itertools.count(1)
 
     @property
@@ -164,7 +164,7 @@ class BridgeClient:
             answer.cancel()
             return False
         except BridgeError as error:
-            return error.code in ("bridge.unknown_type", "bridge.remote")  # an answer all the same
+            return error.code in ("bridge.unknown_type", "bridge.remote")  # the window answered
         return True
 
     def begin(
@@ -194,7 +194,7 @@ class BridgeClient:
             result, error = waiting.settled.get(timeout=late)
         except Empty:
             waiting.withdraw()
-            raise _late(type, timeout) from None
+            raise _timeout_error(type, timeout) from None
         except BaseException:
             waiting.withdraw()
             raise
@@ -210,9 +210,9 @@ class BridgeClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Any:
-        import asyncio  # not at the head: most scripts do without it
+        import asyncio  # imported here: most scripts do not need it
 
-        # In a thread: sending waits while the window is slow to read.
+        # In a thread: sending blocks while the window is slow to read.
         beginning = asyncio.ensure_future(
             asyncio.to_thread(self.begin, type, params, timeout=timeout, on_progress=on_progress)
         )
@@ -232,15 +232,18 @@ class BridgeClient:
             return got.result()
         if not done:
             await asyncio.to_thread(answer.cancel)
-            raise _late(answer.request.type, timeout)
+            raise _timeout_error(answer.request.type, timeout)
         raise BridgeCancelled("The request was cancelled")
 
-    def tell(self, event: str, body: Mapping[str, Any]) -> None:
+    def send_event(self, event: str, body: Mapping[str, Any]) -> None:
         with self._lock:
             is_coming = self._state in (_State.IDLE, _State.OPENING)
         if is_coming:
-            self.is_available()
+            self.is_available()  # starts the transport and waits for it
         self.post(Event(event, body))
+
+    tell = send_event
+    """Old name of `send_event`."""
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         with self._lock:
@@ -267,12 +270,12 @@ class BridgeClient:
     def _request(
         self, type: str, params: Mapping[str, Any] | None, timeout: float | None
     ) -> Request:
-        told = dict(params or {})
+        values = dict(params or {})
         if timeout is not None:
-            told["timeout"] = round(timeout * 1000)
-        return Request(f"{self._prefix}-{next(self._numbers)}", type, told)
+            values["timeout"] = round(timeout * 1000)
+        return Request(f"{self._prefix}-{next(self._numbers)}", type, values)
 
-    def _begin(self, answer: _Asked) -> None:
+    def _begin(self, answer: _Pending) -> None:
         with self._lock:
             state = self._state
             if state is not _State.CLOSED:
@@ -287,10 +290,10 @@ class BridgeClient:
         elif state is _State.IDLE:
             self._transport.start(self)
 
-    # What an answer asks of its client ----------------------------------------------------
+    # Called by pending requests -----------------------------------------------------------
 
-    def drop(self, asked: _Asked) -> bool:
-        """Wait for it no longer; False when it was settled or dropped before."""
+    def drop(self, asked: _Pending) -> bool:
+        """Stop waiting for a reply; False if it was settled or dropped before."""
         with self._lock:
             return self._pending.pop(asked.request.id, None) is not None
 
@@ -299,19 +302,19 @@ class BridgeClient:
             if answer.request.id not in self._pending:
                 return
             if not answer.is_open:
-                answer.early = answer.early or deque(maxlen=_MOST_EARLY)
+                answer.early = answer.early or deque(maxlen=_MAX_EARLY_VALUES)
                 answer.early.append(value)
                 return
         self.post(Piece(answer.request.id, value))
 
     def post(self, message: Message) -> None:
-        """Send what needs no answer; lost when there is no connection."""
+        """Send a message that needs no answer; it is dropped without a connection."""
         with self._lock:
             if self._state is not _State.CONNECTED:
                 return
         self._transport.send(message)
 
-    # What the transport tells -------------------------------------------------------------
+    # Called by the transport --------------------------------------------------------------
 
     def connected(self, *, remembers: bool) -> None:
         with self._lock:
@@ -335,7 +338,7 @@ class BridgeClient:
             case Piece(id, value):
                 self._progress(id, value)
             case Event(event, body):
-                self._tell_listeners(event, body)
+                self._call_listeners(event, body)
             case _:
                 logger.warning(
                     "the window sent a message that only scripts send: %s", type(message).__name__
@@ -357,7 +360,7 @@ class BridgeClient:
         for each in waiting:
             each.settle(None, error)
 
-    def _send(self, answer: _Asked) -> None:
+    def _send(self, answer: _Pending) -> None:
         try:
             self._transport.send(answer.request)
         except BridgeError as error:
@@ -366,7 +369,7 @@ class BridgeClient:
         while (value := self._next_early(answer)) is not _NONE:
             self.post(Piece(answer.request.id, value))
 
-    def _next_early(self, answer: _Asked) -> Any:
+    def _next_early(self, answer: _Pending) -> Any:
         with self._lock:
             if answer.early:
                 return answer.early.popleft()
@@ -376,7 +379,7 @@ class BridgeClient:
     def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
         with self._lock:
             answer = self._pending.pop(id, None)
-        # One that nobody waits for was cancelled, or answered twice: the others must not suffer.
+        # An unknown id is no error: its request was cancelled or answered before.
         if answer is not None:
             answer.settle(result, error)
 
@@ -386,22 +389,22 @@ class BridgeClient:
             return
         try:
             answer.on_progress(value)
-        except Exception:  # the script's own; this thread serves other requests too
+        except Exception:  # an error of the script; this thread serves other requests too
             logger.exception("a listener for the progress of %s failed", answer.request.type)
 
-    def _tell_listeners(self, event: str, body: Mapping[str, Any]) -> None:
+    def _call_listeners(self, event: str, body: Mapping[str, Any]) -> None:
         for listener in self._listeners:
             try:
                 listener(event, body)
             except Exception:  # as above
                 logger.exception("a listener for the event %s failed", event)
 
-    def _take_all(self) -> list[_Asked]:
+    def _take_all(self) -> list[_Pending]:
         waiting, self._pending = list(self._pending.values()), {}
         return waiting
 
 
-def _may_be_sent(answer: _Asked) -> bool:
+def _may_be_sent(answer: _Pending) -> bool:
     return not answer.is_sent or answer.request.type in _REPEATABLE
 
 
@@ -411,12 +414,12 @@ def _closed() -> BridgeClosed:
 
 def _forgotten() -> BridgeClosed:
     return BridgeClosed(
-        "The window was lost before it answered, and the one that came back does not know of the "
-        "question; it may have been done"
+        "The window was lost before it answered, and the reconnected window does not know the "
+        "request, which may have taken effect"
     )
 
 
-def _late(type: str, timeout: float | None) -> BridgeTimeout:
+def _timeout_error(type: str, timeout: float | None) -> BridgeTimeout:
     return BridgeTimeout(
         f"The window did not answer {type} in {timeout:g} seconds",
         timeout=timeout,

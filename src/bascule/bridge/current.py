@@ -1,8 +1,8 @@
 """Chooses the bridge of this process: set explicitly, debug session, run, or hub, in this order.
 
-One of the doors where the environment is read. The variables of a run are removed from it as
-they are read, so that programs the script starts do not inherit its window; `child_env` hands
-them on deliberately.
+One of the few modules that read the environment. It removes the variables of a run as it reads
+them, so that programs the script starts do not inherit its window. `child_env` returns them for
+programs that need them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bascule.core.contracts import Bridge
 
 _RUN: Final = ("EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_")
-"""Prefixes of ADDR, TOKEN and SESSION; the first that is there counts."""
+"""Prefixes of the variables ADDR, TOKEN and SESSION; the first prefix that is set is used."""
 KIND: Final = "BASCULE_BRIDGE"
 """`terminal`: ask in the terminal if there is no window. `none`: no bridge. Empty: automatic."""
 
@@ -50,7 +50,7 @@ class CurrentBridge:
             if self._debug is not None:
                 return self._debug
             if self._found is None or self._pid != os.getpid():
-                # A forked child has none of its parent's threads, so it gets a bridge of its own.
+                # A forked child has none of its parent's threads, so it gets its own bridge.
                 self._pid = os.getpid()
                 client = BridgeClient(self._find())
                 atexit.register(client.close)
@@ -63,19 +63,19 @@ class CurrentBridge:
             self._explicit = bridge
 
     def use_debug(self, bridge: Bridge | None) -> None:
-        """For a debug adapter: its way to the window, unless a script has chosen another."""
+        """Use the bridge of the debug session, unless the script has set one with `use`."""
         with self._lock:
             self._debug = bridge
 
     def use_terminal(self) -> None:
-        """Where there is no window, ask in the terminal."""
+        """Ask in the terminal if there is no window."""
         with self._lock:
             self._falls_back = True
             if self._found is not None and self._found.kind == "none":
                 self._found = None
 
     def child_env(self) -> dict[str, str]:
-        """Variables that let a program this one starts reach the same window; add its own."""
+        """Environment variables with which a child process reaches the same window."""
         with self._lock:
             self._read_endpoint()
             if self._endpoint is None:
@@ -95,7 +95,7 @@ class CurrentBridge:
         if (hub := self._environ.get("BASCULE_HUB")) and (
             token := self._environ.get("BASCULE_TOKEN")
         ):
-            from .hub import HubTransport  # not at the head: it loads the hub's client
+            from .hub import HubTransport  # imported here: it loads the hub's client
 
             return HubTransport(hub, token, window=self._environ.get("BASCULE_WINDOW", ""))
         if wanted == "terminal" or self._falls_back:
@@ -117,4 +117,4 @@ def _names(prefix: str) -> tuple[str, str, str]:
 
 
 here: Final = CurrentBridge(os.environ)
-"""That of this process."""
+"""The bridge of this process."""

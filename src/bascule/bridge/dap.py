@@ -12,11 +12,11 @@ from .transport import TransportReceiver
 
 
 class DapTransport:
-    """Carried by a debug adapter, which hands in `send` and calls `receive` and `end`.
+    """The debug adapter provides `send` and calls `receive` and `end`.
 
-    `send` is given the body of a `customRequest` event and may be called from any thread;
-    `receive` takes the arguments of a `customRequestResponse` request, and raises
-    `BridgeProtocol` for what is none; `end` is for when the debug session is over.
+    `send` gets the body of a `customRequest` event and may be called from any thread. `receive`
+    takes the arguments of a `customRequestResponse` request, and raises `BridgeProtocol` if they
+    are invalid. `end` reports the end of the debug session.
     """
 
     kind = "debug"
@@ -29,12 +29,12 @@ class DapTransport:
     def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
         if self._is_over:
-            receiver.ended(_over())
+            receiver.ended(_session_over())
         else:
             receiver.connected(remembers=False)
 
     def send(self, message: Message) -> None:
-        encode(message)  # what is too large or no JSON fails here, and not in the adapter
+        encode(message)  # a check: too large or not JSON fails here, not in the adapter
         self._send(to_dap(message))
 
     def receive(self, arguments: Mapping[str, Any]) -> None:
@@ -45,11 +45,11 @@ class DapTransport:
     def end(self) -> None:
         self._is_over = True
         if self._receiver is not None:
-            self._receiver.ended(_over())
+            self._receiver.ended(_session_over())
 
     def close(self) -> None:
         self._is_over = True
 
 
-def _over() -> BridgeClosed:
+def _session_over() -> BridgeClosed:
     return BridgeClosed("The debug session is over")

@@ -52,15 +52,15 @@ _TRANSLATED: Final = {
     "consent.denied": NotAllowed,
     "workspace.untrusted": NotAllowed,
 }
-"""What hub and window say of any action, in a script's words."""
+"""The bridge error for each error code that hub or window give for any action."""
 
 
 class HubTransport:
     """Connects to a window of the hub at `url`, on an event loop in its own thread.
 
-    `window` is an id, a path or a name, as of `VSCodeRuntime`; without one there has to be just
-    one window. Each request is an action of kind `bridge`, so the window's user is asked about
-    whoever holds the token. Events do not travel this way.
+    `window` is an id, path or name, as for `VSCodeRuntime`; if empty, there must be exactly one
+    window. Each request is an action of kind `bridge`, so the window's user is asked to allow the
+    token's holder. Events are not transported.
     """
 
     kind = "hub"
@@ -93,7 +93,7 @@ class HubTransport:
         self._thread.start()
 
     def send(self, message: Message) -> None:
-        encode(message)  # what is too large or no JSON fails here
+        encode(message)  # a check: too large or not JSON fails here
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._take, message)
 
@@ -143,7 +143,7 @@ class HubTransport:
                 request = Request(f"{id} {new_id()}", "$/progress", params)
                 self._take(request)
             case Event(event):
-                logger.warning("the event %s does not travel through a hub", event)
+                logger.warning("the event %s is not sent: a hub transmits no events", event)
 
     async def _ask(self, id: RequestId, action: BridgeRequest) -> None:
         pieces = _Pieces(lambda value: self._receiver.received(Piece(id, value)))
@@ -162,7 +162,7 @@ class HubTransport:
 
 
 class _Pieces:
-    """Lines of JSON out of output as it comes, which knows no lines."""
+    """Splits streamed output into lines and decodes each as JSON."""
 
     def __init__(self, on_value: Callable[[Any], None]) -> None:
         self._on_value = on_value
@@ -191,5 +191,5 @@ def _answer(seen: Observation) -> Any:
 def _as_bridge_error(error: BasculeError, otherwise: type[BridgeError]) -> BridgeError:
     wanted = _TRANSLATED.get(error.code, otherwise)
     if isinstance(error, LinkError) and wanted is BridgeClosed:
-        return BridgeClosed(f"{error.message}; it may have been done")
+        return BridgeClosed(f"{error.message}; the request may have taken effect")
     return wanted(error.message)

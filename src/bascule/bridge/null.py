@@ -18,7 +18,7 @@ WHAT_TO_DO: Final = (
 
 
 class NullTransport:
-    """Ends as soon as it is started, with the reason."""
+    """Reports its end, with the reason, as soon as it is started."""
 
     kind = "none"
 

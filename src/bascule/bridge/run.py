@@ -43,9 +43,9 @@ logger = logging.getLogger(__name__)
 _OPEN: Final = 0.9
 """Seconds to reach a window; it is on this machine."""
 _FIRST_DELAY: Final = 0.05
-_LONGEST_DELAY: Final = 5.0
-_PATIENCE: Final = 30.0
-"""Seconds after which a window that was lost is given up on."""
+_MAX_DELAY: Final = 5.0
+_RECONNECT_TIMEOUT: Final = 30.0
+"""Seconds to try to reconnect to a lost window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Endpoint:
     """Where a run's window listens. Its `repr` does not show the token."""
 
     address: str
-    """A whole `ws://` address."""
+    """A complete `ws://` URL."""
     token: str = field(repr=False)
     session: str = ""
 
@@ -84,7 +84,7 @@ class RunTransport:
 
     kind = "run"
 
-    def __init__(self, endpoint: Endpoint, *, patience: float = _PATIENCE) -> None:
+    def __init__(self, endpoint: Endpoint, *, patience: float = _RECONNECT_TIMEOUT) -> None:
         self._endpoint = endpoint
         self._patience = patience
         self._line: WebSocketConnection | None = None
@@ -92,12 +92,12 @@ class RunTransport:
         """The window's id until it reloads; a reloaded window remembers no request."""
         self._remembers = False
         self._client = os.urandom(8).hex()
-        """Tells the window that a connection is the same client's as one before."""
+        """Lets the window recognize this client when it reconnects."""
         self._closing = threading.Event()
 
     def start(self, receiver: TransportReceiver) -> None:
         threading.Thread(
-            target=self._keep, args=(receiver,), name="vscode-bridge", daemon=True
+            target=self._stay_connected, args=(receiver,), name="vscode-bridge", daemon=True
         ).start()
 
     def send(self, message: Message) -> None:
@@ -108,7 +108,7 @@ class RunTransport:
         try:
             line.send(text)
         except WebSocketLost:
-            return  # the thread that reads has seen it too, and tells
+            return  # the reading thread notices this too, and reports it
 
     def close(self) -> None:
         self._closing.set()
@@ -117,7 +117,7 @@ class RunTransport:
 
     # In the thread ------------------------------------------------------------------------
 
-    def _keep(self, receiver: TransportReceiver) -> None:
+    def _stay_connected(self, receiver: TransportReceiver) -> None:
         try:
             self._line = self._open(receiver)
             while True:
@@ -131,7 +131,8 @@ class RunTransport:
             receiver.ended(error)
 
     def _open(self, receiver: TransportReceiver) -> WebSocketConnection:
-        """Connected and greeted, or why not: unavailable, refused, or no bridge at all."""
+        """Connect and exchange greetings. Raises `BridgeUnavailable`, `BridgeRefused`, or
+        `BridgeProtocol` if the server is not a bridge."""
         reading = _Reading(receiver)
         try:
             line = WebSocketConnection.open(
@@ -147,13 +148,13 @@ class RunTransport:
         except WebSocketUnreachable as error:
             raise self._unavailable(str(error)) from error
         try:
-            self._greet(line, reading.first)
+            self._exchange_hello(line, reading.first)
         except BaseException:
             line.close()
             raise
         return line
 
-    def _greet(self, line: WebSocketConnection, first: SimpleQueue[Message]) -> None:
+    def _exchange_hello(self, line: WebSocketConnection, first: SimpleQueue[Message]) -> None:
         about = {
             "id": self._client,
             "client": f"vscode_bridge/{bascule.__version__}",
@@ -176,17 +177,17 @@ class RunTransport:
         self._peer = str(hello.about.get("instance", ""))
 
     def _serve(self, line: WebSocketConnection, receiver: TransportReceiver) -> None:
-        """Until the connection is over."""
+        """Report the connection, and wait until it has ended."""
         receiver.connected(remembers=self._remembers)
         lost = line.wait_lost()
         self._line = None
         line.close()
-        if lost.code == MESSAGE_TOO_BIG:  # asked again, it would only answer the same
+        if lost.code == MESSAGE_TOO_BIG:  # a repeated request would get the same answer
             raise BridgeTooLarge(f"An answer of the window has more than {MAX_MESSAGE:,} bytes")
 
     def _open_again(self, receiver: TransportReceiver) -> WebSocketConnection:
-        """The line is tried with growing pauses: there is no event for a server that comes up."""
-        from random import uniform  # only now: it is slow to load
+        """Reconnect with growing delays: no event reports that a server is up again."""
+        from random import uniform  # imported here: it is slow to load
 
         deadline, delay = time.monotonic() + self._patience, _FIRST_DELAY
         while not self._closing.wait(delay * uniform(0.5, 1.5)):  # noqa: S311
@@ -196,14 +197,14 @@ class RunTransport:
                 if time.monotonic() > deadline:
                     raise BridgeClosed(
                         "The window was lost before it answered, and did not come back within "
-                        f"{self._patience:g} seconds; it may have been done"
+                        f"{self._patience:g} seconds; the request may have taken effect"
                     ) from error
-            delay = min(delay * 2, _LONGEST_DELAY)
+            delay = min(delay * 2, _MAX_DELAY)
         raise BridgeClosed("This bridge was closed")
 
     def _refused(self, status: int) -> BridgeRefused:
         return BridgeRefused(
-            f"The window at {self._endpoint.address} does not take this run's token: it is wrong, "
+            f"The window at {self._endpoint.address} rejects this run's token: it is wrong, "
             f"or its run has ended (HTTP {status}). Start the script from VS Code again",
             status=status,
         )

@@ -25,10 +25,10 @@ Params = Mapping[str, Any]
 
 
 class TerminalTransport:
-    """Answers by itself: shows on `output`, asks on `input`, one question at a time.
+    """Answers requests itself: prints to `output`, reads from `input`, one question at a time.
 
-    At the end of the input every question counts as dismissed, so that a script goes on as it
-    would for a user who does not care. What only a window can do is a `BridgeUnavailable`.
+    At the end of the input every question counts as dismissed, so that a script continues as if
+    the user had closed it. Requests that need a window fail with `BridgeUnavailable`.
     """
 
     kind = "terminal"
@@ -50,7 +50,7 @@ class TerminalTransport:
                 self._bars[id] = params["title"]
                 self._show(params["title"])
             case Request():
-                # A person may take long; who asked from an event loop must not wait for them here.
+                # In a thread: a person may take long, and the caller may be an event loop.
                 threading.Thread(target=self._answer, args=(message,), daemon=True).start()
             case Piece(id, value) if id in self._bars:
                 self._bar(id, value)
@@ -76,7 +76,7 @@ class TerminalTransport:
             "vscode/inputBox": self._text,
             "vscode/quickPick": self._pick,
             "vscode/form": self._form,
-            "vscode/openFile": self._place,
+            "vscode/openFile": self._show_location,
             "vscode/output": self._text_out,
             "vscode/diff": self._diff,
             "vscode/diagnostics": lambda _: {"items": []},
@@ -92,7 +92,7 @@ class TerminalTransport:
             raise UnknownRequest(f"The terminal does not support the request {type!r}")
         return handler(params)
 
-    # Asking -------------------------------------------------------------------------------
+    # Questions ----------------------------------------------------------------------------
 
     def _message(self, params: Params) -> Any:
         level, buttons = params.get("level", "info"), params.get("buttons", [])
@@ -106,7 +106,7 @@ class TerminalTransport:
             text = line or value
             if not pattern or re.fullmatch(pattern, text):
                 return {"value": text}
-            self._show(f"This has to fit {pattern}")
+            self._show(f"The value must match {pattern}")
         return {"value": None}
 
     def _pick(self, params: Params) -> Any:
@@ -164,9 +164,9 @@ class TerminalTransport:
         for number, label in enumerate(labels, 1):
             self._show(f"  {number}  {label}")
 
-    # Telling ------------------------------------------------------------------------------
+    # Output -------------------------------------------------------------------------------
 
-    def _place(self, params: Params) -> Any:
+    def _show_location(self, params: Params) -> Any:
         at = f":{params['line']}:{params['column']}" if "line" in params else ""
         self._show(f"{params['path']}{at}")
 
@@ -175,7 +175,7 @@ class TerminalTransport:
             self._show(f"[{params['channel']}] {params['text'].rstrip()}")
 
     def _diff(self, params: Params) -> Any:
-        from difflib import unified_diff  # only now: it is slow to load
+        from difflib import unified_diff  # imported here: it is slow to load
 
         (old, before), (new, after) = _side(params["left"]), _side(params["right"])
         lines = unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
@@ -195,7 +195,7 @@ class TerminalTransport:
             self._show(f"{self._bars[id]}: {value['message']}")
 
     def _ask(self, question: str) -> str | None:
-        """None at the end of the input."""
+        """Read one line of input; None at its end."""
         print(question, end="", file=self._screen, flush=True)
         line = (self._input or sys.stdin).readline()
         if not line:

@@ -12,8 +12,8 @@ class TransportReceiver(Protocol):
     """Callbacks of a transport; called from the transport's threads, one at a time."""
 
     def connected(self, *, remembers: bool) -> None:
-        """Messages can be sent. `remembers`: it is the peer of before, which knows what it was
-        asked and does nothing twice."""
+        """Messages can be sent. `remembers`: it is the same peer as before, which remembers
+        earlier requests and executes none twice."""
 
     def received(self, message: Message) -> None: ...
 
@@ -33,9 +33,10 @@ class Transport(Protocol):
     def start(self, receiver: TransportReceiver) -> None: ...
 
     def send(self, message: Message) -> None:
-        """Allowed only between `connected` and `lost`. `lost` also reports lost messages.
+        """Allowed only between `connected` and `lost`. A message that gets lost raises nothing;
+        `lost` follows.
 
-        Raises `InvalidParams` and `BridgeTooLarge` for what cannot be sent at all.
+        Raises `InvalidParams` or `BridgeTooLarge` for a message that can never be sent.
         """
 
     def close(self) -> None:

@@ -1,9 +1,8 @@
-"""The debug adapter: handles an editor's DAP requests and sends responses and events.
+"""The debug adapter: carries out the editor's requests on the net.
 
-Every request is a task of its own, begun in the order of arrival: one that waits (for code that
-asks the editor something, say) holds up no other. There is one thread, the net. While a stop is
-inside Python, stack, variables and steps are debugpy's, seen through this session; the rest of the
-time they are the net's. Ids of debugpy's go out odd, ours even.
+The editor sees one thread, the net. While the net is stopped inside Python code, debugpy provides
+stack, variables and steps. Otherwise the debuggee does. The editor sees debugpy's ids as odd
+numbers and ours as even ones.
 """
 
 from __future__ import annotations
@@ -11,38 +10,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from bascule.core.errors import BasculeError, InvalidRequest, NotSupported, SandboxDied, UsageError
+from bascule.core.errors import InvalidRequest, NotSupported, SandboxDied, UsageError
 from bascule.net import Net, load
-from bascule.wire.dap import Decoder, Message, encode
 
-from .breakpoints import (
-    BoundBreakpoint,
-    BreakpointTarget,
-    bind,
-    described,
-    entry_line,
-    possible_lines,
-    transition_at,
-)
+from .breakpoints import entry_line, possible_lines, transition_at
+from .dap_server import Body, DapServer, Handler, number_in, text_in
 from .debuggee import OURS
 from .process import DebuggeeProcess
 from .python import PythonDebugger
+from .source_breakpoints import SourceBreakpoints, SourceFile, is_same_file
 
 logger = logging.getLogger(__name__)
-
-Body = dict[str, Any]
-Handler = Callable[[Mapping[str, Any]], Awaitable[Body | None]]
 
 THREAD: Final = 1
 _ELEMENT_FRAME: Final = 2
 _NET_FRAME: Final = 4
 _GRACE: Final = 2.0
-"""Seconds a net that is told to end has for it."""
+"""Seconds for a net to end after a `terminate` request, before it is killed."""
 _OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout", "trace")
 
 CAPABILITIES: Final[Body] = {
@@ -68,18 +57,6 @@ CAPABILITIES: Final[Body] = {
 
 
 @dataclass(slots=True)
-class _Source:
-    """The breakpoints of a file, as the editor asked for them."""
-
-    path: str
-    asked: list[Mapping[str, Any]]
-    ids: list[int]
-    bound: list[BoundBreakpoint | None]
-    """For a file that is a net."""
-    is_net: bool
-
-
-@dataclass(slots=True)
 class _Stop:
     """Where and why the debug session is stopped."""
 
@@ -87,10 +64,10 @@ class _Stop:
     element: str = ""
     text: str = ""
     exception: str = ""
-    """The type of what was raised, and its traceback."""
+    """Type of the raised exception; `trace` is its traceback."""
     trace: str = ""
     thread: int | None = None
-    """Debugpy's, when it is inside Python."""
+    """debugpy's thread id if the stop is inside Python code."""
     frames: list[Body] = field(default_factory=list)
 
 
@@ -98,12 +75,9 @@ class Adapter:
     """One debug session. `write` takes whole messages; `command` starts a debuggee."""
 
     def __init__(self, write: Callable[[bytes], None], command: Sequence[str]) -> None:
-        self._write = write
+        self._editor = DapServer(write)
         self._command = command
-        self._seq = 0
-        self._sources: dict[str, _Source] = {}
-        self._next_breakpoint = 1
-        self._python_ids: dict[int, int] = {}
+        self._breakpoints = SourceBreakpoints()
         self._net: Net | None = None
         self._program = ""
         self._child: DebuggeeProcess | None = None
@@ -118,16 +92,12 @@ class Adapter:
         self._entry: int | None = None
         """A line at which to halt once, for a step into code."""
         self._stepping_from: str | None = None
-        """The function in which a step of debugpy's began."""
+        """The function in which a debugpy step began."""
         self._has_stale_step = False
-        """Such a step was outlived by its function; debugpy does not know."""
+        """The function of such a step has returned, but debugpy is still stepping."""
         self._ended: Mapping[str, Any] | None = None
-        self._tasks: asyncio.TaskGroup | None = None
-        self._cancellable: set[asyncio.Task[None]] = set()
         self._gone = asyncio.Event()
         """The debuggee has ended."""
-        self._over = asyncio.Event()
-        """So has the session."""
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._on_initialize,
             "launch": self._on_launch,
@@ -153,66 +123,28 @@ class Adapter:
         }
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Speak with the editor until it disconnects or is gone. Leaves no debuggee behind."""
-        decoder = Decoder()
+        """Serve the editor until it disconnects or exits. Leaves no debuggee running."""
         try:
-            async with asyncio.TaskGroup() as self._tasks:
-                self._keep(self._tasks.create_task(self._read(reader, decoder)))
-                await self._over.wait()
-                if self._child is not None:
-                    self._child.kill()  # `_watch` sees to it that it is gone
-                for task in tuple(self._cancellable):
-                    task.cancel()
+            await self._editor.serve(reader, self._handlers, on_close=self._kill_child)
         finally:
             if self._child is not None:
                 self._child.close()
             if self._python is not None:
                 await self._python.aclose()
 
-    async def _read(self, reader: asyncio.StreamReader, decoder: Decoder) -> None:
-        assert self._tasks is not None
-        try:
-            while data := await reader.read(1 << 16):
-                for message in decoder.feed(data):
-                    if message.get("type") == "request":
-                        self._keep(self._tasks.create_task(self._answer(message)))
-        finally:
-            self._over.set()
+    def _kill_child(self) -> None:
+        """Kill the debuggee; `_watch` waits until it has exited."""
+        if self._child is not None:
+            self._child.kill()
 
-    async def _answer(self, request: Message) -> None:
-        command, arguments = str(request.get("command")), request.get("arguments") or {}
-        answer: Message = {
-            "type": "response",
-            "request_seq": request.get("seq", 0),
-            "command": command,
-            "success": True,
-        }
-        try:
-            handler = self._handlers.get(command)
-            if handler is None:
-                raise NotSupported(f"This debug adapter has no request '{command}'")
-            body = await handler(arguments)
-            if body is not None:
-                answer["body"] = body
-        except BasculeError as error:
-            answer |= _refusal(error.message)
-        except Exception as error:
-            logger.exception("the request %s failed", command)
-            answer |= _refusal(f"{type(error).__name__}: {error}")
-        self._send(answer)
-        if command == "initialize" and answer["success"]:
-            self._event("initialized")
-        elif command == "disconnect":
-            self._over.set()
-
-    # Beginning ----------------------------------------------------------------------------
+    # Launch --------------------------------------------------------------------------------
 
     async def _on_initialize(self, arguments: Mapping[str, Any]) -> Body:
         for name in ("linesStartAt1", "columnsStartAt1"):
             if arguments.get(name) is False:
-                raise NotSupported(f"Lines and columns count from 1 here; '{name}' has to be true")
+                raise NotSupported(f"Lines and columns count from 1 here; '{name}' must be true")
         if arguments.get("pathFormat", "path") != "path":
-            raise NotSupported("Files are named by their paths here; 'pathFormat' has to be 'path'")
+            raise NotSupported("Files are named by their paths here; 'pathFormat' must be 'path'")
         return CAPABILITIES
 
     async def _on_launch(self, arguments: Mapping[str, Any]) -> None:
@@ -231,7 +163,7 @@ class Adapter:
         if not isinstance(program, str) or not program:
             raise InvalidRequest("The launch configuration names no 'program', the net to debug")
         if cwd is not None and not isinstance(cwd, str):
-            raise InvalidRequest("The 'cwd' of the launch configuration is not a text")
+            raise InvalidRequest("The 'cwd' of the launch configuration is not a string")
         self._program = os.path.join(cwd or os.getcwd(), program)  # noqa: PTH109, PTH118
         self._net = await asyncio.to_thread(lambda: load(self._program).unwrap())
         self._launch = arguments
@@ -252,12 +184,11 @@ class Adapter:
         await self._child.start(
             command, options, cwd=arguments.get("cwd"), env=arguments.get("env") or {}
         )
-        assert self._tasks is not None
-        self._tasks.create_task(self._watch(self._child))
+        self._editor.run_to_end(self._watch(self._child))
         if self._python is not None:
             await self._attach(self._python)
         await self._ready.wait()
-        self._event(
+        self._editor.event(
             "process",
             {
                 "name": self._program,
@@ -266,7 +197,7 @@ class Adapter:
                 "startMethod": "launch",
             },
         )
-        await self._tell_breakpoints()
+        await self._send_breakpoints()
         self._spawn(self._begin())
 
     async def _attach(self, python: PythonDebugger) -> None:
@@ -279,7 +210,7 @@ class Adapter:
             raise UsageError("The net's process ended before it could be debugged")
         await attached
         self._python_ready = True
-        await self._tell_python_breakpoints()
+        await self._send_python_breakpoints()
         await python.configured()
 
     async def _begin(self) -> None:
@@ -292,52 +223,27 @@ class Adapter:
     async def _on_configuration_done(self, _: Mapping[str, Any]) -> None:
         self._configured.set()
 
-    # Breakpoints --------------------------------------------------------------------------
+    # Breakpoints ---------------------------------------------------------------------------
 
     async def _on_set_breakpoints(self, arguments: Mapping[str, Any]) -> Body:
         path = str((arguments.get("source") or {}).get("path") or "")
         if not path:
             raise InvalidRequest("Breakpoints are set in a file; the source has no path")
         asked = list(arguments.get("breakpoints") or [])
-        lines = [_number(each, "line") for each in asked]
-        net = await asyncio.to_thread(_net_at, path)
-        source = _Source(
-            path=path,
-            asked=asked,
-            ids=[self._new_id() for _ in asked],
-            bound=[bind(net, line) if net else None for line in lines],
-            is_net=net is not None,
-        )
-        self._sources[path] = source
-        answers = [self._told(source, spot) for spot in range(len(asked))]
+        file = self._breakpoints.set(path, asked, await asyncio.to_thread(_net_at, path))
+        from_python: Sequence[Mapping[str, Any]] = ()
         if self._child is not None and self._ended is None:
-            await self._tell_breakpoints()
-            answers = self._with_python(source, answers, await self._tell_python_source(source))
-        return {"breakpoints": answers}
-
-    def _told(self, source: _Source, spot: int) -> Body:
-        shape: Body = {"id": source.ids[spot], "source": {"path": source.path}}
-        if source.is_net:
-            return shape | described(source.bound[spot])
-        return shape | {"verified": False, "line": source.asked[spot]["line"]}
-
-    def _with_python(
-        self, source: _Source, answers: list[Body], told: list[Mapping[str, Any]]
-    ) -> list[Body]:
-        """Debugpy's answer for the breakpoints in Python code."""
-        for spot, answer in zip(self._code_spots(source), told, strict=False):
-            for name in ("verified", "line", "message"):
-                if name in answer:
-                    answers[spot][name] = answer[name]
-        return answers
+            await self._send_breakpoints()
+            from_python = await self._send_python_file(file)
+        return {"breakpoints": file.answers(from_python)}
 
     async def _on_breakpoint_locations(self, arguments: Mapping[str, Any]) -> Body:
         path = str((arguments.get("source") or {}).get("path") or "")
         net = await asyncio.to_thread(_net_at, path)
         if net is None:
             return {"breakpoints": []}
-        start = _number(arguments, "line")
-        end = _number(arguments, "endLine", default=start)
+        start = number_in(arguments, "line")
+        end = number_in(arguments, "endLine", default=start)
         lines = possible_lines(net, start, min(end, start + net.text.count("\n") + 1))
         return {"breakpoints": [{"line": line} for line in lines]}
 
@@ -348,62 +254,39 @@ class Adapter:
             await self._child.request("errors", stop=self._stops_on_errors)
         return {"breakpoints": [{"verified": each == "inscription"} for each in filters]}
 
-    async def _tell_breakpoints(self) -> None:
-        """Those at places and transitions, to the debuggee."""
+    async def _send_breakpoints(self) -> None:
+        """Send the debuggee the breakpoints at places and transitions."""
         if self._child is None or not self._ready.is_set() or self._python is None:
             return
-        told = [
-            {
-                "id": id_,
-                "target": bound.target,
-                "element": bound.element,
-                **{name: asked.get(name) for name in ("condition", "hitCondition", "logMessage")},
-            }
-            for source in self._sources.values()
-            if _same(source.path, self._program)
-            for asked, id_, bound in zip(source.asked, source.ids, source.bound, strict=True)
-            if bound is not None and bound.target is not BreakpointTarget.CODE
-        ]
-        await self._child.request("breakpoints", breakpoints=told)
+        breakpoints = self._breakpoints.for_debuggee(self._program)
+        await self._child.request("breakpoints", breakpoints=breakpoints)
 
-    async def _tell_python_breakpoints(self) -> None:
-        if self._program and not any(_same(path, self._program) for path in self._sources):
-            self._sources[self._program] = _Source(self._program, [], [], [], is_net=True)
-        for source in self._sources.values():
-            await self._tell_python_source(source)
+    async def _send_python_breakpoints(self) -> None:
+        self._breakpoints.ensure_net(self._program)
+        for file in self._breakpoints:
+            await self._send_python_file(file)
 
-    async def _tell_python_source(self, source: _Source) -> list[Mapping[str, Any]]:
-        """Those in Python, to debugpy; with the line a step into code is to halt at."""
+    async def _send_python_file(self, file: SourceFile) -> Sequence[Mapping[str, Any]]:
+        """Send debugpy the breakpoints of a file in Python code, and return its answers.
+
+        Includes the line at which a step into code stops.
+        """
         if self._python is None or not self._python_ready:
             return []
-        spots = self._code_spots(source)
-        wanted: list[Mapping[str, Any]] = [source.asked[spot] for spot in spots]
-        if self._entry is not None and _same(source.path, self._program):
+        is_program = is_same_file(file.path, self._program)
+        indices = file.python_indices()
+        wanted: list[Mapping[str, Any]] = [file.requested[index] for index in indices]
+        if self._entry is not None and is_program:
             wanted.append({"line": self._entry})
-        path = self._program if _same(source.path, self._program) else source.path
+        path = self._program if is_program else file.path
         answer = await self._python.request(
             "setBreakpoints", {"source": {"path": path}, "breakpoints": wanted}
         )
-        told: list[Mapping[str, Any]] = answer.get("breakpoints", [])
-        for spot, each in zip(spots, told, strict=False):
-            if "id" in each:
-                self._python_ids[int(each["id"])] = source.ids[spot]
-        return told[: len(spots)]
+        verified: list[Mapping[str, Any]] = answer.get("breakpoints", [])
+        self._breakpoints.note_python_ids(file, verified)
+        return verified[: len(indices)]
 
-    def _code_spots(self, source: _Source) -> list[int]:
-        if not source.is_net:
-            return list(range(len(source.asked)))
-        return [
-            spot
-            for spot, bound in enumerate(source.bound)
-            if bound is not None and bound.target is BreakpointTarget.CODE
-        ]
-
-    def _new_id(self) -> int:
-        self._next_breakpoint += 1
-        return self._next_breakpoint - 1
-
-    # Looking ------------------------------------------------------------------------------
+    # State ---------------------------------------------------------------------------------
 
     async def _on_threads(self, _: Mapping[str, Any]) -> Body:
         name = self._net.id if self._net is not None else "net"
@@ -414,8 +297,8 @@ class Adapter:
             raise InvalidRequest(f"There is no thread {arguments['threadId']}; the net is {THREAD}")
         stop = self._ensure_stopped()
         frames = [*stop.frames, *self._net_frames(stop)]
-        start = _number(arguments, "startFrame", default=0)
-        count = _number(arguments, "levels", default=0) or len(frames)
+        start = number_in(arguments, "startFrame", default=0)
+        count = number_in(arguments, "levels", default=0) or len(frames)
         return {"stackFrames": frames[start : start + count], "totalFrames": len(frames)}
 
     def _net_frames(self, stop: _Stop) -> list[Body]:
@@ -434,44 +317,44 @@ class Adapter:
         return frames
 
     async def _on_scopes(self, arguments: Mapping[str, Any]) -> Body:
-        frame = _number(arguments, "frameId")
+        frame = number_in(arguments, "frameId")
         self._ensure_stopped()
         if frame % 2:
             answer = await self._ask_python("scopes", {"frameId": frame // 2})
-            return {"scopes": [_outward(scope) for scope in answer["scopes"]]}
+            return {"scopes": [_with_odd_reference(scope) for scope in answer["scopes"]]}
         scopes = await self._ask("scopes")
-        return {"scopes": [_even(scope) for scope in scopes]}
+        return {"scopes": [_with_even_reference(scope) for scope in scopes]}
 
     async def _on_variables(self, arguments: Mapping[str, Any]) -> Body:
-        reference = _number(arguments, "variablesReference")
+        reference = number_in(arguments, "variablesReference")
         self._ensure_stopped()
         if reference % 2:
             inner = {**arguments, "variablesReference": reference // 2}
             answer = await self._ask_python("variables", inner)
-            return {"variables": [_outward(each) for each in answer["variables"]]}
+            return {"variables": [_with_odd_reference(each) for each in answer["variables"]]}
         found = await self._ask("variables", reference=reference // 2)
-        return {"variables": [_even(each) for each in found]}
+        return {"variables": [_with_even_reference(each) for each in found]}
 
     async def _on_set_variable(self, arguments: Mapping[str, Any]) -> Body:
-        reference = _number(arguments, "variablesReference")
+        reference = number_in(arguments, "variablesReference")
         self._ensure_stopped()
         if reference % 2:
             inner = {**arguments, "variablesReference": reference // 2}
-            return _outward(await self._ask_python("setVariable", inner))
-        name, value = _text(arguments, "name"), _text(arguments, "value")
+            return _with_odd_reference(await self._ask_python("setVariable", inner))
+        name, value = text_in(arguments, "name"), text_in(arguments, "value")
         new = await self._ask("set", reference=reference // 2, name=name, value=value)
-        return _chosen(_even(new), "value", "type", "variablesReference")
+        return _chosen(_with_even_reference(new), "value", "type", "variablesReference")
 
     async def _on_evaluate(self, arguments: Mapping[str, Any]) -> Body:
         stop = self._ensure_stopped()
-        expression = _text(arguments, "expression")
-        frame = _number(arguments, "frameId", default=0)
+        expression = text_in(arguments, "expression")
+        frame = number_in(arguments, "frameId", default=0)
         if not frame and stop.frames:
             frame = stop.frames[0]["id"]
         if frame % 2:
             answer = await self._ask_python("evaluate", {**arguments, "frameId": frame // 2})
-            return _outward(answer)
-        found = _even(await self._ask("evaluate", expression=expression))
+            return _with_odd_reference(answer)
+        found = _with_even_reference(await self._ask("evaluate", expression=expression))
         return {"result": found["value"], **_chosen(found, "type", "variablesReference")}
 
     async def _on_exception_info(self, _: Mapping[str, Any]) -> Body:
@@ -487,7 +370,7 @@ class Adapter:
             },
         }
 
-    # Going on -----------------------------------------------------------------------------
+    # Steps ---------------------------------------------------------------------------------
 
     async def _on_continue(self, _: Mapping[str, Any]) -> Body:
         stop = self._leave()
@@ -511,11 +394,11 @@ class Adapter:
         if stop.thread is None and self._python is not None:
             self._entry = entry_line(self._net, stop.element)
             if self._entry is not None:
-                await self._tell_python_breakpoints()
+                await self._send_python_breakpoints()
         await self._step("stepIn")
 
     async def _step(self, command: str) -> None:
-        """One firing; inside Python, one line, and out of it to the next firing."""
+        """Step one firing, or one line inside Python code; at its end, to the next firing."""
         stop = self._leave()
         if stop.thread is None:
             await self._ask("step")
@@ -542,20 +425,19 @@ class Adapter:
         if self._child is None or self._ended is not None:
             return
         if stop is not None and stop.thread is not None:
-            self._child.kill()  # it stands in the middle of code, which nothing can end gently
+            self._child.kill()  # it is halted inside code, which cannot end gracefully
             return
-        # Not waited for: a net that evaluates something without end does not answer.
+        # Do not wait: a net in an endless loop does not answer.
         self._spawn(self._ask("stop"))
         asyncio.get_running_loop().call_later(_GRACE, self._child.kill)
 
     async def _on_disconnect(self, _: Mapping[str, Any]) -> None:
-        if self._child is not None:
-            self._child.kill()
+        self._kill_child()
 
     async def _on_bridge_answer(self, arguments: Mapping[str, Any]) -> None:
         await self._ask("bridge", arguments=dict(arguments))
 
-    # What happens -------------------------------------------------------------------------
+    # Events --------------------------------------------------------------------------------
 
     def _on_child_event(self, event: str, body: Mapping[str, Any]) -> None:
         match event:
@@ -564,24 +446,24 @@ class Adapter:
             case "stopped":
                 self._stopped_between_firings(body)
             case "bridge":
-                self._event("customRequest", body["body"])
+                self._editor.event("customRequest", body["body"])
             case "output":
                 self._on_output("console", body["text"])
             case "ended":
                 self._ended = body
 
     def _on_output(self, category: str, text: str) -> None:
-        self._event("output", {"category": category, "output": text})
+        self._editor.event("output", {"category": category, "output": text})
 
     def _on_python_event(self, event: str, body: Mapping[str, Any]) -> None:
-        if event == "stopped" and self._tasks is not None:
+        if event == "stopped":
             self._spawn(self._stopped_in_python(body))
         elif event == "output" and body.get("category") != "telemetry":
-            # Log points, and conditions that raise. What the net prints comes by its own pipes.
+            # Log points, and conditions that raise. The net's own output arrives by its pipes.
             self._on_output("console", str(body.get("output") or ""))
 
     def _stopped_between_firings(self, body: Mapping[str, Any]) -> None:
-        # The code that was stepped through is over; debugpy would go on stepping in the next.
+        # The stepped code has ended, but debugpy would continue the step in the next code.
         self._has_stale_step = self._has_stale_step or self._stepping_from is not None
         self._stepping_from = None
         stop = _Stop(
@@ -594,24 +476,20 @@ class Adapter:
         reason = str(body["reason"])
         frames = await self._python_frames(thread)
         if self._is_past(reason, frames):
-            # The code that was stepped through is over; this is another's. The net halts next.
+            # The stepped code has ended; this stop is in other code. The net itself halts next.
             await self._ask_python("continue", {"threadId": thread})
             return
         if self._entry is not None:
             self._entry, reason = None, "step"
-            await self._tell_python_breakpoints()
+            await self._send_python_breakpoints()
         await self._ask("code", halted=True)
-        hits = [
-            self._python_ids[each]
-            for each in body.get("hitBreakpointIds") or []
-            if each in self._python_ids
-        ]
+        hits = self._breakpoints.ids_of(body.get("hitBreakpointIds") or [])
         text = str(body.get("text") or "")
         element = self._fired_at(frames)
         self._stopped(_Stop(reason, element, text, thread=thread, frames=frames), hits)
 
     def _fired_at(self, frames: Sequence[Body]) -> str:
-        """The transition whose code was called first."""
+        """The transition whose code is in the outermost frame."""
         assert self._net is not None
         return transition_at(self._net, frames[-1]["line"]) if frames else ""
 
@@ -624,7 +502,7 @@ class Adapter:
         return is_stale or (came_from is not None and function != came_from)
 
     async def _python_frames(self, thread: int) -> list[Body]:
-        """Those of the net and what it calls, down to where our own code called it."""
+        """The frames of the net's code and its callees, without our own frames that called it."""
         answer = await self._ask_python("stackTrace", {"threadId": thread})
         frames = []
         for frame in answer["stackFrames"]:
@@ -645,7 +523,7 @@ class Adapter:
             body |= {"text": stop.text, "description": "Code raised"}
         if breakpoints:
             body["hitBreakpointIds"] = list(breakpoints)
-        self._event("stopped", body)
+        self._editor.event("stopped", body)
 
     async def _watch(self, child: DebuggeeProcess) -> None:
         """Send the end of the session after all output was sent."""
@@ -660,8 +538,8 @@ class Adapter:
             if ended["error"]:
                 self._on_output("stderr", f"{ended['error']}\n")
             self._on_output("console", _summary(self._net, ended))
-        self._event("exited", {"exitCode": status})
-        self._event("terminated")
+        self._editor.event("exited", {"exitCode": status})
+        self._editor.event("terminated")
 
     # --------------------------------------------------------------------------------------
 
@@ -686,7 +564,7 @@ class Adapter:
         return await self._python.request(command, arguments)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Work that nobody waits for. The debuggee may end in the middle of it, at any time."""
+        """Run `work` in the background. The debuggee may end at any time meanwhile."""
 
         async def guarded() -> None:
             try:
@@ -694,23 +572,7 @@ class Adapter:
             except SandboxDied:
                 logger.debug("the debuggee ended meanwhile")
 
-        assert self._tasks is not None
-        self._keep(self._tasks.create_task(guarded()))
-
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        """One of those that end with the session, whatever they wait for."""
-        self._cancellable.add(task)
-        task.add_done_callback(self._cancellable.discard)
-
-    def _event(self, event: str, body: Mapping[str, Any] | None = None) -> None:
-        message: Message = {"type": "event", "event": event}
-        if body is not None:
-            message["body"] = dict(body)
-        self._send(message)
-
-    def _send(self, message: Message) -> None:
-        self._seq += 1
-        self._write(encode({"seq": self._seq, **message}))
+        self._editor.start(guarded())
 
 
 def _net_at(path: str) -> Net | None:
@@ -719,53 +581,22 @@ def _net_at(path: str) -> Net | None:
     return load(path).net
 
 
-_REQUIRED: Final = object()
-
-
-def _number(arguments: Mapping[str, Any], name: str, *, default: Any = _REQUIRED) -> int:
-    value = arguments.get(name)
-    if value is None and default is not _REQUIRED:
-        return int(default)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidRequest(f"The request needs '{name}', a whole number, and has {value!r}")
-    return value
-
-
-def _text(arguments: Mapping[str, Any], name: str) -> str:
-    value = arguments.get(name)
-    if not isinstance(value, str):
-        raise InvalidRequest(f"The request needs '{name}', a text, and has {value!r}")
-    return value
-
-
-def _same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
-
-
 def _frame(number: int, name: str, line: int, source: Body) -> Body:
     return {"id": number, "name": name, "line": line, "column": 1, "source": source}
 
 
-def _even(shape: Body) -> Body:
+def _with_even_reference(shape: Body) -> Body:
     return {**shape, "variablesReference": 2 * shape["variablesReference"]}
 
 
-def _outward(shape: Body) -> Body:
-    """A scope, variable or result of debugpy's, in our numbers."""
+def _with_odd_reference(shape: Body) -> Body:
+    """A scope, variable or result of debugpy, with the odd reference that the editor sees."""
     reference = shape.get("variablesReference") or 0
     return {**shape, "variablesReference": 2 * reference + 1 if reference else 0}
 
 
 def _chosen(shape: Body, *names: str) -> Body:
     return {name: shape[name] for name in names if name in shape}
-
-
-def _refusal(message: str) -> Body:
-    return {
-        "success": False,
-        "message": message,
-        "body": {"error": {"id": 1, "format": message, "showUser": False}},
-    }
 
 
 def _summary(net: Net | None, ended: Mapping[str, Any]) -> str:

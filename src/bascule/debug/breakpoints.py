@@ -12,11 +12,11 @@ from bascule.net.inscriptions import first_line
 
 class BreakpointTarget(StrEnum):
     PLACE = "place"
-    """Stop when a firing has put tokens there."""
+    """Stop after a firing has put tokens into the place."""
     TRANSITION = "transition"
-    """Stop before it fires."""
+    """Stop before the transition fires."""
     CODE = "code"
-    """Stop at the line of Python."""
+    """Stop at the line of Python code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class BoundBreakpoint:
 
 
 def bind(net: Net, line: int) -> BoundBreakpoint | None:
-    """The innermost thing at `line`: code, or else a node, or the transition of an arc."""
+    """The innermost element at `line`: code, or else a node, or the transition of an arc."""
     for inscription in _inscriptions(net):
-        if _holds(inscription, line):
+        if _contains_line(inscription, line):
             return BoundBreakpoint(BreakpointTarget.CODE, inscription.id, line)
     for node in _nodes(net):
         if node.span.line == line:
-            return _at(net, node)
+            return _breakpoint_at(net, node)
     for arc in net.arcs:
         if _is_in(arc.span, line):
             end = arc.source if arc.source in net.transitions else arc.target
-            return _at(net, next(node for node in _nodes(net) if node.id == end))
+            return _breakpoint_at(net, next(node for node in _nodes(net) if node.id == end))
     around = [node for node in _nodes(net) if _is_in(node.span, line)]
-    return _at(net, max(around, key=lambda node: node.span.line)) if around else None
+    return _breakpoint_at(net, max(around, key=lambda node: node.span.line)) if around else None
 
 
 def entry_line(net: Net, transition: str) -> int | None:
@@ -53,18 +53,18 @@ def entry_line(net: Net, transition: str) -> int | None:
 
 
 def transition_at(net: Net, line: int) -> str:
-    """The transition whose code, or whose arc's code, is at `line`; nothing where there is none."""
+    """The transition whose code, or whose arc's code, is at `line`; empty if there is none."""
     for transition in net.transitions.values():
-        if any(_holds(each, line) for each in transition.inscriptions):
+        if any(_contains_line(each, line) for each in transition.inscriptions):
             return transition.id
     for arc in net.arcs:
-        if arc.expression is not None and _holds(arc.expression, line):
+        if arc.expression is not None and _contains_line(arc.expression, line):
             return arc.source
     return ""
 
 
 def possible_lines(net: Net, start: int, end: int) -> list[int]:
-    """Lines in a range at which a breakpoint would stay where it is put."""
+    """Lines in a range at which a breakpoint is bound to its own line."""
     found = []
     for line in range(start, end + 1):
         bound = bind(net, line)
@@ -74,7 +74,7 @@ def possible_lines(net: Net, start: int, end: int) -> list[int]:
 
 
 def described(bound: BoundBreakpoint | None) -> dict[str, Any]:
-    """The part of a breakpoint's answer that says whether there is something to stop at."""
+    """The part of a breakpoint's answer that says whether it was bound."""
     if bound is None:
         return {"verified": False, "message": "Nothing happens at this line of the net"}
     return {"verified": True, "line": bound.line}
@@ -85,7 +85,7 @@ def _inscriptions(net: Net) -> list[Inscription]:
     return found + [arc.expression for arc in net.arcs if arc.expression is not None]
 
 
-def _holds(inscription: Inscription, line: int) -> bool:
+def _contains_line(inscription: Inscription, line: int) -> bool:
     return inscription.span.line <= line <= _last_line(inscription)
 
 
@@ -98,11 +98,11 @@ def _nodes(net: Net) -> list[Place | Transition]:
     return [*net.places.values(), *net.transitions.values()]
 
 
-def _at(net: Net, node: Place | Transition) -> BoundBreakpoint:
+def _breakpoint_at(net: Net, node: Place | Transition) -> BoundBreakpoint:
     target = BreakpointTarget.PLACE if node.id in net.places else BreakpointTarget.TRANSITION
     return BoundBreakpoint(target, node.id, node.span.line)
 
 
 def _is_in(span: Span, line: int) -> bool:
-    """A block of YAML ends where the next thing begins, which is a line too far."""
+    """The end line is excluded: a YAML block's span ends at the line of the next element."""
     return span.line <= line < max(span.end_line, span.line + 1)

@@ -1,7 +1,8 @@
-"""The protocol between adapter and debuggee: JSON lines over a socket.
+"""The debuggee's end of its connection to the adapter: JSON lines over a socket.
 
-The adapter asks, `{id, do, …}`, and is answered, `{id, result}` or `{id, error}`. The debuggee also
-tells, `{event, …}`.
+The adapter sends requests `{id, do, …}` and gets `{id, result}` or `{id, error}`. The debuggee also
+sends events, `{event, …}`. This end blocks and uses threads, because the event loop is the net's.
+The adapter's end is `bascule.link.json_lines`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bascule.core.errors import BasculeError
 
 
 class ControlLine:
-    """The debuggee's end. `tell` may be called from any thread."""
+    """The debuggee's end. `send_event` may be called from any thread."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
@@ -25,22 +26,22 @@ class ControlLine:
 
     def options(self) -> dict[str, Any]:
         """The adapter's first message: how to run the net."""
-        said: dict[str, Any] = json.loads(self._lines.readline())
-        return said
+        message: dict[str, Any] = json.loads(self._lines.readline())
+        return message
 
-    def tell(self, event: str, body: Mapping[str, Any]) -> None:
+    def send_event(self, event: str, body: Mapping[str, Any]) -> None:
         self._send({"event": event, **body})
 
     def serve(self, handle: Callable[[str, Mapping[str, Any]], Any]) -> None:
-        """Answer what is asked until the adapter is gone."""
+        """Answer requests until the adapter closes the connection."""
         for line in self._lines:
-            asked = json.loads(line)
+            request = json.loads(line)
             try:
-                answer = {"id": asked["id"], "result": handle(asked["do"], asked)}
-            except Exception as error:  # noqa: BLE001 - told to the one who asked
-                said = str(error) or type(error).__name__
+                answer = {"id": request["id"], "result": handle(request["do"], request)}
+            except Exception as error:  # noqa: BLE001 - sent to the adapter
+                text = str(error) or type(error).__name__
                 kind = "" if isinstance(error, BasculeError) else f"{type(error).__name__}: "
-                answer = {"id": asked["id"], "error": f"{kind}{said}"}
+                answer = {"id": request["id"], "error": f"{kind}{text}"}
             self._send(answer)
 
     def _send(self, message: Mapping[str, Any]) -> None:
@@ -49,4 +50,4 @@ class ControlLine:
             try:
                 self._socket.sendall(data)
             except OSError:
-                return  # the adapter is gone; `serve` ends, and the process with it
+                return  # the adapter has exited; `serve` ends, and the process with it

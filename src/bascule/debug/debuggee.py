@@ -15,7 +15,7 @@ from typing import Any
 
 from bascule.core.errors import InvalidRequest, UsageError
 from bascule.net import Net, RunLimits, Runner, RunResult, policy_named
-from bascule.net.trace import Listener, RunOutcome, shown, writing
+from bascule.net.trace import Listener, RunOutcome, tokens_by_place, trace_writer
 
 from .breakpoints import BreakpointTarget
 from .control import ControlLine
@@ -25,36 +25,35 @@ from .step_controller import Breakpoint, Mode, StepController
 class Debuggee:
     """Runs one net under the control of the adapter at the other end of `connection`.
 
-    `on_bridge` is given what the editor answers to questions that code in the net asked; those
-    leave by `ask`.
+    `ask` sends requests of the net's code to the editor; `on_bridge` gets the answers.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         self._line = ControlLine(connection)
-        self._controller = StepController(self._line.tell)
+        self._controller = StepController(self._line.send_event)
         self._runner: Runner | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._go = threading.Event()
         self._is_ended = False
         self._is_stopped = False
-        self.on_bridge: Callable[[Mapping[str, Any]], None] = _nobody
+        self.on_bridge: Callable[[Mapping[str, Any]], None] = _no_request
 
     def options(self) -> dict[str, Any]:
         """The run configuration, which the adapter sends once as its first message."""
         return self._line.options()
 
     def ask(self, body: Mapping[str, Any]) -> None:
-        """Have the editor asked something."""
-        self._line.tell("bridge", {"body": dict(body)})
+        """Send a bridge request of the net's code to the editor."""
+        self._line.send_event("bridge", {"body": dict(body)})
 
     def run(self, net: Net, bridge: object, options: Mapping[str, Any]) -> int:
-        """Wait for the word to begin, run, and return the status to exit with."""
+        """Wait for the `begin` request, run the net, and return the exit status."""
         if options.get("python"):
             _connect_debugpy(options["python"])
         threading.Thread(target=self._serve, name="debug-control", daemon=True).start()
-        self._line.tell("ready", {})
+        self._line.send_event("ready", {})
         self._go.wait()
-        if self._is_stopped:  # told to end before it had begun
+        if self._is_stopped:  # a `stop` request arrived before `begin`
             self._is_ended = True
             return RunOutcome.CANCELLED.exit_status
         seed = options.get("seed")
@@ -74,7 +73,7 @@ class Debuggee:
         self._is_ended = True
         sys.stdout.flush()
         sys.stderr.flush()
-        self._line.tell("ended", _ended(result))
+        self._line.send_event("ended", _ended(result))
         return result.outcome.exit_status
 
     async def _run(self, runner: Runner) -> RunResult:
@@ -82,28 +81,28 @@ class Debuggee:
         return await runner.run()
 
     def _serve(self) -> None:
-        # A debugger that halts all threads must leave this one alone: it lets them go on.
+        # debugpy must not halt this thread, which serves the requests that resume the others.
         thread: Any = threading.current_thread()
         thread.pydev_do_not_trace = True
         thread.is_pydev_daemon_thread = True
         self._line.serve(self._handle)
         if not self._is_ended:
-            os._exit(1)  # nobody is left to let a halted net go on
+            os._exit(1)  # no adapter is left to resume a halted net
 
-    def _handle(self, what: str, asked: Mapping[str, Any]) -> Any:
+    def _handle(self, what: str, request: Mapping[str, Any]) -> Any:
         controller = self._controller
         match what:
             case "begin":
-                controller.stop_on_entry = bool(asked.get("stopOnEntry"))
+                controller.stop_on_entry = bool(request.get("stopOnEntry"))
                 self._go.set()
             case "breakpoints":
-                controller.breakpoints = [_breakpoint(each) for each in asked["breakpoints"]]
+                controller.breakpoints = [_breakpoint(each) for each in request["breakpoints"]]
             case "errors":
-                controller.stops_on_errors = bool(asked["stop"])
+                controller.stops_on_errors = bool(request["stop"])
             case "continue":
-                controller.go_on(Mode.RUN)
+                controller.resume(Mode.RUN)
             case "step":
-                controller.go_on(Mode.STEP)
+                controller.resume(Mode.STEP)
             case "step_code":
                 controller.step_code()
             case "run_code":
@@ -113,20 +112,20 @@ class Debuggee:
             case "where":
                 return {"isInCode": self._runner is not None and self._runner.is_in_code}
             case "code":
-                controller.is_in_code = bool(asked["halted"])
+                controller.is_in_code = bool(request["halted"])
                 controller.handles.clear()
             case "scopes":
                 return controller.scopes()
             case "variables":
-                return controller.variables(int(asked["reference"]))
+                return controller.variables(int(request["reference"]))
             case "set":
                 return controller.set_variable(
-                    int(asked["reference"]), asked["name"], asked["value"]
+                    int(request["reference"]), request["name"], request["value"]
                 )
             case "evaluate":
-                return controller.evaluate(asked["expression"])
+                return controller.evaluate(request["expression"])
             case "bridge":
-                self.on_bridge(asked["arguments"])
+                self.on_bridge(request["arguments"])
             case "stop":
                 self._stop()
             case _:
@@ -139,13 +138,13 @@ class Debuggee:
             self._loop.call_soon_threadsafe(self._controller.pause_now)
 
     def _stop(self) -> None:
-        """End the run as an interrupt would; code that does not await is not waited for."""
+        """End the run like an interrupt. Returns at once, even if code blocks the event loop."""
         self._is_stopped = True
         if self._loop is not None and self._runner is not None:
             self._loop.call_soon_threadsafe(self._runner.interrupt)
         self._controller.breakpoints = ()
         self._controller.stops_on_errors = False
-        self._controller.go_on(Mode.RUN)
+        self._controller.resume(Mode.RUN)
         self._go.set()
 
 
@@ -155,21 +154,21 @@ def _tracing(path: str | None) -> Iterator[list[Listener]]:
         yield []
         return
     with Path(path).open("w", encoding="utf-8") as file:
-        yield [writing(file)]
+        yield [trace_writer(file)]
 
 
-def _nobody(_: Mapping[str, Any]) -> None:
+def _no_request(_: Mapping[str, Any]) -> None:
     raise UsageError("The net has no request in progress")
 
 
-def _breakpoint(told: Mapping[str, Any]) -> Breakpoint:
+def _breakpoint(data: Mapping[str, Any]) -> Breakpoint:
     return Breakpoint(
-        id=told["id"],
-        target=BreakpointTarget(told["target"]),
-        element=told["element"],
-        condition=told.get("condition") or "",
-        hit_condition=told.get("hitCondition") or "",
-        log_message=told.get("logMessage") or "",
+        id=data["id"],
+        target=BreakpointTarget(data["target"]),
+        element=data["element"],
+        condition=data.get("condition") or "",
+        hit_condition=data.get("hitCondition") or "",
+        log_message=data.get("logMessage") or "",
     )
 
 
@@ -177,19 +176,19 @@ def _ended(result: RunResult) -> dict[str, Any]:
     return {
         "outcome": str(result.outcome),
         "firings": result.firings,
-        "marking": shown(result.marking),
+        "marking": tokens_by_place(result.marking),
         "status": result.outcome.exit_status,
         "error": result.error.message if result.error is not None else "",
     }
 
 
 def _connect_debugpy(python: Mapping[str, Any]) -> None:
-    """Let the adapter at that port debug the Python of the net; it proves itself by the token."""
+    """Connect debugpy to the adapter, which then debugs the net's code; the token is the proof."""
     import debugpy
 
     debugpy.connect(("127.0.0.1", int(python["port"])), access_token=str(python["token"]))
     debugpy.wait_for_client()
-    # By default it says nothing of a NameError in a condition, and does not halt for it.
+    # By default debugpy neither reports a NameError in a condition nor halts for it.
     debugger = importlib.import_module("pydevd").get_global_debugger()
     debugger.skip_print_breakpoint_exception = ()
     debugger.skip_suspend_on_breakpoint_exception = ()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-import itertools
-import json
 import os
 import shutil
 import socket
@@ -15,38 +13,39 @@ from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.errors import ExecutionError, SandboxDied, UsageError
+from bascule.link.json_lines import JsonLineRequests, JsonLines, Message
 
 OnEvent = Callable[[str, Mapping[str, Any]], None]
 OnOutput = Callable[[str, str], None]
-_DRAIN = 1.0
-"""Seconds for output after the end: a program the net has left behind may hold the pipe."""
-_LEASHED: Final = """\
+_MAX_MESSAGE: Final = 1 << 26
+"""Maximum bytes of a message from the debuggee."""
+_DRAIN: Final = 1.0
+"""Seconds to wait for output after the exit: a program the net started may keep the pipe open."""
+_KILLED_WITH_ADAPTER: Final = """\
 exec 3<&0 </dev/null
 ( ( read -r _ <&3; kill -9 "-$$" ) >/dev/null 2>&1 & )
 exec 3<&-
 exec "$@"
 """
-"""Runs a command whose process group ends with the adapter, whose end of the pipe is on stdin.
+"""Runs a command whose process group is killed when the adapter exits and its pipe to stdin closes.
 
-The adapter may be killed, and the net busy in code that lets no thread of its own run. So a shell
-in the net's process group waits for the end of the pipe. It is a grandchild, so that the net does
-not find a child that it did not start.
+The adapter may be killed while the net runs code that lets no other thread run. So a shell in the
+net's process group waits for the end of the pipe. The shell is a grandchild of the net, so that
+the net does not find a child that it did not start.
 """
 
 
 class DebuggeeProcess:
-    """Call `start`, then `request`; `wait` returns when it has exited and its output was read."""
+    """Call `start`, then `request`. `wait` returns after the exit, when all output was read."""
 
     def __init__(self, on_event: OnEvent, on_output: OnOutput) -> None:
         self._on_event = on_event
         self._on_output = on_output
         self._process: asyncio.subprocess.Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
-        self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._numbers = itertools.count(1)
+        self._requests: JsonLineRequests | None = None
         self._readers: list[asyncio.Task[None]] = []
-        self._leash: int | None = None
-        """Our end of the pipe: once it is closed, the group of the process ends."""
+        self._lifetime_pipe: int | None = None
+        """Our end of the pipe. Closing it ends the process group."""
 
     async def start(
         self,
@@ -56,18 +55,19 @@ class DebuggeeProcess:
         cwd: str | None,
         env: Mapping[str, str | None],
     ) -> None:
-        """`command` is given the number of a descriptor, on which it reads `options` first."""
+        """Start `command`. Its last argument is the number of a descriptor of a socket, from which
+        it reads `options` first."""
         await asyncio.to_thread(_ensure_startable, command[0], cwd)
         ours, theirs = socket.socketpair()
-        leash, self._leash = os.pipe()
-        # Pipes of our own: asyncio's would make the end of the process wait for theirs.
+        pipe_end, self._lifetime_pipe = os.pipe()
+        # Not asyncio's pipes: with those, `Process.wait` would also wait for the pipes to close.
         outs = {category: os.pipe() for category in ("stdout", "stderr")}
-        given = [theirs.detach(), leash, *(writing for _, writing in outs.values())]
+        given = [theirs.detach(), pipe_end, *(writing for _, writing in outs.values())]
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *("/bin/sh", "-c", _LEASHED, "sh", *command),
+                *("/bin/sh", "-c", _KILLED_WITH_ADAPTER, "sh", *command),
                 str(given[0]),
-                stdin=leash,
+                stdin=pipe_end,
                 stdout=outs["stdout"][1],
                 stderr=outs["stderr"][1],
                 pass_fds=[given[0]],
@@ -78,11 +78,16 @@ class DebuggeeProcess:
         finally:
             for descriptor in given:
                 os.close(descriptor)
-        reader, self._writer = await asyncio.open_connection(sock=ours, limit=1 << 26)
-        self._writer.write(json.dumps(options).encode() + b"\n")
-        self._readers = [asyncio.create_task(self._listen(reader))]
-        for category, (reading, _) in outs.items():
-            self._readers.append(asyncio.create_task(self._pass_on(reading, category)))
+        lines = await JsonLines.open(ours, limit=_MAX_MESSAGE)
+        lines.send(options)
+        self._requests = JsonLineRequests(lines, lost=_exited, on_event=self._on_message)
+        self._readers = [
+            asyncio.create_task(self._requests.wait_closed()),
+            *(
+                asyncio.create_task(self._pass_on(reading, category))
+                for category, (reading, _) in outs.items()
+            ),
+        ]
 
     @property
     def pid(self) -> int:
@@ -91,13 +96,12 @@ class DebuggeeProcess:
 
     async def request(self, do: str, **more: Any) -> Any:
         """Send a request. Raises `UsageError` with the debuggee's message if it fails."""
-        if self._writer is None or self._writer.is_closing():
-            raise SandboxDied("The debuggee has exited")
-        number = next(self._numbers)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._answers[number] = answer
-        self._writer.write(json.dumps({"id": number, "do": do, **more}).encode() + b"\n")
-        return await answer
+        if self._requests is None:
+            raise _exited()
+        answer = await self._requests.request({"do": do, **more})
+        if "error" in answer:
+            raise UsageError(answer["error"])
+        return answer["result"]
 
     async def wait(self) -> int:
         assert self._process is not None
@@ -106,47 +110,25 @@ class DebuggeeProcess:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
-        if self._writer is not None:
-            self._writer.close()
+        if self._requests is not None:
+            await self._requests.aclose()
         return status if status >= 0 else 128 - status
 
     def kill(self) -> None:
-        """End it and the programs it has started."""
+        """Kill the process and the programs it has started."""
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, 9)
 
     def close(self) -> None:
-        """End it, and the programs it has left behind."""
+        """Kill the process, and programs it started that are still running."""
         self.kill()
-        if self._leash is not None:
-            os.close(self._leash)
-            self._leash = None
+        if self._lifetime_pipe is not None:
+            os.close(self._lifetime_pipe)
+            self._lifetime_pipe = None
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while line := await reader.readline():
-                message = json.loads(line)
-                if "event" in message:
-                    self._on_event(message["event"], message)
-                else:
-                    self._answer(message)
-        except ConnectionError:
-            pass  # killed with something unread
-        finally:
-            for answer in self._answers.values():
-                if not answer.done():
-                    answer.set_exception(SandboxDied("The debuggee has exited"))
-            self._answers.clear()
-
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        answer = self._answers.pop(message["id"], None)
-        if answer is None or answer.done():
-            return
-        if "error" in message:
-            answer.set_exception(UsageError(message["error"]))
-        else:
-            answer.set_result(message["result"])
+    def _on_message(self, message: Message) -> None:
+        self._on_event(message["event"], message)
 
     async def _pass_on(self, descriptor: int, category: str) -> None:
         reader = asyncio.StreamReader()
@@ -163,15 +145,19 @@ class DebuggeeProcess:
             transport.close()
 
 
+def _exited() -> SandboxDied:
+    return SandboxDied("The debuggee has exited")
+
+
 def _ensure_startable(program: str, cwd: str | None) -> None:
     if cwd is not None and not Path(cwd).is_dir():
-        raise UsageError(f"The directory to run the net in, {cwd}, is not there")
+        raise UsageError(f"The directory to run the net in, {cwd}, does not exist")
     if shutil.which(program) is None:
         raise UsageError(f"There is no program {program} to run the net with")
 
 
 def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Ours with `changes`; None takes a variable out."""
+    """Our environment with `changes`; None removes a variable."""
     environ = {**os.environ, "PYTHONUNBUFFERED": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     for name, value in changes.items():
         if value is None:
@@ -179,5 +165,5 @@ def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
         elif isinstance(value, str):
             environ[name] = value
         else:
-            raise ExecutionError(f"The variable {name} is a text, not {value!r}")
+            raise ExecutionError(f"The variable {name} must be a string, not {value!r}")
     return environ

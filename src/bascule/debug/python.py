@@ -15,7 +15,7 @@ OnEvent = Callable[[str, Mapping[str, Any]], None]
 
 
 class PythonDebugger:
-    """A client of debugpy. It listens; the debuggee connects, and proves itself by a token."""
+    """A client of debugpy. It listens; the debuggee connects and authenticates with a token."""
 
     def __init__(self, on_event: OnEvent) -> None:
         self.token = secrets.token_hex(32)
@@ -33,13 +33,13 @@ class PythonDebugger:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    async def attach(self, not_mine: tuple[str, ...]) -> None:
-        """Wait for the debuggee and get ready for breakpoints; `configured` lets it go on."""
+    async def attach(self, excluded_dirs: tuple[str, ...]) -> None:
+        """Wait for the debuggee and prepare for breakpoints; `configured` lets it continue."""
         await self._connected
         assert self._server is not None
         self._server.close()
-        told = await self.request("pydevdAuthorize", {"debugServerAccessToken": None})
-        if not secrets.compare_digest(str(told.get("clientAccessToken")), self.token):
+        answer = await self.request("pydevdAuthorize", {"debugServerAccessToken": None})
+        if not secrets.compare_digest(str(answer.get("clientAccessToken")), self.token):
             raise AccessDenied("A connection to the debugger did not present the debuggee's token")
         await self.request(
             "initialize",
@@ -52,7 +52,7 @@ class PythonDebugger:
                 "supportsVariableType": True,
             },
         )
-        rules = [{"path": f"{directory}/**", "include": False} for directory in not_mine]
+        rules = [{"path": f"{directory}/**", "include": False} for directory in excluded_dirs]
         await self.request("attach", {"justMyCode": True, "rules": rules, "subProcess": False})
         await self._initialized.wait()
 
@@ -100,9 +100,9 @@ class PythonDebugger:
         try:
             while data := await reader.read(1 << 16):
                 for message in decoder.feed(data):
-                    self._take(message)
+                    self._handle(message)
         except ConnectionError:
-            pass  # it ended without a word, as it does when the debuggee exits
+            pass  # normal when the debuggee exits
         finally:
             self._writer = None
             for answer in self._answers.values():
@@ -110,7 +110,7 @@ class PythonDebugger:
                     answer.set_exception(SandboxDied("The debuggee has exited"))
             self._answers.clear()
 
-    def _take(self, message: Message) -> None:
+    def _handle(self, message: Message) -> None:
         if message.get("type") == "response":
             answer = self._answers.pop(int(message.get("request_seq", -1)), None)
             if answer is not None and not answer.done():

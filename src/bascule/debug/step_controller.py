@@ -1,7 +1,7 @@
 """Halts a net between firings: at breakpoints, after a step, on pause, and when code fails.
 
-Used in the debuggee. The thread that runs the net waits in here while it is halted; another one
-asks what there is to see and lets it go on.
+Runs in the debuggee. The net's thread waits here while it is halted; the control thread reads the
+state and resumes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 class Mode(Enum):
     RUN = auto()
     STEP = auto()
-    """Halt when one more firing has begun."""
+    """Halt before a firing once `_stop_at` firings have begun."""
 
 
 @dataclass(slots=True)
@@ -50,10 +50,10 @@ class Halt:
 
     reason: str
     element: str
-    """A place, a transition, or nothing: the net itself."""
+    """A place or transition; empty for the net itself."""
     binding: Binding | None = None
     tokens: tuple[Any, ...] = ()
-    """What a firing just put into the place."""
+    """Tokens that a firing has just put into the place."""
     text: str = ""
     breakpoints: Sequence[int] = ()
     raised: BaseException | None = None
@@ -63,7 +63,7 @@ class Halt:
 class StepController:
     """The runner's `FiringHook` while a net is debugged: halts it and shows its state."""
 
-    tell: Callable[[str, Mapping[str, Any]], None]
+    send_event: Callable[[str, Mapping[str, Any]], None]
     """Sends a named event to the adapter."""
     stop_on_entry: bool = False
     stops_on_errors: bool = False
@@ -75,7 +75,7 @@ class StepController:
     _begun: int = 0
     _stop_at: int = 0
     is_in_code: bool = False
-    """A debugger of Python has halted the net, inside its code: look, but do not touch."""
+    """debugpy has halted the net inside its code: the state can be read, not changed."""
     _wants_pause: bool = False
     _released: threading.Event = field(default_factory=threading.Event)
 
@@ -87,7 +87,7 @@ class StepController:
         assert self._runner is not None
         return self._runner
 
-    # The runner's side --------------------------------------------------------------------
+    # Called in the net's thread -----------------------------------------------------------
 
     def before(self, binding: Binding) -> None:
         hits = self._hits(BreakpointTarget.TRANSITION, binding.transition, _names(binding))
@@ -118,13 +118,13 @@ class StepController:
                     self._wait(Halt("exception", event.transition, text=event.error, raised=raised))
 
     def pause_now(self) -> None:
-        """In the thread of the run, while it waits for something that is under way."""
+        """Halt if `pause` was called. For a run that waits for async firings."""
         if self._wants_pause:
             self._wait(Halt("pause", ""))
 
-    # The controlling side -----------------------------------------------------------------
+    # Called in the control thread ---------------------------------------------------------
 
-    def go_on(self, mode: Mode) -> None:
+    def resume(self, mode: Mode) -> None:
         self._mode = mode
         self._stop_at = self._begun + 1
         self._released.set()
@@ -135,7 +135,7 @@ class StepController:
         self._stop_at = self._begun
 
     def run_code(self) -> None:
-        """The code goes on to its end, and so does the net: what was stepped is forgotten."""
+        """Forget a step: neither the code nor the net halts because of it."""
         self._mode = Mode.RUN
 
     def pause(self) -> None:
@@ -179,7 +179,7 @@ class StepController:
         raise UsageError(f"There is no variable {name}")
 
     def evaluate(self, expression: str) -> dict[str, Any]:
-        """A place by its name, or Python over the places, the marking and what is bound."""
+        """Evaluate the name of a place, or Python code that sees places, marking and binding."""
         self.ensure_halted()
         return self.handles.shown(Variable("", self._evaluated(expression)))
 
@@ -189,7 +189,7 @@ class StepController:
         self._wants_pause = False
         self._released.clear()
         self.halt = halt
-        self.tell(
+        self.send_event(
             "stopped",
             {
                 "reason": halt.reason,
@@ -212,10 +212,10 @@ class StepController:
             try:
                 if self._is_hit(point, names):
                     found.append(point.id)
-            except Exception as error:  # noqa: BLE001 - somebody's condition; tell them and stop
+            except Exception as error:  # noqa: BLE001 - the user's condition: report it and stop
                 what = "log point" if point.log_message else "breakpoint"
-                told = f"{what} at {element}: {type(error).__name__}: {error}\n"
-                self.tell("output", {"text": told})
+                text = f"{what} at {element}: {type(error).__name__}: {error}\n"
+                self.send_event("output", {"text": text})
                 if not point.log_message:
                     found.append(point.id)
         return found
@@ -233,7 +233,7 @@ class StepController:
             lambda found: str(self._evaluated(found[1], names)),
             point.log_message,
         )
-        self.tell("output", {"text": text + "\n"})
+        self.send_event("output", {"text": text + "\n"})
         return False
 
     def _evaluated(self, expression: str, names: Mapping[str, Any] | None = None) -> Any:
@@ -268,7 +268,9 @@ class StepController:
     def _changing(self, place: Any) -> Callable[[Any], None]:
         def change(new: Any) -> None:
             if not isinstance(new, list | tuple):
-                raise UsageError(f"What a place holds is a list of tokens, not {text_of(new)}")
+                raise UsageError(
+                    f"The value of a place must be a list of tokens, not {text_of(new)}"
+                )
             self.runner.change(place, new)
 
         return change
@@ -281,7 +283,7 @@ class StepController:
 
 
 def _trace(raised: BaseException | None) -> str:
-    """Where it was raised, without the frames of ours that called the code."""
+    """The traceback, without our own frames that called the code."""
     if raised is None:
         return ""
     trace = raised.__traceback__
@@ -311,10 +313,10 @@ def _numbered(values: Sequence[Any]) -> list[Variable]:
 
 
 def _is_reached(breakpoint: Breakpoint) -> bool:
-    """`5`, `>= 5`, `% 2`: the hit that counts, from which on, or every which."""
+    """Hit conditions: `5` is the fifth hit only, `>= 5` the fifth and later, `% 2` every second."""
     found = re.fullmatch(r"\s*(==|>=|<=|>|<|%)?\s*(\d+)\s*", breakpoint.hit_condition)
     if found is None:
-        raise UsageError(f"no hit condition: {breakpoint.hit_condition}")
+        raise UsageError(f"not a valid hit condition: {breakpoint.hit_condition}")
     hits, number = breakpoint.hits, int(found[2])
     return {
         "==": hits == number,

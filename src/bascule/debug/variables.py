@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from bascule.core.errors import UsageError
 
-_LONGEST = 2000
+_MAX_TEXT = 2000
 Setter: TypeAlias = Callable[[Any], None]
 
 
@@ -17,7 +17,7 @@ class Variable:
     name: str
     value: Any
     change: Setter | None = None
-    """Puts another value there; None where none can be put."""
+    """Sets another value; None for a read-only variable."""
 
 
 class Handles:
@@ -36,12 +36,12 @@ class Handles:
     def children(self, reference: int) -> Sequence[Variable]:
         if not 0 < reference <= len(self._held):
             raise UsageError(
-                f"The variable reference {reference} is not valid any more; the net has continued"
+                f"The variable reference {reference} is no longer valid; the net has continued"
             )
         return self._held[reference - 1]()
 
     def shown(self, variable: Variable) -> dict[str, Any]:
-        """A variable in the words of the protocol."""
+        """A variable as the debug adapter protocol describes it."""
         value = variable.value
         shape: dict[str, Any] = {
             "name": variable.name,
@@ -59,7 +59,7 @@ class Handles:
 
 def text_of(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
 
 
 def _parts(value: Any, change: Setter | None) -> list[Variable] | None:

@@ -1,8 +1,9 @@
 """Petri nets: load, check, run, simulate and explore them."""
 
+from bascule.core.extras import missing_extra
+
 from .diagnostics import Loaded, NetDiagnostic, Severity
 from .explore import StateSpace, explore
-from .load import load, load_bytes
 from .mermaid import to_mermaid
 from .model import Arc, ArcKind, Inscription, InscriptionKind, Net, Place, Span, Transition
 from .policy import FirstEnabled, HighestPriority, Policy, RandomChoice, policy_named
@@ -12,6 +13,11 @@ from .simulate import Simulation, simulate
 from .svg import to_svg
 from .trace import RunOutcome
 from .window import Operation, UnavailableWindow
+
+try:
+    from .load import load, load_bytes
+except ModuleNotFoundError as error:
+    raise missing_extra(error) from error
 
 __all__ = [
     "Arc",

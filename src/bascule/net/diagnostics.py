@@ -15,7 +15,7 @@ from .sizes import MAX_FINDINGS
 
 class Severity(StrEnum):
     ERROR = "error"
-    """There is no net as long as this stands."""
+    """The file cannot be loaded as a net."""
     WARNING = "warning"
     """The net can run, but probably not as intended."""
 
@@ -53,7 +53,7 @@ class Loaded:
     diagnostics: Sequence[NetDiagnostic]
 
     def unwrap(self) -> Net:
-        """The net. Raises `InvalidNet`, with all that is wrong, when there is none."""
+        """The net. Raises `InvalidNet` with all diagnostics if there is none."""
         if self.net is not None:
             return self.net
         raise InvalidNet(
@@ -63,9 +63,9 @@ class Loaded:
 
 
 class Findings:
-    """Collects diagnostics while a file is read: the first `MAX_FINDINGS` errors, as many warnings.
+    """Collects diagnostics while a file is read: up to `MAX_FINDINGS` errors and as many warnings.
 
-    Those after them are counted only.
+    Further ones are only counted.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Findings:
         return bool(self._errors)
 
     def sorted(self) -> tuple[NetDiagnostic, ...]:
-        """In the order of the file, each said once."""
+        """The diagnostics in the order of the file, without duplicates."""
         found = sorted(
             (*self._errors, *self._warnings),
             key=lambda each: (each.span, each.code, each.message),

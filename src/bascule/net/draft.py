@@ -12,7 +12,7 @@ from .model import Arc, ArcKind, Inscription, Net, Place, PlaceId, Span, Transit
 from .sizes import MAX_CODE, MAX_ELEMENTS, MAX_TOKENS
 
 _GUESSES = 20
-"""Ids that are guessed at: each is compared with all others."""
+"""Unknown ids for which a similar id is searched: each is compared with up to `_GUESSED_AMONG`."""
 _GUESSED_AMONG = 2_000
 _GUESSED_LENGTH = 60
 
@@ -34,14 +34,14 @@ class Draft:
     transitions: dict[TransitionId, Transition] = field(default_factory=dict)
     arcs: list[Arc] = field(default_factory=list)
     references: dict[str, tuple[str, Span]] = field(default_factory=dict)
-    """Ids that stand for another element."""
+    """Reference nodes by id: the id of the target, and the position of the reference."""
     _seen: dict[str, Span] = field(default_factory=dict)
     _arc_ids: set[str] = field(default_factory=set)
     _tokens: int = 0
     _guesses: int = 0
     _code: int = 0
     _ends: dict[str, str | None] = field(default_factory=dict)
-    """What the references seen so far stand for in the end."""
+    """Cache of `_target`: the end of each chain of references; None for a circle."""
 
     def add_place(self, place: Place) -> None:
         if not self._is_new(place.id, place.span):
@@ -61,7 +61,7 @@ class Draft:
 
     def add_arc(self, arc: Arc) -> None:
         if arc.id in self._arc_ids:
-            # Nothing refers to an arc, and WoPeD writes such files.
+            # Only a warning: nothing refers to an arc, and WoPeD writes such files.
             message = f"The id '{arc.id}' is taken: line {self._seen[arc.id].line} has it"
             self.findings.warn("id.duplicate", message, arc.span)
             arc = replace(arc, id=f"{arc.id} ({arc.span.line}:{arc.span.column})")
@@ -78,7 +78,7 @@ class Draft:
         self.findings.error("arc.weight", message, span)
 
     def finish(self) -> Loaded:
-        """The net, if nothing is wrong with it."""
+        """Check the whole net, and return it or the errors."""
         self._check_references()
         self.arcs = [self._resolved(arc) for arc in self.arcs]
         for arc in self.arcs:
@@ -88,7 +88,7 @@ class Draft:
             self._check_code(inscription)
         if self.findings.has_errors:
             return Loaded(None, self.findings.sorted())
-        self._look_for_oddities()
+        self._check_unusual()
         net = Net(
             self.id,
             self.file,
@@ -134,7 +134,7 @@ class Draft:
                 self.findings.error("reference.unknown", self._unknown(target), span)
 
     def _target(self, end: str) -> str | None:
-        """What a chain of references leads to; None for a circle. Each is walked once."""
+        """The end of a chain of references; None for a circle. Follows each reference once."""
         passed: dict[str, None] = {}
         found: str | None = end
         while found in self.references:
@@ -172,7 +172,7 @@ class Draft:
             self.findings.error("arc.inscription", message, arc.expression.span)
 
     def _check_weights(self) -> None:
-        """Each is checked by itself; many heavy arcs together would be too much as well."""
+        """Limit the sum of the weights of arcs from one node; readers limit each arc alone."""
         made: dict[str, int] = {}
         for arc in self.arcs:
             before = made.get(arc.source, 0)
@@ -191,7 +191,7 @@ class Draft:
             near = difflib.get_close_matches(id, names, 1)
         return f"There is no place or transition '{id}'" + (f"; is it '{near[0]}'?" if near else "")
 
-    def _look_for_oddities(self) -> None:
+    def _check_unusual(self) -> None:
         joined = {end for arc in self.arcs for end in (arc.source, arc.target)}
         for transition in self.transitions.values():
             if transition.id not in joined:

@@ -1,9 +1,9 @@
-"""Reads `*.evolve.yaml`: the `evolve:` dialect, and the short one.
+"""Reads `*.evolve.yaml` in two dialects, `evolve:` and short, which a file may mix.
 
-In the `evolve:` dialect tokens, inscriptions and weights stand below a key `evolve`, and arcs in a
-list of their own. In the short one a place has `marking`, and a transition its `inscriptions` and
-`arcs` directly below it. They mix freely. What is known but has no meaning for a run (graphics,
-declarations, user interface hints) is let through; what is not known is an error.
+In the `evolve:` dialect tokens, inscriptions and weights are below a key `evolve`, and arcs are in
+a separate list. In the short dialect a place has `marking`, and a transition has `inscriptions` and
+`arcs` directly below it. Known keys without meaning for a run (graphics, declarations, user
+interface hints) are ignored. Unknown keys are errors.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _INSCRIPTION_KINDS: Final = {
 
 
 def load_evolve(text: str, file: str) -> Loaded:
-    """Read a net from YAML. Whatever is wrong is told with its line and column."""
+    """Read a net from YAML. Diagnostics have line and column."""
     findings = Findings()
     root = read(text, file, findings)
     draft = Draft(file, text, findings)
@@ -97,7 +97,7 @@ class _Reader:
             return
         found = list(self._each(nets, "net", "A net"))
         if len(found) > 1:
-            message = f"The file holds {len(found)} nets; put each into a file of its own"
+            message = f"The file holds {len(found)} nets; put each into its own file"
             self._findings.error("net.several", message, found[1].span)
         elif not found:
             self._findings.error("net.missing", "'net' is an empty list", nets.span)
@@ -154,7 +154,7 @@ class _Reader:
         if isinstance(initial, Items):
             yield from (self._token(token) for token in initial.items)
         elif initial is not None:
-            self._wrong(initial, "'initialTokens' is a list")
+            self._type_error(initial, "'initialTokens' must be a list")
 
     def _token(self, token: Node) -> Token:
         """`{value: …}`, or the value itself."""
@@ -194,7 +194,7 @@ class _Reader:
     def _arc(self, arc: Fields, transition: str | None) -> None:
         source, target = self._text(arc, "source", "@source"), self._text(arc, "target", "@target")
         if transition is not None:
-            # Below its transition an arc may leave that end out.
+            # An arc below its transition may omit the transition's id.
             source, target = source or (target and transition), target or (source and transition)
         if not source or not target:
             missing = "source" if not source else "target"
@@ -233,7 +233,9 @@ class _Reader:
             if (inscription := self._inscription(node, "arc")) is not None
         ]
         for extra in found[1:]:
-            self._findings.error("arc.inscription", "An arc has one inscription", extra.span)
+            self._findings.error(
+                "arc.inscription", "An arc can have only one inscription", extra.span
+            )
         for each in found[:1]:
             if each.kind is InscriptionKind.GUARD or each.is_async:
                 message = "The inscription of an arc is an expression, and sync"
@@ -250,7 +252,7 @@ class _Reader:
     # Inscriptions -------------------------------------------------------------------------
 
     def _inscription(self, node: Fields, owner: str) -> Inscription | None:
-        """None when there is no code to run, which is then told."""
+        """None, with a finding, if there is no code to run."""
         language = self._text(node, "language") or "python"
         if language != "python":
             message = f"Inscriptions are run in python; there is no runner for {language}"
@@ -269,7 +271,7 @@ class _Reader:
         ):
             value = code.value if isinstance(code, Scalar) else None
             if value is None or isinstance(value, str):
-                message = "An inscription needs its 'code', as a text"
+                message = "An inscription needs its 'code', as a string"
                 self._findings.error("inscription.code", message, (code or node).span)
                 return None
         assert isinstance(code, Scalar)
@@ -295,10 +297,10 @@ class _Reader:
             return None
         value = given.value if isinstance(given, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            self._wrong(given, "'timeout' is a number of seconds")
+            self._type_error(given, "'timeout' must be a number of seconds")
             return None
         if not is_async:
-            message = "Only async code can be stopped: add 'execMode: async', or drop the time-out"
+            message = "Only async code can be stopped: add 'execMode: async', or remove the timeout"
             self._findings.warn("inscription.timeout", message, given.span)
         return float(value)
 
@@ -309,7 +311,7 @@ class _Reader:
             self._check_keys(node, known)
             return node
         keys = ", ".join(_KNOWN[known][:6])
-        self._wrong(node, f"{what} has to be a mapping with keys such as {keys}")
+        self._type_error(node, f"{what} must be a mapping with keys such as {keys}")
         return None
 
     def _check_keys(self, node: Fields, known: str) -> None:
@@ -337,7 +339,7 @@ class _Reader:
         yield from self._each(below, known or name, what)
 
     def _each(self, node: Node, known: str, what: str) -> Iterator[Fields]:
-        """The mappings in a list; one that stands alone is a list of one."""
+        """The mappings in a list; a single mapping counts as a list of one."""
         items: Sequence[Node] = node.items if isinstance(node, Items) else [node]
         for item in items:
             fields = self._fields(item, known, what)
@@ -357,7 +359,7 @@ class _Reader:
         return named
 
     def _id_span(self, node: Fields) -> Span:
-        """The line that names an element, up to where the element ends."""
+        """The span from an element's key `id` to the end of the element."""
         key = next((node.keys[name] for name in _IDS if name in node.keys), node.span)
         end = node.span
         return Span(key.file, key.line, key.column, end.end_line, end.end_column)
@@ -375,7 +377,7 @@ class _Reader:
             return None
         if isinstance(found, Scalar) and isinstance(found.value, str | int | float):
             return str(found.value)
-        self._wrong(found, f"'{names[0]}' is a text")
+        self._type_error(found, f"'{names[0]}' must be a string")
         return None
 
     def _number(self, node: Fields, name: str) -> int | None:
@@ -384,14 +386,14 @@ class _Reader:
             return None
         if isinstance(found, Scalar) and type(found.value) is int:
             return found.value
-        self._wrong(found, f"'{name}' is a whole number")
+        self._type_error(found, f"'{name}' must be an integer")
         return None
 
     def _flag(self, node: Fields, name: str) -> bool:
         found = node.get(name)
         if found is None or (isinstance(found, Scalar) and isinstance(found.value, bool)):
             return found is not None and bool(plain(found))
-        self._wrong(found, f"'{name}' is true or false")
+        self._type_error(found, f"'{name}' must be true or false")
         return False
 
     def _choice(self, node: Fields, name: str, choices: dict[str, T]) -> T | None:
@@ -406,12 +408,12 @@ class _Reader:
         found = node.get(*names)
         return node.span if found is None else found.span
 
-    def _wrong(self, node: Node, message: str) -> None:
+    def _type_error(self, node: Node, message: str) -> None:
         self._findings.error("value.type", message, node.span)
 
 
 def _code(node: Scalar) -> str:
-    """Plain code such as `True` or `1` is a value to YAML; it is Python to us."""
+    """The code as text: YAML reads unquoted code such as `True` or `1` as a value."""
     return str(node.value)
 
 

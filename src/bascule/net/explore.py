@@ -1,7 +1,7 @@
 """The state space of a net: every marking its skeleton can reach, within limits.
 
-Code is not run. For a net with guards or expressions the answer is about its tokens as such: what
-it can reach with code is among what is found here, but not all of it need be reachable.
+Code is not run. For a net with guards or expressions the result is an upper bound: it includes
+every marking that the net can reach with its code, and maybe others.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _REPORT_EVERY = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class StateSpace:
-    """What was found. `edges`, `ends` and `deadlocks` count states that were looked at only.
+    """The result. `edges`, `ends` and `deadlocks` count only states that were expanded.
 
-    A state in which nothing can fire is an end where a run would have completed, else a deadlock.
+    A state in which nothing can fire is an end if a run would have completed, else a deadlock.
     """
 
     states: int
@@ -32,16 +32,16 @@ class StateSpace:
     bound: int
     """The most tokens any place held in any state."""
     complete: bool
-    """Every reachable state is counted; without that, the limit was reached first."""
+    """Whether every reachable state was found; False if the limit was reached first."""
     skeleton: bool
-    """The net has code, which was left out."""
+    """Whether the net has code, which was ignored."""
     dead_transitions: tuple[TransitionId, ...]
-    """Those no state enables. Says nothing unless complete."""
+    """Transitions that no state enables. Meaningless unless `complete`."""
     bounds: Mapping[PlaceId, int]
     path_to_deadlock: tuple[TransitionId, ...] | None
     """The fewest firings that lead to a deadlock."""
     deadlock: Mapping[PlaceId, int] | None
-    """The tokens there."""
+    """The number of tokens by place in that deadlock."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -69,9 +69,9 @@ def explore(
     max_states: int = DEFAULT_STATES,
     on_progress: Callable[[int], None] | None = None,
 ) -> StateSpace:
-    """Walk through every reachable state, breadth first, up to `max_states` of them.
+    """Find every reachable state, breadth first, up to `max_states`.
 
-    `on_progress` is told, now and then, how many were found.
+    `on_progress` is called from time to time with the number of states found.
     """
     for bits in widths():
         try:
@@ -95,7 +95,7 @@ class _Walk:
         self._enabled: list[tuple[int, ...]] = [tuple(packed.enabled(packed.initial))]
         self._top = packed.initial
         self._reach = [(affected, frozenset(affected)) for affected in packed.affected()]
-        """By transition: which others to look at after it, in order and as a set."""
+        """By transition: the transitions to check after it fires, in order and as a set."""
 
     def run(self, net: Net) -> StateSpace:
         edges = ends = deadlocks = 0
@@ -105,7 +105,7 @@ class _Walk:
         at = 0
         while at < len(self._states):
             enabled = self._enabled[at]
-            self._enabled[at] = ()  # nobody asks again
+            self._enabled[at] = ()  # not needed again: free the memory
             if not enabled and self._is_end(net, at):
                 ends += 1
             elif not enabled:
@@ -127,7 +127,7 @@ class _Walk:
         return net.is_completed({place for place, count in counts.items() if count})
 
     def _expand(self, at: int, enabled: tuple[int, ...]) -> bool:
-        """Find the states after this one. False when there are more than may be."""
+        """Add the successors of a state. False if that would exceed the limit."""
         packed, index, states = self._packed, self._index, self._states
         guards, keeps, change = packed.guards, packed.keeps, packed.change
         marking = states[at]
@@ -150,7 +150,7 @@ class _Walk:
         return True
 
     def _note(self, marking: int, via: int, before: tuple[int, ...]) -> None:
-        """Which transitions the new state enables, and whether a place holds more than ever."""
+        """Store the transitions that a new state enables, and raise the bounds of its places."""
         packed = self._packed
         guards, needs, limits, bits = packed.guards, packed.needs, packed.limits, packed.bits
         padded = marking | guards
@@ -164,10 +164,10 @@ class _Walk:
         found.sort()
         self._enabled.append(tuple(found))
         if ((self._top | guards) - marking) & guards != guards:
-            self._top = self._higher(marking)
+            self._top = self._maximum_counts(marking)
 
-    def _higher(self, marking: int) -> int:
-        """What places held at most, now that some hold more: their fields alone are looked at."""
+    def _maximum_counts(self, marking: int) -> int:
+        """`_top` with the counts of `marking` where these are higher; only those are touched."""
         packed, top = self._packed, self._top
         width, field = packed.bits + 1, (1 << packed.bits) - 1
         more = packed.guards & ~((top | packed.guards) - marking)

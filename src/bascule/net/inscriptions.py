@@ -3,8 +3,8 @@
 The code objects carry the net's own file name, lines and columns. Tracebacks point into the net,
 and a debugger that breaks at a line of the net stops there.
 
-Code may be an expression, a `lambda`, one `def`, or the body of a function. Its value is what it
-returns or, without a `return`, the value of its last line if that is an expression.
+Code may be an expression, a `lambda`, one `def`, or the body of a function. Its value is its return
+value or, without a `return`, the value of its last line if that is an expression.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .diagnostics import NetDiagnostic, Severity
 from .model import Inscription, InscriptionKind, Span
 
 PARAMETERS: Final = ("token", "tokens", "binding")
-"""What inscriptions are called with: the first token, all of them, and all by their place."""
+"""Arguments of every inscription: the first token, all tokens, and the tokens by place."""
 
 Function: TypeAlias = Callable[..., Any]
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -28,17 +28,17 @@ _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def check(inscription: Inscription) -> list[NetDiagnostic]:
-    """What is wrong with an inscription, without running it."""
+    """The diagnostics of an inscription, without running it."""
     try:
         tree = _parsed(inscription)
         _compiled(tree, inscription)
-        has_value = _says_something(tree)
+        has_value = _has_statements(tree)
     except SyntaxError as error:
-        # The parser of Python counts in the code, the compiler already in the file.
+        # Python's parser reports lines of the code, its compiler already lines of the file.
         is_placed = error.filename == inscription.span.file
         return [_refusal(error, inscription, is_placed=is_placed)]
     except (RecursionError, MemoryError):
-        message = "Python cannot read this: too many parts inside each other"
+        message = "Python cannot read this: it is nested too deeply"
         return [_diagnostic(Severity.ERROR, "python.depth", message, inscription.span)]
     except ValueError as error:
         return [_diagnostic(Severity.ERROR, "python.syntax", str(error), inscription.span)]
@@ -51,7 +51,7 @@ def check(inscription: Inscription) -> list[NetDiagnostic]:
 def build(inscription: Inscription, scope: dict[str, Any]) -> Function:
     """The function behind an inscription, which sees `scope` as its globals.
 
-    Raises `SyntaxError` where `check` has an error to tell.
+    Raises `SyntaxError` or `ValueError` if `check` reports an error.
     """
     place: dict[str, Any] = {}
     exec(_compiled(_parsed(inscription), inscription), scope, place)  # noqa: S102 - what a net is for
@@ -60,7 +60,7 @@ def build(inscription: Inscription, scope: dict[str, Any]) -> Function:
 
 
 def first_line(inscription: Inscription) -> int:
-    """The line of the file at which the code first does something; where a debugger stops."""
+    """The line of the file with the code's first effective statement; a debugger stops there."""
     tree = _parsed(inscription)
     body = tree.body
     match body:
@@ -78,7 +78,7 @@ def _parsed(inscription: Inscription) -> ast.Module:
 
 
 def _compiled(tree: ast.Module, inscription: Inscription) -> CodeType:
-    """Code that, executed, defines the one function we want."""
+    """Code that defines the inscription's function when it is executed."""
     name = re.sub(r"\W", "_", inscription.id) or "inscription"
     match tree.body:
         case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
@@ -87,7 +87,7 @@ def _compiled(tree: ast.Module, inscription: Inscription) -> CodeType:
             statement = _adapted(function, name)
         case body:
             statement = _wrapped(body, name, inscription)
-    # Not at the line of the code: a breakpoint there would halt already when this is defined.
+    # Not the line of the code: a breakpoint there would halt already at the definition.
     statement.lineno, statement.col_offset = 1, 0
     module = ast.Module([statement], [])
     ast.fix_missing_locations(module)
@@ -105,9 +105,9 @@ def _wrapped(body: Sequence[ast.stmt], name: str, inscription: Inscription) -> a
 
 
 def _adapted(function: _Scope, name: str) -> ast.stmt:
-    """`name = adapter(function)`, where the adapter passes what the function asks for.
+    """A function `name` that calls `function` with the `PARAMETERS` it takes, by name or in order.
 
-    Decided here and once: calling it and seeing whether that fails would run it twice.
+    This is decided before the run: a trial call that fails would run the code twice.
     """
     asked = [arg.arg for arg in function.args.posonlyargs + function.args.args]
     required = len(asked) - len(function.args.defaults)
@@ -142,7 +142,7 @@ def _moved(tree: ast.Module, inscription: Inscription) -> ast.Module:
 
 
 def _returns(body: Sequence[ast.AST]) -> bool:
-    """Whether a `return` or `yield` of this very scope is in it."""
+    """Whether `body` has a `return` or `yield`, apart from nested scopes."""
     left = list(body)
     while left:
         node = left.pop()
@@ -153,7 +153,7 @@ def _returns(body: Sequence[ast.AST]) -> bool:
     return False
 
 
-def _says_something(tree: ast.Module) -> bool:
+def _has_statements(tree: ast.Module) -> bool:
     match tree.body:
         case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
             return _returns(function.body)
@@ -173,7 +173,7 @@ def _refusal(error: SyntaxError, inscription: Inscription, *, is_placed: bool) -
     elif not is_placed:
         line, column = line + at.line - 1, column + at.column - 1
     place = Span(at.file, line, column, line, column + 1)
-    return _diagnostic(Severity.ERROR, "python.syntax", f"No Python: {error.msg}", place)
+    return _diagnostic(Severity.ERROR, "python.syntax", f"Not valid Python: {error.msg}", place)
 
 
 def _diagnostic(severity: Severity, code: str, message: str, span: Span) -> NetDiagnostic:
@@ -185,5 +185,5 @@ def is_awaitable(value: object) -> bool:
 
 
 def arguments(tokens: Sequence[Any], binding: Mapping[Any, Any]) -> tuple[Any, ...]:
-    """What `PARAMETERS` stand for."""
+    """The values of `PARAMETERS`."""
     return (tokens[0] if tokens else None, list(tokens), dict(binding))

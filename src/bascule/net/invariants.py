@@ -9,7 +9,7 @@ from .model import Net, PlaceId
 
 
 def incidence(net: Net) -> dict[PlaceId, list[int]]:
-    """By place: what each transition, in the order of the net, changes there.
+    """By place: by how many tokens each transition, in the order of the net, changes it.
 
     Raises `ValueError` for a net with reset arcs, whose change depends on the marking.
     """
@@ -26,7 +26,7 @@ def incidence(net: Net) -> dict[PlaceId, list[int]]:
 
 
 def place_invariants(net: Net) -> list[dict[PlaceId, int]]:
-    """A basis of the net's place invariants: whole numbers without a common factor, by place."""
+    """A basis of the net's place invariants: integers without a common factor, by place."""
     places = list(net.places)
     matrix = [[Fraction(value) for value in row] for row in incidence(net).values()]
     unit = [[Fraction(int(i == j)) for j in range(len(places))] for i in range(len(places))]
@@ -40,17 +40,17 @@ def place_invariants(net: Net) -> list[dict[PlaceId, int]]:
         for other in range(row + 1, len(places)):
             factor = matrix[other][column] / matrix[row][column]
             if factor:
-                matrix[other] = _less(matrix[other], matrix[row], factor)
-                unit[other] = _less(unit[other], unit[row], factor)
+                matrix[other] = _subtract(matrix[other], matrix[row], factor)
+                unit[other] = _subtract(unit[other], unit[row], factor)
         row += 1
-    return [_whole(places, weights) for weights in unit[row:]]
+    return [_as_integers(places, weights) for weights in unit[row:]]
 
 
-def _less(row: list[Fraction], other: list[Fraction], factor: Fraction) -> list[Fraction]:
+def _subtract(row: list[Fraction], other: list[Fraction], factor: Fraction) -> list[Fraction]:
     return [a - factor * b for a, b in zip(row, other, strict=True)]
 
 
-def _whole(places: list[PlaceId], weights: list[Fraction]) -> dict[PlaceId, int]:
+def _as_integers(places: list[PlaceId], weights: list[Fraction]) -> dict[PlaceId, int]:
     scale = lcm(*(weight.denominator for weight in weights))
     numbers = [int(weight * scale) for weight in weights]
     shared = gcd(*numbers) or 1

@@ -27,13 +27,13 @@ class Layout:
     width: float
     height: float
     nodes: Mapping[str, Point]
-    """The middle of every place and transition."""
+    """The centre of every place and transition."""
     bends: Mapping[str, Sequence[Point]]
     """By arc: the points between its ends, from source to target."""
 
 
 def lay_out(net: Net) -> Layout:
-    """The same net is laid out the same way every time."""
+    """The layout of a net; always the same for the same net."""
     layers = _layers(net)
     chains, order = _with_bends(net, layers)
     neighbours: dict[str, list[str]] = defaultdict(list)
@@ -41,7 +41,7 @@ def lay_out(net: Net) -> Layout:
         for before, after in pairwise(chain):
             neighbours[before].append(after)
             neighbours[after].append(before)
-    _untangle(order, neighbours)
+    _reduce_crossings(order, neighbours)
     heights = _heights(order, neighbours)
     places = {
         node: ((number + 0.5) * COLUMN, heights[node])
@@ -64,7 +64,7 @@ def _from_source(arc: Arc, chain: Sequence[str]) -> Sequence[str]:
 
 
 def _layers(net: Net) -> dict[str, int]:
-    """A layer for each node; every arc but those that close a circle leads to a higher one."""
+    """The layer of each node. Every arc that does not close a circle leads to a higher layer."""
     after: dict[str, list[str]] = defaultdict(list)
     for arc in net.arcs:
         after[arc.source].append(arc.target)
@@ -75,7 +75,7 @@ def _layers(net: Net) -> dict[str, int]:
         for target in after[node]:
             if rank[target] > rank[node]:
                 layers[target] = max(layers[target], layers[node] + 1)
-    # A node without arcs in is best just before the first that needs it.
+    # A node without incoming arcs goes to the layer before its first target.
     for node in finished:
         if not any(node in after[other] for other in after):
             later = [layers[target] for target in after[node] if rank[target] > rank[node]]
@@ -84,7 +84,7 @@ def _layers(net: Net) -> dict[str, int]:
 
 
 def _finished(net: Net, after: Mapping[str, Sequence[str]]) -> list[str]:
-    """The nodes in the order a depth-first walk leaves them; it starts where tokens are."""
+    """The nodes in post-order of a depth-first search that starts at places with tokens."""
     marked = [place.id for place in net.places.values() if place.initial]
     seen: set[str] = set()
     finished: list[str] = []
@@ -108,7 +108,7 @@ def _finished(net: Net, after: Mapping[str, Sequence[str]]) -> list[str]:
 def _with_bends(
     net: Net, layers: Mapping[str, int]
 ) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """By arc, the nodes and bends from its lower layer to its higher; and all by layer."""
+    """The nodes and bends of each arc, from the lower layer up, and all of them by layer."""
     order: list[list[str]] = [[] for _ in range(max(layers.values(), default=0) + 1)]
     for node in (*net.places, *net.transitions):
         order[layers[node]].append(node)
@@ -124,8 +124,8 @@ def _with_bends(
     return chains, order
 
 
-def _untangle(order: list[list[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
-    """Sort each layer by where its neighbours are, forth and back."""
+def _reduce_crossings(order: list[list[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
+    """Sort each layer by the positions of its neighbours, sweeping in alternating directions."""
     for sweep in range(_SWEEPS):
         spots = {node: spot for layer in order for spot, node in enumerate(layer)}
         for layer in order if sweep % 2 else reversed(order):
@@ -144,18 +144,18 @@ def _centre(
 def _heights(
     order: Sequence[Sequence[str]], neighbours: Mapping[str, Sequence[str]]
 ) -> dict[str, float]:
-    """Near those a node is joined to, in the order of its layer, a row apart at least."""
+    """Heights near the neighbours, in the order of the layer, at least one row apart."""
     heights = {node: spot * ROW for layer in order for spot, node in enumerate(layer)}
     for sweep in range(_SWEEPS):
         for layer in order if sweep % 2 else reversed(order):
             wanted = [_centre(node, heights, neighbours) for node in layer]
-            heights.update(zip(layer, _spread(wanted), strict=True))
+            heights.update(zip(layer, _spaced_heights(wanted), strict=True))
     top = min(heights.values(), default=0.0)
     return {node: height - top + ROW * 0.5 for node, height in heights.items()}
 
 
-def _spread(wanted: Sequence[float]) -> list[float]:
-    """Heights a row apart at least, and around where they are wanted."""
+def _spaced_heights(wanted: Sequence[float]) -> list[float]:
+    """Heights at least one row apart, near the wanted ones."""
     down = list(wanted)
     for spot in range(1, len(down)):
         down[spot] = max(down[spot], down[spot - 1] + ROW)

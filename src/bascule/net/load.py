@@ -12,10 +12,10 @@ from .pnml import load_pnml
 
 
 def load(path: str | PathLike[str]) -> Loaded:
-    """Read the net in a file: PNML when it is named `.pnml` or `.xml`, else YAML.
+    """Read the net in a file: PNML if it is named `.pnml` or `.xml`, else YAML.
 
-    Nothing is raised for what is wrong with the file: it is told by the diagnostics, and there is
-    then no net. `load(path).unwrap()` raises instead.
+    Errors in the file are not raised: they are in the diagnostics, and `net` is None.
+    `load(path).unwrap()` raises instead.
     """
     file = Path(path)
     try:
@@ -26,7 +26,7 @@ def load(path: str | PathLike[str]) -> Loaded:
 
 
 def load_bytes(data: bytes, file: str) -> Loaded:
-    """Read a net from what a file named `file` holds, or will hold."""
+    """Read a net from the contents of a file named `file`, which need not exist."""
     if Path(file).suffix.lower() in (".pnml", ".xml"):
         return load_pnml(data, file)
     try:

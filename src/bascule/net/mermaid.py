@@ -39,6 +39,6 @@ def _arrow(arc: Arc) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Mermaid takes entities by number, and a line break by name."""
+    """A label in quotes. Mermaid needs numeric entities, and `<br>` for a line break."""
     safe = "".join(f"#{ord(each)};" if each in '#"<>&;' else each for each in text)
     return '"' + safe.replace("\n", "<br>") + '"'

@@ -13,9 +13,9 @@ PlaceId = NewType("PlaceId", str)
 TransitionId = NewType("TransitionId", str)
 
 Token: TypeAlias = Any
-"""What a place holds: a JSON value, in a file and in a run.
+"""A token: a JSON value, in a file and in a run.
 
-The plain token of a place/transition net, which says nothing but that it is there, is None.
+None is the plain token of a place/transition net, which has no value.
 """
 
 
@@ -37,11 +37,11 @@ class ArcKind(StrEnum):
     NORMAL = "normal"
     """Takes tokens from a place, or puts them there."""
     READ = "read"
-    """Needs tokens of its own and leaves them where they are."""
+    """Needs tokens that the firing does not take, and leaves them in the place."""
     INHIBITOR = "inhibitor"
     """Needs a place to hold fewer tokens than its weight."""
     RESET = "reset"
-    """Empties a place, whatever it holds."""
+    """Removes all tokens of a place, if any."""
 
 
 class InscriptionKind(StrEnum):
@@ -59,12 +59,12 @@ class Inscription:
     kind: InscriptionKind
     code: str
     span: Span
-    """Where the code is: its first line, and the column its lines begin at."""
+    """Position of the code: its first line, and the column at which its lines begin."""
     is_async: bool = False
     timeout: float | None = None
-    """Seconds an async one may take."""
+    """Seconds that an async inscription may take."""
     keeps_lines: bool = True
-    """Each line of `code` is a line of the file (not so when YAML has folded them)."""
+    """Whether each line of `code` is a line of the file; False if YAML has folded them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Arc:
     weight: int = 1
     kind: ArcKind = ArcKind.NORMAL
     expression: Inscription | None = None
-    """Makes the token an output arc puts, from the one that came out of the firing."""
+    """Computes the token that an output arc puts from the token that the firing produced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +127,18 @@ class Net:
     arcs: Sequence[Arc]
     name: str = ""
     text: str = field(default="", repr=False)
-    """The file it was read from."""
+    """The text of the file."""
 
     @cached_property
     def wiring(self) -> Mapping[TransitionId, Wiring]:
         arcs: dict[str, list[Arc]] = {each: [] for each in self.transitions}
         for arc in self.arcs:
             arcs[arc.source if arc.source in arcs else arc.target].append(arc)
-        return {each: _sorted(each, arcs[each]) for each in self.transitions}
+        return {each: _wiring_of(each, arcs[each]) for each in self.transitions}
 
     @cached_property
     def has_code(self) -> bool:
-        """Some of it is Python, so that its tokens mean more than that they are there."""
+        """Whether the net has Python code, so that the values of tokens matter."""
         inscribed = any(each.inscriptions for each in self.transitions.values())
         return inscribed or any(arc.expression for arc in self.arcs)
 
@@ -148,27 +148,29 @@ class Net:
 
     @cached_property
     def consumed_places(self) -> frozenset[PlaceId]:
-        """Places some transition takes tokens from."""
+        """Places from which some transition takes tokens."""
         return frozenset(place for each in self.wiring.values() for place, _ in each.takes)
 
     def is_completed(self, held: AbstractSet[PlaceId]) -> bool:
-        """Whether a net in which nothing can fire has completed, with tokens in the places `held`;
-        else it is a deadlock. Without a final place, tokens that some transition could have taken
-        were meant to go on."""
+        """Whether a net in which nothing can fire has completed, instead of a deadlock.
+
+        `held`: the places with tokens. If the net has final places, one of them must hold tokens.
+        Otherwise no place may hold tokens that some transition takes.
+        """
         if self.final_places:
             return bool(held & self.final_places)
         return not held & self.consumed_places
 
 
-def _sorted(id: TransitionId, arcs: Sequence[Arc]) -> Wiring:
+def _wiring_of(id: TransitionId, arcs: Sequence[Arc]) -> Wiring:
     inward = [arc for arc in arcs if arc.target == id]
     limits: dict[PlaceId, int] = {}
     for arc in (arc for arc in inward if arc.kind is ArcKind.INHIBITOR):
         place = PlaceId(arc.source)
         limits[place] = min(arc.weight, limits.get(place, arc.weight))
     return Wiring(
-        takes=_summed(arc for arc in inward if arc.kind is ArcKind.NORMAL),
-        reads=_summed(arc for arc in inward if arc.kind is ArcKind.READ),
+        takes=_weight_by_place(arc for arc in inward if arc.kind is ArcKind.NORMAL),
+        reads=_weight_by_place(arc for arc in inward if arc.kind is ArcKind.READ),
         inhibitors=tuple(limits.items()),
         resets=tuple(
             dict.fromkeys(PlaceId(arc.source) for arc in inward if arc.kind is ArcKind.RESET)
@@ -177,7 +179,7 @@ def _sorted(id: TransitionId, arcs: Sequence[Arc]) -> Wiring:
     )
 
 
-def _summed(arcs: Iterable[Arc]) -> tuple[tuple[PlaceId, int], ...]:
+def _weight_by_place(arcs: Iterable[Arc]) -> tuple[tuple[PlaceId, int], ...]:
     sums: dict[PlaceId, int] = {}
     for arc in arcs:
         place = PlaceId(arc.source)

@@ -1,8 +1,8 @@
 """A net as integers: a fast form that only counts tokens.
 
 A marking is one integer with a field of bits per place, each with a guard bit above it. One
-subtraction then tests all places of a transition at once, and one addition fires it. Values of
-tokens, guards and expressions are left out: what is fired here is the net's skeleton.
+subtraction then tests all places of a transition at once, and one addition fires it. The values of
+tokens, guards and expressions are ignored: only the net's skeleton fires.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from .model import Net, PlaceId, TransitionId, Wiring
 
 DEFAULT_BITS = 7
-"""Per place: enough for 127 tokens. `TooNarrow` asks for more."""
+"""Bits per place, enough for 127 tokens. After `TooNarrow`, callers try more."""
 
 
 class TooNarrow(Exception):
@@ -31,12 +31,13 @@ class Packed:
     guards: int
     """The guard bit of every place; none is set in a marking."""
     needs: tuple[int, ...]
-    """By transition: tokens that must be there."""
+    """By transition: the tokens that it needs."""
     limits: tuple[tuple[int, int], ...]
     """By transition: the most tokens inhibitors allow, and the guard bits of their places."""
     keeps: tuple[int, ...]
     """By transition: a mask without the places it empties, or -1."""
     change: tuple[int, ...]
+    """By transition: the change of a marking; with resets, only the tokens put."""
 
     def is_enabled(self, marking: int, transition: int) -> bool:
         guards = self.guards
@@ -67,29 +68,29 @@ class Packed:
         return dict(zip(self.places, self.unpack(marking), strict=True))
 
     def affected(self) -> list[tuple[int, ...]]:
-        """By transition: those whose being enabled may differ once it has fired."""
+        """By transition: the transitions that its firing may enable or disable."""
         watchers: dict[int, list[int]] = {}
         for number, (needs, (_, mask)) in enumerate(zip(self.needs, self.limits, strict=True)):
             for spot in self.spots(needs | mask):
                 watchers.setdefault(spot, []).append(number)
         return [
             tuple(sorted({other for spot in touched for other in watchers.get(spot, ())}))
-            for touched in map(self._touched, range(len(self.transitions)))
+            for touched in map(self._changed_places, range(len(self.transitions)))
         ]
 
-    def _touched(self, transition: int) -> list[int]:
+    def _changed_places(self, transition: int) -> list[int]:
         # Adding the change to a marking in the middle of every field shows which fields it moves.
         middle = self.guards
         moved = (middle + self.change[transition]) ^ middle
         keep = self.keeps[transition]
         if keep != -1:
-            # Its change has only what it puts: what it takes and empties is touched as well.
+            # With resets, `change` has only the tokens put: add places it takes from or empties.
             everything = (1 << ((self.bits + 1) * len(self.places))) - 1
             moved |= self.needs[transition] | (everything & ~keep)
         return self.spots(moved)
 
     def spots(self, fields: int) -> list[int]:
-        """The places whose field is not 0. Takes as long as there are such, not as all places."""
+        """Indices of the places whose field is not 0; the time depends only on their number."""
         width, spot = self.bits + 1, 0
         found = []
         while fields:
@@ -100,12 +101,12 @@ class Packed:
         return found
 
     def _fire_with_resets(self, marking: int, transition: int, keep: int) -> int:
-        # `change` of a transition with resets holds what it puts; `needs` is checked already.
+        # With resets, `change` has only the tokens put. `needs` was checked before.
         return ((marking - self.needs[transition]) & keep) + self.change[transition]
 
 
 def pack(net: Net, bits: int = DEFAULT_BITS) -> Packed:
-    """The skeleton of `net`. Raises `TooNarrow` when a number in it needs more bits."""
+    """The skeleton of `net`. Raises `TooNarrow` if a number in it needs more bits."""
     places = tuple(net.places)
     spot = {place: number for number, place in enumerate(places)}
     wirings = [net.wiring[each] for each in net.transitions]
@@ -117,7 +118,7 @@ def pack(net: Net, bits: int = DEFAULT_BITS) -> Packed:
         guards=sum(1 << ((bits + 1) * number + bits) for number in range(len(places))),
         needs=tuple(_packed(_needs(each), spot, bits) for each in wirings),
         limits=tuple(_limits(each, spot, bits) for each in wirings),
-        keeps=tuple(_keep(each.resets, spot, bits) for each in wirings),
+        keeps=tuple(_kept_bits(each.resets, spot, bits) for each in wirings),
         change=tuple(_change(each, spot, bits) for each in wirings),
     )
 
@@ -149,7 +150,7 @@ def _limits(wiring: Wiring, spot: Mapping[PlaceId, int], bits: int) -> tuple[int
     return _packed(most, spot, bits), mask
 
 
-def _keep(resets: Sequence[PlaceId], spot: Mapping[PlaceId, int], bits: int) -> int:
+def _kept_bits(resets: Sequence[PlaceId], spot: Mapping[PlaceId, int], bits: int) -> int:
     if not resets:
         return -1
     width = bits + 1
@@ -166,5 +167,5 @@ def _packed(counts: Mapping[PlaceId, int], spot: Mapping[PlaceId, int], bits: in
 
 
 def widths() -> Iterable[int]:
-    """The widths to try, narrowest first; nobody needs the last."""
+    """The widths to try, narrowest first; the last is wider than any net needs."""
     return (DEFAULT_BITS, 15, 31, 63, 255)

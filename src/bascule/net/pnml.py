@@ -1,7 +1,7 @@
 """Reads `*.pnml` (ISO/IEC 15909-2): place/transition nets, with pages and reference nodes.
 
-Weights and markings are numbers. Inhibitor, read and reset arcs are understood in the spellings in
-use. High-level and symmetric nets are refused: they mean something else.
+Weights and markings are numbers. Inhibitor, read and reset arcs are read in the spellings of common
+tools. High-level and symmetric nets are refused: their meaning is different.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .sizes import MAX_DEPTH, MAX_DIGITS, MAX_PNML_BYTES, MAX_TOKENS
 
 _PLAIN_TYPES: Final = ("ptnet", "pnmlcoremodel", "ptnetb", "")
 _PLAIN_NAMES: Final = ("p/t net", "p/t", "pt net")
-"""How TAPAAL, PIPE and old versions of WoPeD call them."""
+"""The names of this type in files of TAPAAL, PIPE and old versions of WoPeD."""
 _ARC_KINDS: Final = {
     "normal": ArcKind.NORMAL,
     "inhibitor": ArcKind.INHIBITOR,
@@ -43,13 +43,13 @@ _ARCS: Final = {
 _NODES: Final = ("place", "transition", *_ARCS, "referencePlace", "referenceTransition")
 _ALWAYS: Final = "[0,inf)"
 _FOR_EVER: Final = "<inf"
-"""Times that say nothing, in files of TAPAAL."""
+"""Time intervals without effect, in files of TAPAAL."""
 _LABELS: Final = ("name", "initialMarking", "inscription", "type", "arctype", "text", "value")
 _COLOURED: Final = ("hlinitialMarking", "hlinscription", "structure")
-"""What only coloured nets have; `structure` is a term or a sort."""
+"""Elements that only coloured nets have; `structure` is a term or a sort."""
 _DRAWINGS: Final = ("graphics", "toolspecific")
-_LARGEST_NODE: Final = 1_000
-"""Labels of one place, transition or arc."""
+_MAX_LABELS: Final = 1_000
+"""Maximum number of labels of one place, transition or arc."""
 
 
 def load_pnml(data: bytes, file: str) -> Loaded:
@@ -96,11 +96,11 @@ def _read(data: bytes, draft: Draft) -> None:
     except SAXParseException as error:
         line, column = error.getLineNumber() or 1, (error.getColumnNumber() or 0) + 1
         span = Span(draft.file, line, column, line, column + 1)
-        draft.findings.error("xml.syntax", f"This is no XML: {error.getMessage()}", span)
+        draft.findings.error("xml.syntax", f"Not valid XML: {error.getMessage()}", span)
     except (SAXException, DefusedXmlException) as error:
         draft.findings.error("xml.refused", _refused(error), builder.here())
-    except (LookupError, ValueError) as error:  # an encoding that Python does not have, say
-        draft.findings.error("xml.syntax", f"This is no XML: {error}", builder.here())
+    except (LookupError, ValueError) as error:  # such as an encoding that Python lacks
+        draft.findings.error("xml.syntax", f"Not valid XML: {error}", builder.here())
 
 
 def _refused(error: Exception) -> str:
@@ -114,9 +114,9 @@ def _refused(error: Exception) -> str:
 
 
 class _Builder(ContentHandler):
-    """Hands each place, transition and arc to a reader once it is complete, and forgets it.
+    """Passes each complete place, transition and arc to a reader, and then drops it.
 
-    Whatever has no meaning for a run, drawings above all, is passed over.
+    Elements without meaning for a run, mainly drawings, are skipped.
     """
 
     def __init__(self, draft: Draft) -> None:
@@ -129,7 +129,7 @@ class _Builder(ContentHandler):
         self._skipped_from: int | None = None
         """The depth of the element below which nothing is kept."""
         self._kept = 0
-        """Elements of the node that is being read."""
+        """Number of elements in the node that is being read."""
         self._text: list[str] = []
         self._locator: Locator | None = None
 
@@ -142,7 +142,7 @@ class _Builder(ContentHandler):
     def startElement(self, name: str, attrs: AttributesImpl) -> None:  # noqa: N802
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            message = f"More than {MAX_DEPTH} elements inside each other"
+            message = f"Elements are nested more than {MAX_DEPTH} levels deep"
             self._findings.error("xml.depth", message, self.here())
             raise _Enough
         if self._skipped_from is not None:
@@ -153,7 +153,7 @@ class _Builder(ContentHandler):
         short = name.rpartition(":")[2]
         element = _Element(short, dict(attrs.items()), self._span(len(name)))
         if self._is_kept(element):
-            self._keep(element)
+            self._push_element(element)
         else:
             self._skipped_from = self._depth
 
@@ -193,10 +193,10 @@ class _Builder(ContentHandler):
                     self._reader.refuse_arc(element)
                 return name in _LABELS
 
-    def _keep(self, element: _Element) -> None:
+    def _push_element(self, element: _Element) -> None:
         self._kept = 0 if element.name in _NODES else self._kept + 1
-        if self._kept > _LARGEST_NODE:
-            message = f"More than {_LARGEST_NODE:,} labels in one element"
+        if self._kept > _MAX_LABELS:
+            message = f"More than {_MAX_LABELS:,} labels in one element"
             self._findings.error("xml.size", message, element.span)
             raise _Enough
         self._flush()
@@ -240,7 +240,7 @@ class _Reader:
     def net(self, net: _Element) -> None:
         self._nets += 1
         if self._nets > 1:
-            message = "The file holds several nets; put each into a file of its own"
+            message = "The file contains several nets; put each into its own file"
             self._findings.error("net.several", message, net.span)
             raise _Enough
         kind = net.attributes.get("type", "").strip()
@@ -346,7 +346,7 @@ class _Reader:
     def _count(self, element: _Element, name: str, *, least: int) -> int | None:
         text = element.label(name)
         if text is None:
-            text = element.attributes.get(name)  # so TAPAAL writes them
+            text = element.attributes.get(name)  # TAPAAL writes them as attributes
         if not text or _without_spaces(text) == _ALWAYS:
             return None
         # Some tools write a colour before the number: `Default,1`.

@@ -13,7 +13,7 @@ from .model import Net, TransitionId
 
 class Policy(Protocol):
     def order(self, net: Net) -> Iterable[TransitionId]:
-        """Every transition, in the order in which they are to be tried for the next firing."""
+        """All transitions, in the order in which the runner tries them for the next firing."""
 
 
 class FirstEnabled:
@@ -46,7 +46,7 @@ class RandomChoice:
 
 
 def policy_named(name: str, seed: int | None = None) -> Policy:
-    """`first`, `priority` or `random`, which needs a seed."""
+    """The policy `first`, `priority` or `random`. `seed` is for `random`; default 0."""
     match name:
         case "first":
             return FirstEnabled()

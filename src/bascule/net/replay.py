@@ -23,9 +23,9 @@ class Moment:
 
 
 def replay(net: Net, lines: Iterable[str]) -> Iterator[Moment]:
-    """The moments of a trace. Raises `TraceMismatch` at the first the net cannot have had.
+    """Yield the moments of a trace. Raises `TraceMismatch` at the first that the net cannot have.
 
-    Told are tokens, so values that JSON does not know compare as the text they were written as.
+    Values that are not JSON are compared as the text that the trace has for them.
     """
     marking: dict[PlaceId, list[Token]] | None = None
     for number, text in enumerate(filter(str.strip, lines), 1):
@@ -46,16 +46,16 @@ def _parsed(text: str, number: int) -> dict[str, Any]:
     try:
         event = json.loads(text)
     except ValueError as error:
-        raise TraceMismatch(f"Line {number} is no JSON: {error}", line=number) from error
+        raise TraceMismatch(f"Line {number} is not JSON: {error}", line=number) from error
     if not isinstance(event, dict):
-        raise TraceMismatch(f"Line {number} is no event", line=number)
+        raise TraceMismatch(f"Line {number} is not an event", line=number)
     return event
 
 
 def _marking(net: Net, event: dict[str, Any], number: int) -> dict[PlaceId, list[Token]]:
-    told = event.get("marking") or {}
-    _ensure_known(net, told, number)
-    return {place: list(told.get(place, ())) for place in net.places}
+    marking = event.get("marking") or {}
+    _ensure_known(net, marking, number)
+    return {place: list(marking.get(place, ())) for place in net.places}
 
 
 def _apply(
@@ -97,7 +97,7 @@ def _compare(
         raise TraceMismatch(f"Line {number}: the trace ends with another marking", line=number)
 
 
-def _ensure_known(net: Net, told: dict[str, Any], number: int) -> None:
-    for place in told:
+def _ensure_known(net: Net, marking: dict[str, Any], number: int) -> None:
+    for place in marking:
         if place not in net.places:
             raise TraceMismatch(f"Line {number}: there is no place '{place}'", line=number)

@@ -1,9 +1,9 @@
 """The firing rule, as pure functions of markings.
 
 A transition may fire when every place it takes or reads from holds enough tokens, every
-inhibitor's place fewer than its weight, and its guards say yes to the tokens chosen. A token that
-is read cannot be taken by the same firing. Places are queues: the choice that comes first in their
-order, and that the guards accept, is made.
+inhibitor's place holds fewer than its weight, and its guards accept the chosen tokens. A firing
+cannot take a token that it reads. Places are queues: the first choice of tokens that the guards
+accept is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Produced: TypeAlias = tuple[tuple[PlaceId, tuple[Token, ...]], ...]
 Spots: TypeAlias = tuple[tuple[int, ...], ...]
 
 TARGETED = "tokensByPlace"
-"""The one key of a value that says which place gets which tokens."""
+"""The only key of a value that assigns tokens to places."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Binding:
 
     transition: TransitionId
     taken: tuple[tuple[PlaceId, tuple[int, ...]], ...]
-    """Positions in the places tokens are taken from."""
+    """Places from which tokens are taken, with the positions of the tokens."""
     read: tuple[tuple[PlaceId, tuple[int, ...]], ...]
     tokens: tuple[Token, ...]
-    """Those taken, then those read, in the order of the arcs."""
+    """The taken tokens, then the read tokens, in the order of the arcs."""
     by_place: Mapping[PlaceId, Token]
-    """A place's token; a list when it gives several."""
+    """The token of each place; a list if there are several."""
 
 
 Guard: TypeAlias = Callable[[Binding], bool]
@@ -49,7 +49,7 @@ def initial_marking(net: Net) -> Marking:
 
 
 def has_concession(marking: Marking, wiring: Wiring) -> bool:
-    """Whether there are tokens enough, whatever their value, and nothing inhibits."""
+    """Whether there are enough tokens, of any value, and no inhibitor arc prevents the firing."""
     for place, weight in wiring.takes:
         if len(marking[place]) < weight:
             return False
@@ -61,9 +61,9 @@ def has_concession(marking: Marking, wiring: Wiring) -> bool:
 
 
 def bindings(net: Net, marking: Marking, transition: TransitionId) -> Iterator[Binding]:
-    """Every choice of tokens the transition could fire with, guards aside, oldest tokens first.
+    """Every choice of tokens with which the transition could fire, oldest first, without guards.
 
-    Choices of equal tokens are one choice.
+    Choices of equal tokens count once.
     """
     wiring = net.wiring[transition]
     if not has_concession(marking, wiring):
@@ -81,42 +81,42 @@ def bindings(net: Net, marking: Marking, transition: TransitionId) -> Iterator[B
 def first_enabled(
     net: Net, marking: Marking, transition: TransitionId, guard: Guard
 ) -> Binding | None:
-    """The binding the transition fires with, or None when it is not enabled."""
+    """The binding with which the transition fires, or None if it is not enabled."""
     return next((each for each in bindings(net, marking, transition) if guard(each)), None)
 
 
 def take(net: Net, marking: Marking, binding: Binding) -> tuple[Marking, Produced]:
-    """What is left once the binding's tokens are gone, and all that is gone from where."""
+    """Remove a binding's tokens: returns the new marking, and the removed tokens by place."""
     after = dict(marking)
-    gone: dict[PlaceId, tuple[Token, ...]] = {}
+    removed: dict[PlaceId, tuple[Token, ...]] = {}
     for place, spots in binding.taken:
         held = marking[place]
-        gone[place] = tuple(held[spot] for spot in spots)
+        removed[place] = tuple(held[spot] for spot in spots)
         after[place] = tuple(token for spot, token in enumerate(held) if spot not in spots)
     for place in net.wiring[binding.transition].resets:
-        gone[place] = gone.get(place, ()) + after[place]
+        removed[place] = removed.get(place, ()) + after[place]
         after[place] = ()
-    return after, tuple(gone.items())
+    return after, tuple(removed.items())
 
 
 def put(marking: Marking, produced: Produced) -> Marking:
-    """`marking` with the tokens added, each behind those its place holds already."""
+    """`marking` with the tokens appended to their places."""
     after = dict(marking)
     for place, tokens in produced:
         after[place] = after[place] + tokens
     return after
 
 
-def put_back(marking: Marking, gone: Produced) -> Marking:
-    """`marking` with the tokens of an undone firing before all others."""
+def return_tokens(marking: Marking, removed: Produced) -> Marking:
+    """`marking` with the tokens of an undone firing at the front of their places."""
     after = dict(marking)
-    for place, tokens in gone:
+    for place, tokens in removed:
         after[place] = tokens + after[place]
     return after
 
 
-def passed_on(net: Net, binding: Binding) -> Produced:
-    """What a firing without code puts: the tokens it took, in order, as many as each arc wants."""
+def forwarded_tokens(net: Net, binding: Binding) -> Produced:
+    """Tokens that a firing without code puts: its own in order, repeated up to an arc's weight."""
     given = binding.tokens or (None,)
     return tuple(
         (PlaceId(arc.target), tuple(islice(cycle(given), arc.weight)))
@@ -124,13 +124,13 @@ def passed_on(net: Net, binding: Binding) -> Produced:
     )
 
 
-def made(
-    net: Net, binding: Binding, value: Any, along: Callable[[Arc, Token], Token] | None = None
+def produced_tokens(
+    net: Net, binding: Binding, value: Any, change: Callable[[Arc, Token], Token] | None = None
 ) -> Produced:
-    """What a firing puts whose code said `value`: that, along each arc as often as it weighs.
+    """Tokens that a firing puts if its code returned `value`: `weight` copies along each arc.
 
-    `{"tokensByPlace": {place: [token, …]}}` says itself what goes where. `along` is what an arc
-    makes of the token. Raises `ValueError` for a place that the transition has no arc to.
+    `{"tokensByPlace": {place: [token, …]}}` assigns tokens to places instead. `change` applies an
+    arc's code to the token. Raises `ValueError` for a place to which the transition has no arc.
     """
     outputs = net.wiring[binding.transition].outputs
     targets = _targets(value)
@@ -142,7 +142,7 @@ def made(
     if isinstance(value, dict) and "_drop_moved_tokens" in value:
         value = {key: each for key, each in value.items() if key != "_drop_moved_tokens"}
     return tuple(
-        (PlaceId(arc.target), ((along(arc, value) if along else value),) * arc.weight)
+        (PlaceId(arc.target), ((change(arc, value) if change else value),) * arc.weight)
         for arc in outputs
     )
 
@@ -166,7 +166,7 @@ def _choices(tokens: tuple[Token, ...], count: int) -> Iterator[tuple[int, ...]]
 
 
 def _product(choices: Sequence[Callable[[], Iterator[tuple[int, ...]]]]) -> Iterator[Spots]:
-    """As `itertools.product`, but no further ahead than it is asked."""
+    """Like `itertools.product`, but computes each item only when it is needed."""
     if not choices:
         yield ()
         return
@@ -176,7 +176,7 @@ def _product(choices: Sequence[Callable[[], Iterator[tuple[int, ...]]]]) -> Iter
 
 
 def _key(tokens: tuple[Token, ...], spots: tuple[int, ...]) -> Any:
-    """Equal for choices of equal tokens; None when that cannot be told."""
+    """A key that is equal for choices of equal tokens; None if they are not hashable."""
     key = tuple((type(tokens[spot]), tokens[spot]) for spot in spots)
     try:
         hash(key)

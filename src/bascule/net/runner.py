@@ -1,7 +1,7 @@
 """Runs a net: chooses firings by the rule and a policy, and runs the code in the net.
 
-A firing is atomic. Its tokens are taken, its code runs, and what it made is put; if the code
-raises, everything is as it was before. An async firing is under way by itself, while others go on.
+A firing is atomic: the runner takes its tokens, runs its code and puts the tokens it produced. If
+the code raises, the runner puts the taken tokens back. An async firing runs while others fire.
 """
 
 from __future__ import annotations
@@ -27,22 +27,33 @@ from .rule import (
     Marking,
     Produced,
     first_enabled,
+    forwarded_tokens,
     has_concession,
     initial_marking,
-    made,
-    passed_on,
+    produced_tokens,
     put,
-    put_back,
+    return_tokens,
     take,
 )
 from .sizes import MAX_TOKENS
 from .tokens import ensure_tokens
-from .trace import Begun, Changed, Ended, Event, Fired, Listener, RunOutcome, Started, Undone, shown
+from .trace import (
+    Begun,
+    Changed,
+    Ended,
+    Event,
+    Fired,
+    Listener,
+    RunOutcome,
+    Started,
+    Undone,
+    tokens_by_place,
+)
 from .window import BRIDGE, WindowModule, importable
 
 DEFAULT_FIRINGS = 100_000
-_BREATH = 32
-"""Firings after which the event loop has a turn, so that deadlines and interrupts are noticed."""
+_FIRINGS_PER_TURN = 32
+"""Firings after which the event loop gets a turn, so that it notices deadlines and interrupts."""
 
 
 class FiringHook(Protocol):
@@ -69,7 +80,7 @@ class RunResult:
     firings: int
     marking: Marking
     error: InscriptionFailed | None = None
-    """Why, when the outcome is an error."""
+    """The cause, if the outcome is an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +94,13 @@ class NetView:
 
     @property
     def marking(self) -> dict[str, list[Token]]:
-        return shown(self._runner.marking)
+        return tokens_by_place(self._runner.marking)
 
 
 class Stopped(BaseException):
     """Raised inside the code of a net, from a signal handler, to end the run with `outcome`.
 
-    No `Exception`, so that the code does not catch it by accident.
+    Not an `Exception`, so that the code does not catch it by accident.
     """
 
     def __init__(self, outcome: RunOutcome) -> None:
@@ -98,7 +109,7 @@ class Stopped(BaseException):
 
 
 class Runner:
-    """One run of a net. `bridge` is what its code sees as `vscode_bridge`."""
+    """One run of a net, whose code sees `bridge` as `vscode_bridge`."""
 
     def __init__(
         self,
@@ -114,13 +125,13 @@ class Runner:
         self.marking: Marking = initial_marking(net)
         self.firings = 0
         self.failure: BaseException | None = None
-        """What code raised, while those who listen are told that its firing was undone."""
+        """The exception that code raised, for listeners of `Undone`."""
         self._policy = policy or FirstEnabled()
         self._limits = limits or RunLimits()
         self._listeners = listeners
         self._hook = hook
         self._window = WindowModule(bridge)
-        self._functions = self._built()
+        self._functions = self._build_functions()
         self._numbers = count(1)
         self._pending: dict[asyncio.Task[Produced], _Firing] = {}
         self._is_in_code = False
@@ -128,12 +139,13 @@ class Runner:
         self._stop: Callable[[], object] | None = None
 
     async def run(self) -> RunResult:
-        """Run to the end, whatever that is. Nothing that the net does wrong is raised.
+        """Run until nothing can fire, or a limit or error ends the run. Errors of the net are in
+        the result and not raised.
 
-        Cancelling undoes what is under way and ends the run as cancelled.
+        Cancelling undoes unfinished firings and ends the run as cancelled.
         """
-        _show_to_tracebacks(self.net)
-        self._tell(Started(self.net.id, self.net.file, self.marking))
+        _register_source(self.net)
+        self._emit(Started(self.net.id, self.net.file, self.marking))
         outcome, failure = RunOutcome.CANCELLED, None
         task = asyncio.current_task()
         assert task is not None
@@ -141,7 +153,7 @@ class Runner:
         try:
             with importable(self._window):
                 async with asyncio.timeout(self._limits.timeout):
-                    outcome = await self._to_rest()
+                    outcome = await self._run_to_end()
         except TimeoutError:
             outcome = RunOutcome.PENDING if self._pending else RunOutcome.LIMIT
         except InscriptionFailed as error:
@@ -153,13 +165,13 @@ class Runner:
         finally:
             self._stop = None
             await self._undo_all()
-        self._tell(Ended(outcome, self.firings, self.marking, failure.message if failure else ""))
+        self._emit(Ended(outcome, self.firings, self.marking, failure.message if failure else ""))
         return RunResult(outcome, self.firings, self.marking, failure)
 
     def interrupt(self, frame: FrameType | None = None) -> None:
         """End the run as cancelled, from a signal handler that was given `frame`.
 
-        Code that is running, and a choice of tokens that takes long, end at once, async or not.
+        Running code, async or not, and a long choice of tokens end at once.
         """
         if self._is_busy(frame):
             raise Stopped(RunOutcome.CANCELLED)
@@ -172,7 +184,7 @@ class Runner:
             raise Stopped(RunOutcome.LIMIT)
 
     def _is_busy(self, frame: FrameType | None) -> bool:
-        """In the net's code, or choosing, where the event loop cannot end the run."""
+        """Whether the net's code or a choice of tokens runs, which the event loop cannot end."""
         if self._is_in_code or self._is_choosing:
             return True
         while frame is not None:
@@ -182,28 +194,28 @@ class Runner:
         return False
 
     def enabled(self) -> list[Binding]:
-        """Every transition that may fire now, with the tokens it would take."""
+        """The binding of every transition that may fire now."""
         found = (self._binding(each) for each in self.net.transitions)
         return [binding for binding in found if binding is not None]
 
     def change(self, place: PlaceId, tokens: Sequence[Token]) -> None:
-        """Replace what a place holds, while the run is halted by the hook."""
+        """Replace the tokens of a place while the hook halts the run."""
         self.marking = {**self.marking, place: tuple(tokens)}
-        self._tell(Changed(self.marking))
+        self._emit(Changed(self.marking))
 
     @property
     def is_in_code(self) -> bool:
-        """Code that does not await is running."""
+        """Whether code is running that does not await."""
         return self._is_in_code
 
     @property
     def pending(self) -> list[TransitionId]:
-        """The firings that are under way."""
+        """The transitions of unfinished async firings."""
         return [firing.binding.transition for firing in self._pending.values()]
 
     @property
     def scope(self) -> dict[str, Any]:
-        """The names that code sees besides what it is given."""
+        """The names that code sees besides its arguments."""
         return {
             "__name__": f"net:{self.net.id}",
             "__file__": self.net.file,
@@ -214,31 +226,31 @@ class Runner:
 
     # Firing -------------------------------------------------------------------------------
 
-    async def _to_rest(self) -> RunOutcome:
+    async def _run_to_end(self) -> RunOutcome:
         while True:
-            if not self.firings % _BREATH:
+            if not self.firings % _FIRINGS_PER_TURN:
                 await asyncio.sleep(0)
-            await self._settle(wait=False)
+            await self._commit_finished(wait=False)
             if self.firings >= self._limits.firings or self._has_too_many_tokens():
                 return RunOutcome.LIMIT
             binding = self._choose()
             if binding is not None:
                 await self._fire(binding)
             elif self._pending:
-                await self._settle(wait=True)
+                await self._commit_finished(wait=True)
             else:
-                return self._rest()
+                return self._final_outcome()
 
     def _has_too_many_tokens(self) -> bool:
-        """A net that makes tokens without end would take all memory long before its last firing."""
+        """A net that keeps adding tokens would use up the memory before the limit of firings."""
         return sum(map(len, self.marking.values())) > MAX_TOKENS
 
-    def _rest(self) -> RunOutcome:
+    def _final_outcome(self) -> RunOutcome:
         held = {place for place, tokens in self.marking.items() if tokens}
         return RunOutcome.COMPLETED if self.net.is_completed(held) else RunOutcome.DEADLOCK
 
     def _choose(self) -> Binding | None:
-        """The next firing. The hook may change the marking; then the choice is made again."""
+        """Choose the next firing, and again if the hook changes the marking."""
         while True:
             self._is_choosing = True
             try:
@@ -268,24 +280,24 @@ class Runner:
 
     async def _fire(self, binding: Binding) -> None:
         before = self.marking
-        self.marking, gone = take(self.net, before, binding)
-        firing = _Firing(next(self._numbers), binding, gone)
+        self.marking, removed = take(self.net, before, binding)
+        firing = _Firing(next(self._numbers), binding, removed)
         transition = self.net.transitions[binding.transition]
         if any(expression.is_async for expression in transition.expressions):
-            self._tell(Begun(firing.number, transition.id, gone))
-            self._pending[asyncio.create_task(self._work(binding))] = firing
+            self._emit(Begun(firing.number, transition.id, removed))
+            self._pending[asyncio.create_task(self._run_code(binding))] = firing
             return
         try:
-            produced = await self._work(binding)
+            produced = await self._run_code(binding)
         except BaseException as error:
             self.marking = before
             self.failure = error.__cause__ or error
-            self._tell(Undone(firing.number, transition.id, gone, str(error)))
+            self._emit(Undone(firing.number, transition.id, removed, str(error)))
             raise
         self._commit(firing, produced, was_begun=False)
 
-    async def _work(self, binding: Binding) -> Produced:
-        """Do the work of a firing whose tokens are taken."""
+    async def _run_code(self, binding: Binding) -> Produced:
+        """Run the code of a firing whose tokens were taken, and return the tokens to put."""
         token, tokens, by_place = arguments(binding.tokens, binding.by_place)
         value = None
         for expression in self.net.transitions[binding.transition].expressions:
@@ -295,16 +307,18 @@ class Runner:
         if value is None and not any(
             arc.expression for arc in self.net.wiring[binding.transition].outputs
         ):
-            return passed_on(self.net, binding)
+            return forwarded_tokens(self.net, binding)
         try:
-            return made(self.net, binding, token if value is None else value, self._along)
+            return produced_tokens(
+                self.net, binding, token if value is None else value, self._token_for_arc
+            )
         except (ValueError, TypeError) as error:
             at = self.net.transitions[binding.transition].span
             raise InscriptionFailed(f"{at}: {error}") from error
 
     def _checked(self, inscription: Inscription, value: Any) -> Any:
-        """Tokens are JSON values, in a run as in a file, or a trace could not be replayed."""
-        with self._blame(inscription):
+        """Raise unless `value` is a JSON value: otherwise a trace could not be replayed."""
+        with self._with_line_of(inscription):
             ensure_tokens(value)
         return value
 
@@ -312,7 +326,7 @@ class Runner:
         result = self._call(expression, given)
         if not is_awaitable(result):
             return self._checked(expression, result)
-        with self._blame(expression):
+        with self._with_line_of(expression):
             try:
                 async with asyncio.timeout(expression.timeout) as deadline:
                     while is_awaitable(result):
@@ -323,14 +337,14 @@ class Runner:
                 raise
         return self._checked(expression, result)
 
-    def _along(self, arc: Arc, token: Token) -> Token:
+    def _token_for_arc(self, arc: Arc, token: Token) -> Token:
         if arc.expression is None:
             return token
         result = self._call(arc.expression, (token, [token], {}))
         return token if result is None else self._checked(arc.expression, result)
 
-    async def _settle(self, *, wait: bool) -> None:
-        """Take in what async firings have made; `wait` for one of them at least."""
+    async def _commit_finished(self, *, wait: bool) -> None:
+        """Commit finished async firings. `wait`: until at least one has finished."""
         if not self._pending:
             return
         if wait:
@@ -351,12 +365,12 @@ class Runner:
         self.marking = put(self.marking, produced)
         self.firings += 1
         transition = firing.binding.transition
-        self._tell(Fired(firing.number, transition, firing.gone, produced, was_begun))
+        self._emit(Fired(firing.number, transition, firing.removed, produced, was_begun))
 
     def _undo(self, firing: _Firing, why: str) -> None:
-        self.marking = put_back(self.marking, firing.gone)
+        self.marking = return_tokens(self.marking, firing.removed)
         transition = firing.binding.transition
-        self._tell(Undone(firing.number, transition, firing.gone, why, was_begun=True))
+        self._emit(Undone(firing.number, transition, firing.removed, why, was_begun=True))
 
     async def _undo_all(self) -> None:
         for task in self._pending:
@@ -365,13 +379,13 @@ class Runner:
             await asyncio.wait(self._pending)
         for task, firing in reversed(self._pending.items()):
             if not task.cancelled():
-                task.exception()  # seen: the run has ended already, for another reason
+                task.exception()  # marks it as retrieved: the run ended for another reason
             self._undo(firing, "cancelled")
         self._pending.clear()
 
     # Code ---------------------------------------------------------------------------------
 
-    def _built(self) -> dict[int, Function]:
+    def _build_functions(self) -> dict[int, Function]:
         scope = self.scope
         inscribed = [
             *(each for t in self.net.transitions.values() for each in t.inscriptions),
@@ -380,7 +394,7 @@ class Runner:
         return {id(each): build(each, scope) for each in inscribed}
 
     def _call(self, inscription: Inscription, given: tuple[Any, ...]) -> Any:
-        with self._blame(inscription):
+        with self._with_line_of(inscription):
             self._is_in_code = True
             try:
                 return self._functions[id(inscription)](*given)
@@ -388,14 +402,14 @@ class Runner:
                 self._is_in_code = False
 
     @contextmanager
-    def _blame(self, inscription: Inscription) -> Iterator[None]:
-        """Say where in the net it was that code failed."""
+    def _with_line_of(self, inscription: Inscription) -> Iterator[None]:
+        """Turn an exception of code into `InscriptionFailed`, which names its line in the net."""
         try:
             yield
         except (Exception, SystemExit) as error:
-            raise _failed(inscription, error) from error
+            raise _inscription_error(inscription, error) from error
 
-    def _tell(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
         if self._hook is not None:
@@ -406,10 +420,10 @@ class Runner:
 class _Firing:
     number: int
     binding: Binding
-    gone: Produced
+    removed: Produced
 
 
-def _failed(inscription: Inscription, error: BaseException) -> InscriptionFailed:
+def _inscription_error(inscription: Inscription, error: BaseException) -> InscriptionFailed:
     file = inscription.span.file
     lines = [
         frame.lineno
@@ -427,7 +441,7 @@ def _failed(inscription: Inscription, error: BaseException) -> InscriptionFailed
     )
 
 
-def _show_to_tracebacks(net: Net) -> None:
-    """The text that was loaded, also when the file has changed since or never was one."""
+def _register_source(net: Net) -> None:
+    """Make tracebacks show the loaded text, even if the file has changed or never existed."""
     lines = net.text.splitlines(keepends=True)
     linecache.cache[net.file] = (len(net.text), None, lines, net.file)

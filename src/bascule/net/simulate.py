@@ -1,4 +1,4 @@
-"""Plays a net's skeleton at full speed: tokens move, no code runs, nothing outside is touched."""
+"""Simulates a net's skeleton at full speed: tokens move, but no code runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ DEFAULT_STEPS = 100
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """How a game went."""
+    """The result of a simulation."""
 
     steps: int
     firings: Mapping[TransitionId, int]
     marking: Mapping[PlaceId, int]
     is_at_rest: bool
-    """No transition was enabled any more."""
+    """Whether no transition was enabled at the end."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -33,9 +33,9 @@ class Simulation:
 
 
 def simulate(net: Net, *, steps: int = DEFAULT_STEPS, seed: int | None = None) -> Simulation:
-    """Fire up to `steps` times: the first enabled transition or, with a seed, one by lot.
+    """Fire up to `steps` times: the first enabled transition or, with a seed, a random one.
 
-    The same seed plays the same game.
+    The same seed gives the same result.
     """
     for bits in widths():
         try:
@@ -51,7 +51,7 @@ def _play(packed: Packed, steps: int, lot: random.Random | None) -> Simulation:
     counts = [0] * len(packed.transitions)
     enabled = packed.enabled(marking)
     spots = [-1] * len(packed.transitions)
-    """Where in `enabled` a transition is; -1 for those that are not."""
+    """The index of each transition in `enabled`; -1 if it is not enabled."""
     for spot, transition in enumerate(enabled):
         spots[transition] = spot
     done = 0
@@ -72,7 +72,7 @@ def _play(packed: Packed, steps: int, lot: random.Random | None) -> Simulation:
                     spots[other] = len(enabled)
                     enabled.append(other)
             elif spot >= 0:
-                # The last one takes its spot: the order among the enabled means nothing.
+                # The last item moves to the free index: the order of `enabled` does not matter.
                 last = enabled.pop()
                 if last != other:
                     enabled[spot], spots[last] = last, spot

@@ -1,7 +1,7 @@
 """Limits on the size of a net, so that a small or hostile file cannot use up time or memory.
 
-`bascule net check` runs on every change of the text in an editor: whatever is in the file, reading
-it has to end within seconds and within a few hundred megabytes.
+`bascule net check` runs on every change of the text in an editor. So reading any file has to end
+within seconds and needs at most a few hundred megabytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ MAX_YAML_VALUES: Final = 60_000
 MAX_ALIASED: Final = 100_000
 """Values that YAML aliases (`*name`) may repeat; 16 characters of a long text count as one."""
 MAX_DEPTH: Final = 100
-"""Mappings and lists inside each other, or XML elements."""
+"""Maximum nesting of mappings and lists, or of XML elements."""
 MAX_PNML_BYTES: Final = 64_000_000
 MAX_ELEMENTS: Final = 300_000
 """Places, transitions, arcs and references together."""
@@ -24,6 +24,6 @@ MAX_DIGITS: Final = 1_000
 MAX_CODE: Final = 200_000
 """Characters of all code in a net: Python takes up to 1 KB and 20 µs to parse each."""
 MAX_FINDINGS: Final = 200
-"""Problems told about one file."""
+"""Errors reported for one file, and as many warnings."""
 MAX_DRAWN: Final = 2_000
 """Nodes and bends of a drawing."""

@@ -16,7 +16,7 @@ from .model import Arc, ArcKind, Net, Place, Token, Transition
 _RADIUS: Final = 18.0
 _HALF: Final = 16.0
 _MARGIN: Final = 16.0
-_LONGEST: Final = 16
+_MAX_LABEL: Final = 16
 """Characters of a name or of tokens that fit below a node."""
 
 _STYLE: Final = """
@@ -50,7 +50,7 @@ _MARKERS: Final = """
 
 
 def to_svg(net: Net, marking: Mapping[str, tuple[Token, ...]] | None = None) -> str:
-    """The drawing, with the tokens of `marking`, or else those the net begins with."""
+    """The drawing, with the tokens of `marking`; by default the initial ones."""
     plan = lay_out(net)
     width, height = plan.width + 2 * _MARGIN, plan.height + 2 * _MARGIN
     title = escape(net.name or net.id)
@@ -77,7 +77,7 @@ def shown_tokens(tokens: tuple[Token, ...]) -> str:
     if all(token is None for token in tokens):
         return "•" * len(tokens) if len(tokens) <= 3 else str(len(tokens))
     text = ", ".join(str(token) for token in tokens)
-    return text if len(text) <= _LONGEST else f"{len(tokens)} tokens"
+    return text if len(text) <= _MAX_LABEL else f"{len(tokens)} tokens"
 
 
 def _place(place: Place, plan: Layout, marking: Mapping[str, tuple[Token, ...]] | None) -> str:
@@ -111,7 +111,7 @@ def _transition(transition: Transition, plan: Layout) -> str:
 
 
 def _label(text: str, x: float, y: float) -> str:
-    short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    short = text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
     return f'<text x="{x:.1f}" y="{y:.1f}">{escape(short)}</text>'
 
 
@@ -120,8 +120,8 @@ def _hint(name: str, tokens: tuple[Token, ...]) -> str:
 
 
 def _arc(arc: Arc, net: Net, plan: Layout) -> str:
-    points = [_moved(each) for each in _through(arc, plan)]
-    points = _bowed(points) if _has_twin(arc, net) and len(points) == 2 else points
+    points = [_moved(each) for each in _points_of(arc, plan)]
+    points = _bend_right(points) if _has_twin(arc, net) and len(points) == 2 else points
     points[0] = _edge(points[0], points[1], is_place=arc.source in net.places)
     points[-1] = _edge(points[-1], points[-2], is_place=arc.target in net.places)
     marker = {ArcKind.INHIBITOR: "ring", ArcKind.RESET: "double"}.get(arc.kind, "arrow")
@@ -134,18 +134,18 @@ def _arc(arc: Arc, net: Net, plan: Layout) -> str:
     return f'  <g><path class="arc {arc.kind}" d="{_curve(points)}" {ends}/>{weight}</g>'
 
 
-def _through(arc: Arc, plan: Layout) -> list[Point]:
+def _points_of(arc: Arc, plan: Layout) -> list[Point]:
     return [plan.nodes[arc.source], *plan.bends[arc.id], plan.nodes[arc.target]]
 
 
 def _has_twin(arc: Arc, net: Net) -> bool:
-    """Another arc joins the same two nodes."""
+    """Whether another arc joins the same two nodes."""
     ends = {arc.source, arc.target}
     return any(other is not arc and {other.source, other.target} == ends for other in net.arcs)
 
 
-def _bowed(points: list[Point]) -> list[Point]:
-    """Out of the way of the arc that leads back: to the right, as it goes."""
+def _bend_right(points: list[Point]) -> list[Point]:
+    """Bend an arc to the right of its direction, away from the arc that leads back."""
     (x1, y1), (x2, y2) = points
     length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1.0
     shift = 14.0
@@ -165,18 +165,18 @@ def _edge(node: Point, towards: Point, *, is_place: bool) -> Point:
 
 
 def _curve(points: list[Point]) -> str:
-    """Straight between two points, and rounded at those between."""
+    """A path of straight lines with rounded bends."""
     start = points[0]
     path = [f"M{start[0]:.1f} {start[1]:.1f}"]
     for before, bend, after in zip(points, points[1:], points[2:], strict=False):
-        enter, leave = _near(bend, before), _near(bend, after)
+        enter, leave = _point_towards(bend, before), _point_towards(bend, after)
         path.append(f"L{enter[0]:.1f} {enter[1]:.1f}")
         path.append(f"Q{bend[0]:.1f} {bend[1]:.1f} {leave[0]:.1f} {leave[1]:.1f}")
     path.append(f"L{points[-1][0]:.1f} {points[-1][1]:.1f}")
     return " ".join(path)
 
 
-def _near(bend: Point, towards: Point) -> Point:
+def _point_towards(bend: Point, towards: Point) -> Point:
     dx, dy = towards[0] - bend[0], towards[1] - bend[1]
     length = (dx * dx + dy * dy) ** 0.5 or 1.0
     reach = min(26.0, length / 2)

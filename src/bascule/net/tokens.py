@@ -1,7 +1,7 @@
 """Checks that tokens are JSON values.
 
-Python code could make anything a token. A trace could then not be written, or would be read back as
-something else, and a replay would differ from its run.
+Python code could produce any object as a token. A trace could then not be written, or would be read
+back as another value, and a replay would differ from its run.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from .sizes import MAX_DEPTH
 
 
 def ensure_tokens(value: Any) -> None:
-    """Raises `TypeError` or `ValueError` for what JSON has no words for, however deep inside."""
+    """Raise `TypeError` or `ValueError` if a value at any depth is not JSON."""
     left: list[tuple[Any, int]] = [(value, 0)]
     while left:
         each, depth = left.pop()
         if depth > MAX_DEPTH:
-            raise ValueError(f"a token has more than {MAX_DEPTH} values inside each other")
+            raise ValueError(f"a token is nested more than {MAX_DEPTH} levels deep")
         if isinstance(each, dict):
             for key in each:
                 if not isinstance(key, str):
-                    raise TypeError(f"{_no_token(key)} (a key); write it as a text")
+                    raise TypeError(f"{_no_token(key)} (a key); write it as a string")
             left.extend((inner, depth + 1) for inner in each.values())
         elif isinstance(each, list | tuple):
             left.extend((inner, depth + 1) for inner in each)

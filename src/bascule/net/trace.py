@@ -13,17 +13,17 @@ from .rule import Marking, Produced
 
 
 class RunOutcome(StrEnum):
-    """How a run ended. `exit_status` is what a process that ran it exits with."""
+    """How a run ended. `exit_status` is the exit status of a process that ran the net."""
 
     COMPLETED = "completed"
-    """At rest, and nothing is left that waits to go on."""
+    """Nothing can fire, and the net has completed: see `Net.is_completed`."""
     ERROR = "error"
     DEADLOCK = "deadlock"
-    """At rest, with tokens that no transition can take."""
+    """Nothing can fire, but the net has not completed."""
     PENDING = "pending"
-    """Time was up while an operation was still under way."""
+    """The timeout expired before an async firing finished."""
     LIMIT = "limit"
-    """As many firings as were allowed, or time was up."""
+    """The limit of firings or tokens was reached, or the timeout expired."""
     CANCELLED = "cancelled"
 
     @property
@@ -67,12 +67,12 @@ class Fired:
     consumed: Produced
     produced: Produced
     was_begun: bool = False
-    """`consumed` was taken when it began."""
+    """Whether `consumed` was already taken by a `Begun` event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """A firing that failed or was cancelled: its tokens are back."""
+    """A firing failed or was cancelled; its tokens were put back."""
 
     event: ClassVar[str] = "undone"
     firing: int
@@ -104,14 +104,14 @@ Listener: TypeAlias = Callable[[Event], None]
 
 
 def as_json(event: Event) -> dict[str, Any]:
-    """The event as it stands in a trace."""
+    """The event as a trace contains it."""
     shape: dict[str, Any] = {"event": event.event}
     for name in event.__slots__:
         value = getattr(event, name)
         if name in ("consumed", "produced"):
             value = {place: list(tokens) for place, tokens in _merged(value).items()}
         elif name == "marking":
-            value = shown(value)
+            value = tokens_by_place(value)
         shape[_NAMES.get(name, name)] = value
     return shape
 
@@ -121,8 +121,8 @@ def line(event: Event) -> str:
     return json.dumps(as_json(event), ensure_ascii=False, default=repr)
 
 
-def writing(file: IO[str]) -> Listener:
-    """Writes a trace, each line at once, so that it can be read while the net runs."""
+def trace_writer(file: IO[str]) -> Listener:
+    """A listener that writes a trace and flushes each line, so that it can be read meanwhile."""
 
     def write(event: Event) -> None:
         print(line(event), file=file, flush=True)
@@ -130,8 +130,8 @@ def writing(file: IO[str]) -> Listener:
     return write
 
 
-def shown(marking: Marking) -> dict[str, list[Any]]:
-    """The places that hold tokens."""
+def tokens_by_place(marking: Marking) -> dict[str, list[Any]]:
+    """The tokens by place, without empty places."""
     return {place: list(tokens) for place, tokens in marking.items() if tokens}
 
 

@@ -1,8 +1,8 @@
 """Ends a run at its deadline even if the net's code blocks the event loop.
 
-Code that awaits is cancelled by the run itself. For a loop that never awaits there is a timer of
-the kernel: its signal handler raises inside that code. Code in C that never comes back to Python,
-and code that catches everything, is ended a few seconds later together with the process.
+The run itself cancels code that awaits. For a loop that never awaits, a kernel timer sends a
+signal, whose handler raises inside that code. C code that never returns to Python, and code that
+catches everything, ends a few seconds later together with the process.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Final
 from .runner import Runner
 
 _AGAIN: Final = 1.0
-"""Seconds until the handler raises once more, in code that caught it."""
+"""Seconds until the handler raises again, in code that caught the exception."""
 _GRACE: Final = 5.0
-"""Seconds after the deadline until the process is ended."""
+"""Seconds after the deadline until the process exits."""
 
 
 @contextmanager
-def watched(runner: Runner, timeout: float | None) -> Iterator[None]:
+def run_watchdog(runner: Runner, timeout: float | None) -> Iterator[None]:
     """End `runner` after `timeout` seconds. Only in the main thread, around the whole run."""
     if timeout is None:
         yield
@@ -35,9 +35,9 @@ def watched(runner: Runner, timeout: float | None) -> Iterator[None]:
         runner.expire(frame)
 
     before = signal.signal(signal.SIGALRM, expire)
-    # A thread in C, which needs nothing of the interpreter. It says where the code was.
-    told = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
-    faulthandler.dump_traceback_later(timeout + _GRACE, exit=True, file=told)
+    # A C thread, which works while the interpreter is blocked. It prints where the code was.
+    stderr = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
+    faulthandler.dump_traceback_later(timeout + _GRACE, exit=True, file=stderr)
     signal.setitimer(signal.ITIMER_REAL, timeout, _AGAIN)
     try:
         yield

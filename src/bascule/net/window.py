@@ -1,7 +1,7 @@
 """The module `vscode_bridge` that the code of a net sees.
 
-Nets import it by their own name for it (`from enginepy import vscode_bridge`), so while a net runs
-those names lead here. Operations that wait for the host of another engine are named and refused.
+Nets import it by different names (`from enginepy import vscode_bridge`), so while a net runs, all
+of them import this module. Operations that need the host of another engine raise an error.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from bascule.core.errors import BasculeError, NoSuchOperation
 
 BRIDGE: Final = "vscode_bridge"
 PACKAGE: Final = "enginepy"
-"""What nets written for the known engine import the bridge from."""
+"""The package from which nets written for another engine import the bridge."""
 
 _APPROVAL: Final = {
     "type": "object",
     "properties": {"approved": {"type": "boolean", "title": "Approved"}},
 }
-"""The form of those who ask for one with a title alone."""
+"""The form for a request without a schema."""
 
 
 class Operation:
-    """Something asked of the window that is waited for: `await` it, or return it from an
-    async inscription, or take its `result()`. It begins when it is waited for."""
+    """A request to the window. `await` it, return it from an async inscription, or call
+    `result()`: only then is it sent."""
 
     def __init__(self, begin: Callable[[], Any], abegin: Callable[[], Any] | None = None) -> None:
         self._begin = begin
@@ -60,7 +60,7 @@ class WindowModule(ModuleType):
         return self._operation("chat", message, timeout=timeout, **options)
 
     def show_form_async(self, form_spec: Mapping[str, Any], timeout: float = 300) -> Operation:
-        """`form_spec` has a JSON Schema in `schema`; one with a `title` alone asks to approve."""
+        """`form_spec` has a JSON Schema in `schema`. Without it, the form asks for approval."""
         spec = dict(form_spec)
         title = str(spec.get("title", ""))
         options = {
@@ -108,7 +108,7 @@ class UnavailableWindow:
 
 @contextmanager
 def importable(window: WindowModule) -> Iterator[None]:
-    """While open, `vscode_bridge` and `enginepy.vscode_bridge` are this window."""
+    """While open, imports of `vscode_bridge` and `enginepy.vscode_bridge` give `window`."""
     package = ModuleType(PACKAGE, "Stands for the engine some nets were written for.")
     package.__path__ = []
     package.vscode_bridge = window  # type: ignore[attr-defined]
@@ -134,7 +134,7 @@ def _refused(name: str, instead: str) -> NoSuchOperation:
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Wait in a thread nobody has to wait for at the end, unlike those of an executor."""
+    """Run `work` in a daemon thread: Python would wait at exit for a thread of an executor."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
 
@@ -150,7 +150,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         value, failure = None, None
         try:
             value = work()
-        except BaseException as error:  # noqa: BLE001 - told to the one who waits
+        except BaseException as error:  # noqa: BLE001 - raised in the task that awaits
             failure = error
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, value, failure)

@@ -1,6 +1,6 @@
 """Parses YAML into a tree in which every value has its position in the file.
 
-YAML 1.2 with the values of JSON: `yes` is a text, `2024-01-01` is a text, `1e3` is a number.
+YAML 1.2 with the values of JSON: `yes` and `2024-01-01` are strings, `1e3` is a number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .model import Span
 from .sizes import MAX_ALIASED, MAX_DEPTH, MAX_DIGITS, MAX_YAML_BYTES, MAX_YAML_VALUES
 
 _MERGE = "tag:yaml.org,2002:merge"
-_DEEP = f"More than {MAX_DEPTH} lists and mappings inside each other"
+_DEEP = f"Lists and mappings are nested more than {MAX_DEPTH} levels deep"
 _SURROGATE = "Half of a surrogate pair is no text; write the character itself"
 _TEXTS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value", "merge"))
 _KNOWN = (
@@ -36,9 +36,9 @@ class Scalar:
     value: str | int | float | bool | None
     span: Span
     style: str = ""
-    """How it is written: `|`, `>`, `'`, `"`, or nothing for plain."""
+    """How it is written: `|`, `>`, `'`, `"`, or empty for plain."""
     indent: int = 0
-    """Of a block (`|`): the column, from 0, at which its lines begin."""
+    """The column, from 0, at which the lines of a block (`|`) begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Fields:
     span: Span
 
     def get(self, *names: str) -> Node | None:
-        """The value of the first of `names` that is there."""
+        """The value of the first of `names` that exists."""
         return next((self.fields[name] for name in names if name in self.fields), None)
 
 
@@ -62,14 +62,14 @@ Node: TypeAlias = Scalar | Items | Fields
 
 
 def read(text: str, file: str, findings: Findings) -> Node | None:
-    """The one document in `text`, or None when there is none; why is then in `findings`."""
+    """Parse the single document in `text`. None, with the cause in `findings`, if that fails."""
     start = Span(file, 1, 1, 1, 1)
     if len(text) > MAX_YAML_BYTES:
         message = f"The file has {len(text):,} characters; a net in YAML has at most"
         findings.error("yaml.size", f"{message} {MAX_YAML_BYTES:,}. Use PNML (.pnml)", start)
         return None
     try:
-        documents = list(_composed(text))
+        documents = list(_yaml_nodes(text))
     except MaxDepthExceededError as error:
         findings.error("yaml.depth", _DEEP, _place(error, file) or start)
         return None
@@ -78,11 +78,11 @@ def read(text: str, file: str, findings: Findings) -> Node | None:
         findings.error("yaml.size", message, _place(error, file) or start)
         return None
     except MarkedYAMLError as error:
-        findings.error("yaml.syntax", _complaint(error), _place(error, file) or start)
+        findings.error("yaml.syntax", _error_message(error), _place(error, file) or start)
         return None
     except (YAMLError, ValueError, OverflowError) as error:
-        said = f"{error}".strip().partition("\n")[0]
-        findings.error("yaml.syntax", f"This is no YAML: {said}", start)
+        problem = f"{error}".strip().partition("\n")[0]
+        findings.error("yaml.syntax", f"Not valid YAML: {problem}", start)
         return None
     if len(documents) != 1 or documents[0] is None:
         what = "is empty" if not any(documents) else f"holds {len(documents)} YAML documents"
@@ -100,7 +100,7 @@ def read(text: str, file: str, findings: Findings) -> Node | None:
 
 
 def plain(node: Node) -> Any:
-    """The value, without where it is written."""
+    """The value without positions."""
     match node:
         case Scalar(value):
             return value
@@ -132,7 +132,7 @@ class _TooDeep(_Unreadable):
 
 class _Yaml(YAML):
     def official_plug_ins(self) -> list[str]:
-        return []  # it would look for some on the disk, each time
+        return []  # otherwise it searches the disk for plug-ins each time
 
 
 class _CountingComposer(Composer):
@@ -148,8 +148,8 @@ class _CountingComposer(Composer):
         return super().compose_node(parent, index)
 
 
-def _composed(text: str) -> Iterator[YamlNode | None]:
-    # "safe" differs from "rt" in that it keeps no comments, which nobody asks for here.
+def _yaml_nodes(text: str) -> Iterator[YamlNode | None]:
+    # "safe" differs from "rt" in that it drops comments, which are not needed here.
     yaml = _Yaml(typ="safe", pure=True)
     yaml.Composer = _CountingComposer
     yaml.max_depth = MAX_DEPTH
@@ -191,7 +191,7 @@ class _Reader:
             self._open.discard(id(node))
 
     def _count(self, node: YamlNode, span: Span) -> None:
-        """Every value read a second time came by an alias; a few of those can mean billions."""
+        """Limit values from aliases, which are read twice: a few aliases can mean billions."""
         if id(node) not in self._seen:
             self._seen.add(id(node))
             return
@@ -222,7 +222,7 @@ class _Reader:
                 message = "YAML 1.2 has no merge keys (<<); write the keys out"
                 self._findings.error("yaml.key", message, self._span(key))
             elif not isinstance(key, ScalarNode):
-                self._findings.error("yaml.key", "A key has to be a plain text", self._span(key))
+                self._findings.error("yaml.key", "A key must be a plain string", self._span(key))
             elif not _is_unicode(str(key.value)):
                 self._findings.error("yaml.text", _SURROGATE, self._span(key))
             else:
@@ -244,13 +244,13 @@ class _Reader:
             case "null":
                 return None
             case "bool":
-                return text.lower() in ("true", "yes", "on", "y")  # those after %YAML 1.1 only
+                return text.lower() in ("true", "yes", "on", "y")  # the last 3 after %YAML 1.1
             case "int":
                 return self._integer(text, span)
             case "float":
                 return self._float(text, span)
             case _:
-                return None  # a tag that `_check_tag` has told about
+                return None  # `_check_tag` has reported this tag
 
     def _integer(self, text: str, span: Span) -> int | None:
         if len(text) > MAX_DIGITS:
@@ -280,7 +280,7 @@ class _Reader:
         self._findings.error("value.number", message, span)
 
     def _indent(self, span: Span) -> int:
-        """Of the first line of a block that has text."""
+        """The indentation of the first line of a block that has text."""
         for line in self._lines[span.line :]:
             if line.strip():
                 return len(line) - len(line.lstrip(" "))
@@ -292,7 +292,7 @@ class _Reader:
 
 
 def _is_unicode(text: str) -> bool:
-    """Not so for half of a surrogate pair (`"\\ud800"`), which no file or terminal can hold."""
+    """False for half of a surrogate pair (`"\\ud800"`), which no file or terminal can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -304,9 +304,9 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
-def _complaint(error: MarkedYAMLError) -> str:
+def _error_message(error: MarkedYAMLError) -> str:
     problem = str(error.problem or error.context or error).strip()
-    return f"This is no YAML: {problem}"
+    return f"Not valid YAML: {problem}"
 
 
 def _place(error: MarkedYAMLError, file: str) -> Span | None:
