@@ -6,10 +6,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page, async_playwright, expect
 
 from bascule.sandbox.vscode.installation import Installation
-from tests.e2e.code_server import CHROMIUM, build_extension, install_editor
+from tests.e2e.code_server import CHROMIUM, WAITING, build_extension, install_editor
+
+expect.set_options(timeout=WAITING)
 
 
 @pytest.fixture(scope="session")
@@ -25,5 +27,7 @@ async def page() -> AsyncIterator[Page]:
         browser = await playwright.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
         )
-        yield await browser.new_page(viewport={"width": 1400, "height": 900})
+        page = await browser.new_page(viewport={"width": 1400, "height": 900})
+        page.set_default_timeout(WAITING)
+        yield page
         await browser.close()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BASCULE = (sys.executable, "-m", "bascule")
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds before a test gives up; never a pause."""
 
 
@@ -45,7 +45,7 @@ def bascule(
         env=env or environment(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
 
@@ -66,7 +66,7 @@ class Terminal:
 
     def expect(self, text: str) -> str:
         """Wait until `text` is shown after what was expected before; returns what came until it."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while (at := self.seen.find(text, self._read)) < 0:
             assert self._see_more(deadline), f"{text!r} was never shown in {self.seen!r}"
         before = self.seen[self._read : at]
@@ -75,7 +75,7 @@ class Terminal:
 
     def status(self) -> int:
         """Wait for the end of the command, by itself; returns its exit status."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while self._see_more(deadline):
             pass
         assert time.monotonic() < deadline, f"still running after {self.seen!r}"
@@ -140,7 +140,7 @@ def hub(env: Mapping[str, str], *more: str, cwd: Path | None = None) -> Iterator
             yield
         finally:
             process.terminate()
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -175,6 +175,6 @@ def ended(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([descriptor], [], [], PATIENCE)[0])
+        return bool(select.select([descriptor], [], [], TIMEOUT)[0])
     finally:
         os.close(descriptor)

@@ -267,7 +267,7 @@ def test_fish_completes_commands_names_and_files(home: Home) -> None:
 def test_a_script_is_whole_and_asks_us(
     shell: ShellName, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["completion", shell]) == 0
+    assert main(["completion", shell.value]) == 0
     said = capsys.readouterr().out
     assert said == SCRIPTS[shell]
     assert " complete " in said

@@ -45,7 +45,7 @@ def test_a_terminal_that_has_no_more_than_ascii_is_shown_other_marks(encoding: s
     told = bascule("doctor", env=environment(PYTHONIOENCODING=encoding))
 
     assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith(" +  Python")
+    assert told.stdout.startswith("+ Python")
 
 
 def test_a_program_gets_the_same_as_json(

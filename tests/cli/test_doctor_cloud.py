@@ -19,7 +19,7 @@ import pytest
 from bascule.cli.deployment.checks import Check
 from bascule.cli.deployment.examine import NAMES, Examination
 
-from .processes import BASCULE, PATIENCE, bascule, environment
+from .processes import BASCULE, TIMEOUT, bascule, environment
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 TOKEN = "a-token-of-the-test"
@@ -93,7 +93,7 @@ def place() -> Iterator[Place]:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     process.send_signal(signal.SIGTERM)
-    process.wait(PATIENCE)
+    process.wait(TIMEOUT)
     if process.stdout is not None:
         process.stdout.close()
 
@@ -107,7 +107,7 @@ def free_port() -> int:
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None:
         try:
-            socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+            socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT).close()
         except ConnectionRefusedError:
             continue
         return
@@ -161,7 +161,7 @@ def test_a_deployment_that_works_is_said_to(place: Place) -> None:
         env=env,
         capture_output=True,
         text=True,
-        timeout=4 * PATIENCE,
+        timeout=4 * TIMEOUT,
         check=False,
     )
     report = json.loads(done.stdout)

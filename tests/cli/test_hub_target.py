@@ -10,7 +10,7 @@ import pytest
 
 from bascule.cli import main
 from bascule.cli.hub_settings import HubFile, load
-from bascule.cli.hub_state import alone, announced, running_hubs
+from bascule.cli.hub_state import lock_state, published_address, running_hubs
 from bascule.cli.hub_target import find_hub, is_this_machine, use_hub
 from bascule.core.errors import InvalidSetting
 
@@ -25,7 +25,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("BASCULE_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
     state = tmp_path / "state"
-    with alone(state), announced(state, "http://127.0.0.1:4711"):
+    with lock_state(state), published_address(state, "http://127.0.0.1:4711"):
         (state / "admin-token").write_text("first\n")
         yield state
 
@@ -57,7 +57,10 @@ def test_the_one_started_last_is_asked_and_named_while_it_runs(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     second = state / "up-1"
-    with alone(second, folder=Path("/srv/work")), announced(second, "http://127.0.0.1:4712"):
+    with (
+        lock_state(second, folder=Path("/srv/work")),
+        published_address(second, "http://127.0.0.1:4712"),
+    ):
         assert use_hub(None).url == "http://127.0.0.1:4712"
         said = capsys.readouterr().err
         assert "http://127.0.0.1:4712 (bascule up --working-dir /srv/work)" in said
@@ -71,13 +74,13 @@ def test_the_one_started_last_is_asked_and_named_while_it_runs(
 def test_looking_for_a_hub_does_not_keep_one_from_starting(tmp_path: Path) -> None:
     """Whoever looks has the lock for a moment."""
     state = tmp_path / "state"
-    with alone(state), announced(state, "http://127.0.0.1:4711"):
+    with lock_state(state), published_address(state, "http://127.0.0.1:4711"):
         pass
     (state / "hub-address").write_text("http://127.0.0.1:4711\n")
     with ThreadPoolExecutor() as threads:
         looking = threads.submit(lambda: [running_hubs(state) for _ in range(2000)])
         while not looking.done():
-            with alone(state):
+            with lock_state(state):
                 pass
 
 

@@ -20,7 +20,7 @@ def test_a_machine_without_an_engine_is_told(
 
 def test_an_engine_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
-    with pytest.raises(InvalidSetting, match="has to be on this machine"):
+    with pytest.raises(InvalidSetting, match="must be on this machine"):
         app.run(["image", "--target", "sandbox"])
 
 

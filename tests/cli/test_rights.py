@@ -18,7 +18,7 @@ from bascule.cli.hub_account import HubAccount
 from bascule.core.errors import AccessDenied, InvalidSetting
 from tests.runtime.spawn.local.wardens import packages, python_for
 
-from .processes import PATIENCE
+from .processes import TIMEOUT
 
 NOBODY = 65534
 pytestmark = [
@@ -64,7 +64,7 @@ class Machine:
             cwd="/",
             capture_output=True,
             text=True,
-            timeout=3 * PATIENCE,
+            timeout=3 * TIMEOUT,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -88,7 +88,7 @@ class Machine:
                 yield process
             finally:
                 process.send_signal(signal.SIGTERM)
-                _, said = process.communicate(timeout=PATIENCE)
+                _, said = process.communicate(timeout=TIMEOUT)
                 assert process.returncode == 0, said
 
 

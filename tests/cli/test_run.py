@@ -71,7 +71,7 @@ def test_a_file_that_is_no_net_ends_with_status_2_and_what_is_wrong(
     file = write(tmp_path, "return (")
 
     assert main(["run", file]) == 2
-    assert capsys.readouterr().err.startswith(f"{file}:13:22: error: No Python")
+    assert capsys.readouterr().err.startswith(f"{file}:13:22: error: Not valid Python")
 
 
 def test_limits_have_statuses_of_their_own(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from bascule.cli.sandbox import PLUGINS, parse
 from bascule.core.errors import InvalidSetting, UsageError
 from bascule.runtime import RemoteRuntime, SyncRuntime
 
-from .processes import PATIENCE, bascule, environment, serving
+from .processes import TIMEOUT, bascule, environment, serving
 
 KEY = {"SESSION_API_KEY": "a-key"}
 
@@ -46,6 +46,19 @@ def test_kinds_of_shells_come_by_flag_and_else_by_variable(
     assert parse([*there, "--shells", "seen=tmux"], given).sandbox.shells.kind == "pty"
     with pytest.raises(InvalidSetting, match="BASCULE_SHELLS: 'no' is not a kind"):
         parse(there, {**KEY, "BASCULE_SHELLS": "no"})
+
+
+def test_rules_come_from_a_file_which_has_to_be_valid(tmp_path: Path) -> None:
+    there = ["8000", "--working-dir", str(tmp_path)]
+    assert parse(there, KEY).sandbox.rules is None
+    file = tmp_path / "mine.toml"
+    file.write_text('[[deny]]\nrun = ["git push"]\n')
+    rules = parse([*there, "--rules", str(file)], KEY).sandbox.rules
+    assert rules is not None
+    assert [str(rule) for rule in rules.rules.deny] == ["git push"]
+    file.write_text("[[maybe]]\n")
+    with pytest.raises(InvalidSetting, match="there is no `maybe`"):
+        parse([*there, "--rules", str(file)], KEY)
 
 
 def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Path) -> None:
@@ -83,12 +96,12 @@ def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], complaint: 
         parse(arguments, KEY)
 
 
-def test_addresses_are_kept_from_pages(tmp_path: Path) -> None:
+def test_addresses_are_blocked_for_pages_by_the_new_and_the_old_option(tmp_path: Path) -> None:
     there = ["8000", "--working-dir", str(tmp_path)]
-    kept = ["--keep-from-pages", "hub.example:443", "--keep-from-pages", "[::1]:8765"]
+    blocked = ["--block-for-pages", "hub.example:443", "--keep-from-pages", "[::1]:8765"]
 
     assert parse(there, KEY).sandbox.browser.enabled
-    assert parse([*there, *kept], KEY).sandbox.browser.refused == (
+    assert parse([*there, *blocked], KEY).sandbox.browser.refused == (
         ("hub.example", 443),
         ("::1", 8765),
     )
@@ -120,7 +133,7 @@ def ask(url: str, body: dict[str, Any] | None = None, *, key: str = "a-key") -> 
     data = None if body is None else json.dumps(body).encode()
     headers = {"X-Session-API-Key": key, "Content-Type": "application/json"}
     request = urllib.request.Request(url, data, headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
         return json.load(answer)
 
 
@@ -136,7 +149,7 @@ def test_it_does_actions_for_who_has_the_key_and_ends_well(tmp_path: Path) -> No
             ask(f"{server.url}/execute_action", run_action("pwd"), key="another")
         seen = ask(f"{server.url}/execute_action", run_action("pwd; echo ${SESSION_API_KEY-none}"))
         server.process.send_signal(signal.SIGTERM)
-        status = server.process.wait(PATIENCE)
+        status = server.process.wait(TIMEOUT)
 
     assert seen["content"] == f"{tmp_path}\nnone\n"
     assert status == 0
@@ -189,11 +202,13 @@ def test_a_command_goes_on_when_the_server_is_killed_and_the_next_one_reads_on(
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "go")
-    with tempfile.TemporaryDirectory(prefix="bsc-") as short:  # names of sockets have to be
+    with tempfile.TemporaryDirectory(prefix="bsc-") as short:  # names of sockets must be
         flags = ("--shells", "tmux", "--state-dir", f"{short}/state")
         with serving(tmp_path, *flags) as first:
             with SyncRuntime(RemoteRuntime(first.url, first.key)) as agent:
                 seen = agent.run("x=kept; echo before; cat go; echo after; (exit 7)", timeout=0.5)
+                while not seen.content:
+                    seen = agent.run("", timeout=0.5)
                 assert (seen.content, seen.exit_code) == ("before\n", -1)
             first.process.kill()
             first.process.wait()

@@ -161,6 +161,15 @@ def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> 
     assert (settings.allowed_hosts, settings.allowed_origins) == (("a",), ("b", "c"))
 
 
+def test_a_setting_may_have_its_old_name(tmp_path: Path) -> None:
+    file = tmp_path / "hub.toml"
+    file.write_text("look_every = 7\n")
+    assert load(file, {}, {}).reconcile_interval == 7
+    assert load(file, {"BASCULE_LOOK_EVERY": "8"}, {}).reconcile_interval == 8
+    both = {"BASCULE_LOOK_EVERY": "8", "BASCULE_RECONCILE_INTERVAL": "9"}
+    assert load(file, both, {}).reconcile_interval == 9
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -107,7 +107,7 @@ def test_what_makes_no_sense_is_said(machine: Machine) -> None:
             (("create", "--processes", "1"), "--processes 1: it should be greater than"),
             (("create", "--shells", "zsh"), "--shells zsh: it should be 'pty' or 'tmux'"),
             (("create", "--runtime", "x"), "--runtime x: it should be 'sandbox' or 'vscode'"),
-            (("create", "--env", "A B=1"), "'A B' cannot be the name of a variable"),
+            (("create", "--env", "A B=1"), "'A B' is not a valid variable name"),
             (("create", "--egress", "x"), "--egress x: it should be "),
             (("create", "--name", "a" * 300), "--name aaa"),
             (("create", "--git", "ftp://x/y"), "over https or ssh, not from 'ftp://x'"),

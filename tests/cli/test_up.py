@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .processes import BASCULE, PATIENCE, Terminal, at_terminal, bascule, ended, environment
+from .processes import BASCULE, TIMEOUT, Terminal, at_terminal, bascule, ended, environment
 
 pytestmark = pytest.mark.slow
 
@@ -338,6 +338,6 @@ def test_it_serves_until_told_to_stop(
             "exec", "--url", url, "sleep 600 & echo $!", env=environment(SESSION_API_KEY="chosen")
         )
         process.send_signal(number)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
 
     assert ended(int(there.stdout.splitlines()[-1]))

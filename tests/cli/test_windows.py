@@ -14,6 +14,7 @@ import httpx
 import pytest
 from playwright.async_api import Page
 
+from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 from tests.hub.serving import ADMIN, Client, Place
@@ -71,7 +72,7 @@ async def test_an_agent_may_list_but_not_pair(hub: Place, tmp_path: Path) -> Non
 
     assert (listed, paired) == (0, 2)
     assert "No window is connected. `bascule session url --sign-in NAME`" in text
-    assert "scope admin may" in complaint
+    assert "needs a token of scope admin" in complaint
 
 
 async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
@@ -192,3 +193,28 @@ async def test_the_code_lets_a_real_window_in(
         out, _ = await pairing.communicate()
 
     assert f"{tmp_path.name} is connected" in out.decode()
+
+
+async def test_checkpoints_of_a_window_are_listed_and_restored(hub: Place, tmp_path: Path) -> None:
+    folder, env = tmp_path / "folder", knowing(hub, tmp_path)
+    folder.mkdir()
+    (folder / "lost.txt").write_text("one\n")
+    async with hub.fake_window(folder, name="mine", checkpoints=tmp_path / "store") as window:
+        async with VSCodeRuntime(hub.url, hub.agent, window=window.id) as agent:
+            await agent.run("rm lost.txt")
+        _, listed, _ = await output("checkpoint", "list", "--window", "mine", env=env)
+        _, shown, _ = await output("checkpoint", "show", "1", "--window", str(folder), env=env)
+        status, said, note = await output(
+            *("checkpoint", "restore", "1", "--window", "mine"), env=env
+        )
+        twice, _, error = await output(
+            *("checkpoint", "list", "--window", "mine", "--session", "x"), env=env
+        )
+
+    assert listed.endswith("1 file\n")
+    assert "  D lost.txt\n" in shown
+    assert (status, said) == (0, "restored lost.txt\n")
+    assert "To undo: bascule checkpoint restore 2 --window mine" in note
+    assert (folder / "lost.txt").read_text() == "one\n"
+    assert twice == 2
+    assert "--window" in error

@@ -1,7 +1,7 @@
 """The command line: one file per command.
 
-The only room that reads argv and the environment, configures logging and turns errors into exit
-codes. Imports are late on purpose: `bascule --help` and the start of a sandbox should not wait for
+Only this package reads argv and the environment, configures logging and turns errors into exit
+codes. Modules are imported late, so that `bascule --help` and the start of a sandbox do not load
 libraries they do not use.
 """
 
@@ -15,13 +15,19 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit status; `failure.report` has what they mean."""
+    """Run one command and return its exit code. `failure.report` lists the codes of errors."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     _allow_any_encoding()
     try:
         return _dispatch(arguments)
     except KeyboardInterrupt:
         return 130
+    except ModuleNotFoundError as error:
+        from bascule.core.extras import missing_extra
+
+        from .failure import report
+
+        return report(missing_extra(error))
     except Exception as error:  # noqa: BLE001 - the edge of the program
         from .failure import report
 
@@ -29,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _allow_any_encoding() -> None:
-    """A terminal or pipe that has no ✓ shows an escape in its place; it is no reason to fail."""
+    """Write characters that the output cannot encode, such as ✓, as escapes."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def with_scheme(text: str) -> str:
-    """`text` as a URL: without a scheme it is meant as http."""
+    """`text` as a URL. The default scheme is http."""
     return text if "://" in text else f"http://{text}"

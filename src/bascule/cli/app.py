@@ -1,4 +1,4 @@
-"""The commands people type. `sandbox`, which programs start, is only listed: it starts faster."""
+"""The commands for users. `sandbox` is only listed here: it has its own parser, to start faster."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
-import typer
-from typer.core import TyperGroup
-from typer.main import get_command
+import click
 
 import bascule
 from bascule.core.errors import UsageError
 
-from .help import CommandApp, RootGroup
+from .help import CommandGroup, RootGroup
+from .signatures import CommandOption
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
@@ -28,12 +27,15 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "shell": "Open an interactive prompt in a sandbox's shell.",
         "replay": "Run recorded actions again and report what differs.",
         "attach": "Attach this terminal to a sandbox's tmux shell.",
+        "checkpoint": "List, compare and restore the checkpoints of a workspace.",
     },
     "Agents in VS Code": {
         "pair": "Connect your own VS Code to the hub.",
         "windows": "List the VS Code windows connected to the hub.",
         "token": "Print the hub's admin token; create, list and revoke other tokens.",
         "mcp": "Serve a sandbox, a session or VS Code windows to an MCP client.",
+        "approvals": "List the actions of agents that wait for approval, and answer.",
+        "rules": "Try rules for commands: which are allowed, asked about or denied.",
     },
     "Workflows as Petri nets": {
         "run": "Run a net; the exit code says how it ended.",
@@ -54,19 +56,17 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "sandbox": "Run one sandbox as an HTTP server, without a hub.",
     },
 }
-"""Commands by what one wants to do. Each is a function in the module of its name, or a group of
-them. Told here so that listing them imports none."""
+"""Commands grouped by purpose. Each is a function or a group in the module of the same name. They
+are described here so that listing them imports no module."""
 
 COMMANDS: Mapping[str, str] = {
     name: line for commands in GROUPS.values() for name, line in commands.items()
 }
 
 _SETTINGS: Mapping[str, Mapping[str, bool]] = {
-    # From the first word of a command on, flags are its own.
+    # Options after the first word belong to the command that `exec` runs.
     "exec": {"allow_interspersed_args": False},
 }
-_PREFIX = "Value error, "
-"""What the library behind the parser puts before a plain sentence."""
 
 
 class _Root(RootGroup):
@@ -79,61 +79,60 @@ class _Root(RootGroup):
         "BASCULE_LOG": "Log level: debug, info, warning or error.",
         "BASCULE_DEBUG": "Set to 1 to print tracebacks instead of one-line errors.",
     }
-    last_words = (
+    epilog_lines = (
         "`bascule COMMAND --help` lists options and examples. Editors also start",
         "`bascule debug-adapter`, the debugger for nets, which has its own --help.",
     )
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Parse `arguments`, run the command and return its exit status."""
+    """Parse `arguments`, run the command and return its exit code."""
     named = next((word for word in arguments if not word.startswith("-")), "")
     try:
         status = tree(named).main(args=list(arguments), prog_name="bascule", standalone_mode=False)
-    except typer.TyperException as error:
-        raise UsageError(_told(error, _named(arguments))) from error
+    except click.ClickException as error:
+        raise UsageError(_parser_message(error, _named(arguments))) from error
     return status or 0
 
 
-def tree(*named: str) -> TyperGroup:
-    """Every command, as the parser has them; only those named can be run, or have options."""
-    app = CommandApp(
+def tree(*named: str) -> click.Group:
+    """The parser with all commands. Only those in `named` are imported, so only they have options
+    and can be run."""
+    root = _Root(
         name="bascule",
         help="Run an agent's actions in a sandbox or in VS Code, where people can watch.",
-        cls=_Root,
     )
-    app.callback(invoke_without_command=True)(_root)
+    root.by_itself(_root)
     for command, line in COMMANDS.items():
         function = load(command) if command in named else _only_listed
-        if isinstance(function, typer.Typer):
-            app.add_typer(function, name=command, short_help=line)
+        if isinstance(function, CommandGroup):
+            function.short_help = line
+            root.add_command(function, command)
             continue
-        settings = dict(_SETTINGS.get(command, {}))
-        app.command(command, short_help=line, context_settings=settings)(function)
-    root = get_command(app)
-    assert isinstance(root, TyperGroup)
+        settings = _SETTINGS.get(command, {})
+        root.subcommand(command, short_help=line, context_settings=settings)(function)
     return root
 
 
-def load(command: str) -> Callable[..., int | None] | typer.Typer:
-    """The function or group behind a command, imported now."""
+def load(command: str) -> Callable[..., int | None] | CommandGroup:
+    """Import the function or group of a command."""
     module = import_module(f".{command}", __package__)
-    found: Callable[..., int | None] | typer.Typer = getattr(
+    found: Callable[..., int | None] | CommandGroup = getattr(
         module, f"{command}_", None
     ) or getattr(module, command)
     return found
 
 
 def _root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    context: click.Context,
+    version: Annotated[bool, CommandOption("--version", help="Print the version.")] = False,
 ) -> None:
     if version:
-        typer.echo(f"bascule {bascule.__version__}")
-        raise typer.Exit
+        click.echo(f"bascule {bascule.__version__}")
+        raise click.exceptions.Exit
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help(), file=sys.stderr)
-        raise typer.Exit(2)
+        click.echo(context.get_help(), file=sys.stderr)
+        raise click.exceptions.Exit(2)
 
 
 def _only_listed() -> None:
@@ -141,21 +140,21 @@ def _only_listed() -> None:
 
 
 def _named(arguments: Sequence[str]) -> str:
-    """The command as far as there is one: what the parser raises does not always know it."""
+    """The command in `arguments`, as far as it is valid. Parser errors do not always name it."""
     words = [word for word in arguments if not word.startswith("-")]
     command: Any = tree(*words[:1])
     path = ["bascule"]
     for word in words:
-        if not isinstance(command, TyperGroup) or word not in command.commands:
+        if not isinstance(command, click.Group) or word not in command.commands:
             break
         command = command.commands[word]
         path.append(word)
     return " ".join(path)
 
 
-def _told(error: typer.TyperException, command: str) -> str:
-    """What the parser refuses is a usage error like any other, and names where to read on."""
+def _parser_message(error: click.ClickException, command: str) -> str:
+    """The message for a parser error, with suggestions and a pointer to the help."""
     message = " ".join(error.format_message().split())
     if near := getattr(error, "possibilities", None):
-        message = f"{error.message}. Did you mean {' or '.join(sorted(near))}?"
-    return f"{message.replace(_PREFIX, '').rstrip('.')} (try {command} --help)"
+        message = f"{error.message.rstrip('.')}. Did you mean {' or '.join(sorted(near))}?"
+    return f"{message.rstrip('.')} (try {command} --help)"

@@ -8,24 +8,23 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bascule.core.errors import NoSuchShell, UsageError
 
+from .signatures import CommandArgument, CommandOption
 from .user_dirs import runtime_dir, sandbox_dir
 
 
 def attach(
-    name: Annotated[str, typer.Argument(help="Name of the shell.")] = "main",
+    name: Annotated[str, CommandArgument(help="Name of the shell.")] = "main",
     working_dir: Annotated[
         Path | None,
-        typer.Option(
+        CommandOption(
             help="Working directory of the sandbox. Needed only if several sandboxes run."
         ),
     ] = None,
     state_dir: Annotated[
         Path | None,
-        typer.Option(help="State directory of the sandbox, if it was started with --state-dir."),
+        CommandOption(help="State directory of the sandbox, if it was started with --state-dir."),
     ] = None,
 ) -> int:
     """Attach this terminal to a tmux shell of a sandbox on this machine.
@@ -67,7 +66,8 @@ _HOW = (
 
 
 def _running(tmux: str) -> Path:
-    """The one sandbox of this user that has tmux shells."""
+    """The directory of the only running sandbox with tmux shells. Raises an error if there is not
+    exactly one."""
     places = [place for place in sorted(runtime_dir().glob("sandbox-*")) if place.is_dir()]
     running = [place for place in places if _sessions(tmux, place / "tmux") is not None]
     if not running:
@@ -82,7 +82,7 @@ def _running(tmux: str) -> Path:
 
 
 def _sessions(tmux: str, socket: Path) -> list[str] | None:
-    """Names of the shells there, ours left out; None when no tmux answers."""
+    """The names of the shells, without Bascule's internal sessions; None if no tmux answers."""
     command = [tmux, "-S", str(socket), "list-sessions", "-F", "#{session_name}"]
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     if asked.returncode != 0:

@@ -13,29 +13,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
+import click
 
 from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed, UsageError
 
 from .hub_state import UP_DIRECTORIES, command_of, folder_of, running_hubs
-from .hub_target import tell
+from .hub_target import print_note
+from .signatures import CommandArgument, CommandOption
 
 _DATABASE: Final = "hub.sqlite"
 _SHARED: Final = "admin-token"
-"""One for all hubs of a user, in the directory of the settings."""
-_COPIED: Final = ("folder", "secrets", "sessions", "timelines")
-"""Of each hub, beside its database. Everything else is remade, or only lives while a hub runs."""
+"""A file that all hubs of a user share, in the state directory of the settings."""
+_COPIED: Final = ("bases", "folder", "secrets", "sessions", "timelines")
+"""Copied for each hub, together with its database. A hub recreates all other files."""
 _COUNTED: Final = ("sessions", "tokens", "windows")
 _CHANGED: Final = 1
-"""What tar exits with when a file changed while it was read."""
+"""Exit code of tar if a file changed while it was read."""
 
 
 def backup(
     file: Annotated[
-        Path, typer.Argument(help="Tar file to write, readable only by you; it must not exist.")
+        Path, CommandArgument(help="Tar file to write, readable only by you; it must not exist.")
     ],
-    config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="State directory of the hub.")] = None,
+    config: Annotated[Path | None, CommandOption(help="Settings file of the hub.")] = None,
+    state_dir: Annotated[Path | None, CommandOption(help="State directory of the hub.")] = None,
 ) -> int:
     """Back up the hubs on this machine to FILE: databases, secrets, sessions, timelines.
 
@@ -63,20 +64,22 @@ def backup(
             )
         _write(file, state, Path(scratch), found)
     for each in found:
-        tell(f"hub: {each}")
+        print_note(f"hub: {each}")
     if settings.database_url:
-        tell(
+        print_note(
             "the database is not included, because database_url names a server; copy it with "
             "pg_dump"
         )
-    tell(f"to restore, stop every hub, then: tar -xpf {file} -C {state}  (into an empty directory)")
-    typer.echo(str(file))
+    print_note(
+        f"to restore, stop every hub, then: tar -xpf {file} -C {state}  (into an empty directory)"
+    )
+    click.echo(str(file))
     return 0
 
 
 @dataclass(frozen=True, slots=True)
 class _Hub:
-    """One that is copied."""
+    """A hub to back up."""
 
     state: Path
     counts: Sequence[str]
@@ -89,7 +92,7 @@ class _Hub:
 
 
 def _copy_databases(state: Path, scratch: Path, *, has_files: bool) -> Sequence[_Hub]:
-    """The hubs that keep something; their databases are copied to the same paths in `scratch`."""
+    """The hubs that have data. Copies their databases to the same relative paths in `scratch`."""
     running = {each.state for each in running_hubs(state)}
     found = []
     for directory in (state, *sorted(state.glob(UP_DIRECTORIES))):
@@ -105,7 +108,7 @@ def _copy_databases(state: Path, scratch: Path, *, has_files: bool) -> Sequence[
 
 
 def _copy_database(state: Path, target: Path) -> Sequence[str]:
-    """What is in it, as people read it; empty when there is nothing."""
+    """Copy a database. Returns its row counts as text for users; empty if it has no rows."""
     if not (state / _DATABASE).is_file():
         return ()
     target.mkdir(parents=True, exist_ok=True)
@@ -122,7 +125,7 @@ def _copy_database(state: Path, target: Path) -> Sequence[str]:
 
 
 def _count(database: sqlite3.Connection, table: str) -> int:
-    """Zero for a table that a database of an older version does not have."""
+    """The number of rows; 0 if the database is of an older version without this table."""
     known = database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     if known is None:
         return 0
@@ -131,7 +134,7 @@ def _count(database: sqlite3.Connection, table: str) -> int:
 
 
 def _write(file: Path, state: Path, scratch: Path, hubs: Sequence[_Hub]) -> None:
-    """Paths in the tar begin at `state`. The file is there once it is whole, and not before."""
+    """Write the tar file, with paths relative to `state`. It gets its name only when complete."""
     partial = file.with_name(f".{file.name}.partial")
     copied = [_SHARED] if (state / _SHARED).is_file() else []
     for hub in hubs:
@@ -154,9 +157,9 @@ def _write(file: Path, state: Path, scratch: Path, hubs: Sequence[_Hub]) -> None
         partial.rename(file)
     except subprocess.CalledProcessError as error:
         if error.returncode != _CHANGED:
-            said = error.stderr.strip().splitlines()
+            lines = error.stderr.strip().splitlines()
             raise StorageFailed(
-                f"some files could not be copied, so {file} was not written. tar: {said[0]}"
+                f"some files could not be copied, so {file} was not written. tar: {lines[0]}"
                 + ("" if os.geteuid() == 0 else " (session files may need root)")
             ) from error
         partial.rename(file)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 @contextmanager
 def stops_cleanly() -> Iterator[None]:
-    """While open, SIGTERM and SIGHUP end the program as an exception does: everything is closed."""
+    """Convert SIGTERM and SIGHUP to `SystemExit`, so that every context manager is closed."""
 
     def stop(number: int, _frame: FrameType | None) -> NoReturn:
         raise SystemExit(128 + number)

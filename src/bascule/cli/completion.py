@@ -1,8 +1,7 @@
-"""`bascule completion`: what makes Tab complete our commands in bash, zsh and fish.
+"""`bascule completion`: scripts for Tab completion in bash, zsh and fish.
 
-The scripts ask `bascule complete`, which is not for people: it prints a line for each word that
-fits, the word and after a tab what it is, or exits with 3 where a path is meant, which shells
-complete better by themselves.
+The scripts run the internal command `bascule complete`. It prints one line per candidate: the
+word, a tab and a description. It exits with 3 for a path, which the shell then completes itself.
 """
 
 from __future__ import annotations
@@ -13,23 +12,25 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
+import click
+
+from .signatures import CommandArgument
 
 IS_PATH: Final = 3
-"""The status that says so."""
+"""Exit code for: the shell should complete a path."""
 _LINE: Final = "--line"
 
 
 class ShellName(StrEnum):
-    """Those that we know."""
+    """The supported shells."""
 
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
 
 
-# bash gives words cut at `:` and `=`, and takes an answer for the last piece alone; so it is asked
-# about the line as it was typed. Names with spaces are quoted unless a quote is open.
+# bash splits words at `:` and `=`, and expects completions for the last piece only. So the script
+# passes the whole line as typed. It quotes names with spaces, unless a quote is already open.
 _BASH: Final = r"""_bascule() {
     local program=${COMP_WORDS[0]/#\~\//$HOME/} line=${COMP_LINE:0:COMP_POINT}
     local piece=${COMP_WORDS[COMP_CWORD]} answer word status whole cut=
@@ -95,24 +96,25 @@ SCRIPTS: Final[Mapping[ShellName, str]] = {
 
 
 def completion(
-    shell: Annotated[ShellName, typer.Argument(help="Shell to print the script for.")],
+    shell: Annotated[ShellName, CommandArgument(help="Shell to print the script for.")],
 ) -> None:
     """Print a script that makes Tab complete commands, options and names.
 
     Names of sessions, windows and tokens come from the hub that the command would use, if it
     answers within 0.3 seconds; BASCULE_COMPLETION_TIMEOUT sets another number of seconds.
     """
-    typer.echo(SCRIPTS[shell], nl=False)
+    click.echo(SCRIPTS[shell], nl=False)
 
 
 def complete(arguments: Sequence[str]) -> int:
-    """Answer a shell. `--line` and a line as it was typed, or words; what comes last is completed.
+    """Print the completions of the last word. `arguments` are words, or `--line` and a line as
+    typed.
 
-    Whatever goes wrong there is then nothing to complete: no shell shows what we would say.
+    On any error there are no completions, because shells show no error messages here.
     """
     try:
         return _complete(_words(arguments))
-    except Exception:  # noqa: BLE001 - a person who pressed Tab asked for no explanation
+    except Exception:  # noqa: BLE001 - an error message would disturb the command line
         if os.environ.get("BASCULE_DEBUG"):
             traceback.print_exc()
         return 0
@@ -123,12 +125,12 @@ def _complete(words: Sequence[str]) -> int:
     from .app import tree
 
     named = next((word for word in words[:-1] if not word.startswith("-")), "")
-    if named == "sandbox":  # its flags are argparse's; what they take is mostly a directory
+    if named == "sandbox":  # parsed by argparse; most of its values are directories
         return IS_PATH
     answer = completion_candidates.complete(tree(named), words)
     for each in answer.candidates:
         about = " ".join(each.about.split())
-        typer.echo(f"{each.value}\t{about}" if about else each.value)
+        click.echo(f"{each.value}\t{about}" if about else each.value)
     return IS_PATH if answer.is_path else 0
 
 
@@ -139,7 +141,8 @@ def _words(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def split_line(line: str) -> list[str]:
-    """As a shell would; a quote that is open ends with the line. The last word may be empty."""
+    """Split a line into words as a shell does. The end of the line closes an open quote. The last
+    word may be empty."""
     words: list[str] = []
     word: str | None = None
     quote = ""

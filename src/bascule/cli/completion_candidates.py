@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Any, Final
 
-import typer
-from typer.core import TyperCommand, TyperGroup, TyperOption
+import click
 
 from .parameters import is_path
 
@@ -26,24 +25,24 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """The possible completions. For a path the shell completes it itself."""
+    """The possible completions. With `is_path`, the shell completes a path itself."""
 
     candidates: Sequence[Candidate] = ()
     is_path: bool = False
 
 
-def complete(root: TyperGroup, words: Sequence[str]) -> Completions:
-    """What the last of `words`, which may be empty, could become. They follow the program's name.
+def complete(root: click.Group, words: Sequence[str]) -> Completions:
+    """The completions of the last of `words`, which may be empty. `words` excludes `bascule`.
 
     Only commands that `root` has loaded have options and arguments.
     """
     *before, last = words or ("",)
     command, path, rest = _command(root, before)
-    if isinstance(command, TyperGroup):
+    if isinstance(command, click.Group):
         return _names(command, last)
-    # Not `make_context`: that checks values, for which it imports a large library.
-    context = typer.Context(command, info_name=path, resilient_parsing=True)
-    context.params = dict(_given(command, rest))
+    # Not `make_context`: it validates values, which imports a large library.
+    context = click.Context(command, info_name=path, resilient_parsing=True)
+    context.params = dict(_given_options(command, rest))
     option, waiting = _waiting(command, rest)
     if waiting:
         return _values(option, context, last)
@@ -57,12 +56,12 @@ def complete(root: TyperGroup, words: Sequence[str]) -> Completions:
     return _values(_argument(command, rest), context, last)
 
 
-def _command(root: TyperGroup, words: Sequence[str]) -> tuple[Any, str, Sequence[str]]:
-    """Where the words lead, and those that are left for it."""
+def _command(root: click.Group, words: Sequence[str]) -> tuple[Any, str, Sequence[str]]:
+    """The command that the words name, its full name, and the remaining words."""
     command: Any = root
     path = "bascule"
     left = list(words)
-    while isinstance(command, TyperGroup) and left:
+    while isinstance(command, click.Group) and left:
         word = left.pop(0)
         if word.startswith("-"):
             option = _option(command, word)
@@ -70,12 +69,12 @@ def _command(root: TyperGroup, words: Sequence[str]) -> tuple[Any, str, Sequence
                 del left[:1]
             continue
         if word not in command.commands:
-            return TyperGroup(name=word), path, ()  # nobody knows what could follow
+            return click.Group(name=word), path, ()  # an unknown command has no completions
         command, path = command.commands[word], f"{path} {word}"
     return command, path, left
 
 
-def _names(group: TyperGroup, last: str) -> Completions:
+def _names(group: click.Group, last: str) -> Completions:
     if last.startswith("-"):
         return _options(group, last)
     return Completions(
@@ -87,15 +86,15 @@ def _names(group: TyperGroup, last: str) -> Completions:
     )
 
 
-def _options(command: TyperCommand | TyperGroup, last: str) -> Completions:
+def _options(command: click.Command, last: str) -> Completions:
     named = [
         Candidate(name, each.help or "")
         for each in command.params
-        if isinstance(each, TyperOption) and not each.hidden
+        if isinstance(each, click.Option) and not each.hidden
         for name in (*each.opts, *each.secondary_opts)
     ]
-    fitting = (*named, Candidate("--help", "Show this message and exit."))
-    return Completions([each for each in fitting if each.value.startswith(last)])
+    matching = (*named, Candidate("--help", "Show this message and exit."))
+    return Completions([each for each in matching if each.value.startswith(last)])
 
 
 def _values(parameter: Any, context: Any, last: str) -> Completions:
@@ -109,8 +108,8 @@ def _values(parameter: Any, context: Any, last: str) -> Completions:
     return Completions(found, is_path=not found and is_path(parameter))
 
 
-def _waiting(command: TyperCommand, words: Sequence[str]) -> tuple[TyperOption | None, bool]:
-    """The option whose value comes next, if one does."""
+def _waiting(command: click.Command, words: Sequence[str]) -> tuple[click.Option | None, bool]:
+    """The option whose value comes next, and whether there is one."""
     left: Iterator[str] = iter(_until_end_of_options(words))
     for word in left:
         option = _option(command, word)
@@ -119,10 +118,10 @@ def _waiting(command: TyperCommand, words: Sequence[str]) -> tuple[TyperOption |
     return None, False
 
 
-def _given(command: TyperCommand, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Options with their values as they were typed, and those of variables."""
+def _given_options(command: click.Command, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The options with their values, from environment variables and as typed."""
     for option in command.params:
-        if isinstance(option, TyperOption) and isinstance(option.envvar, str) and option.name:
+        if isinstance(option, click.Option) and isinstance(option.envvar, str) and option.name:
             yield from [(option.name, value) for value in [os.environ.get(option.envvar)] if value]
     for word, after in pairwise([*words, ""]):
         name, has_value, value = word.partition("=")
@@ -131,9 +130,9 @@ def _given(command: TyperCommand, words: Sequence[str]) -> Iterator[tuple[str, s
             yield found.name, value if has_value else after
 
 
-def _argument(command: TyperCommand, words: Sequence[str]) -> Any:
-    """The argument that a word without a dash would be."""
-    arguments = [each for each in command.params if not isinstance(each, TyperOption)]
+def _argument(command: click.Command, words: Sequence[str]) -> Any:
+    """The positional argument that the next word would be."""
+    arguments = [each for each in command.params if not isinstance(each, click.Option)]
     left = iter(_until_end_of_options(words))
     given = len(words) - len(_until_end_of_options(words))
     for word in left:
@@ -147,9 +146,9 @@ def _argument(command: TyperCommand, words: Sequence[str]) -> Any:
     return arguments[-1] if arguments and arguments[-1].nargs == -1 else None
 
 
-def _option(command: TyperCommand | TyperGroup, word: str) -> TyperOption | None:
+def _option(command: click.Command, word: str) -> click.Option | None:
     for each in command.params:
-        if isinstance(each, TyperOption) and word in (*each.opts, *each.secondary_opts):
+        if isinstance(each, click.Option) and word in (*each.opts, *each.secondary_opts):
             return each
     return None
 

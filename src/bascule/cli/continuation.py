@@ -9,9 +9,10 @@ _UNFINISHED = ("unexpected end of file", "unexpected EOF", "delimited by end-of-
 
 
 def is_unfinished(command: str) -> bool:
-    """An open quote, loop or heredoc, or a backslash at the end: bash would ask for more.
+    """Whether bash would wait for another line: an open quote, loop or heredoc, or a backslash at
+    the end.
 
-    Bash itself is asked, without running anything. Where there is none, every line is finished.
+    Uses `bash -n`, which runs nothing. Without bash, every line counts as finished.
     """
     backslashes = len(command) - len(command.rstrip("\\"))
     if backslashes % 2:

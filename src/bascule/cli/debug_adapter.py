@@ -1,4 +1,5 @@
-"""`bascule debug-adapter`: what an editor starts to debug a net. Speaks DAP on stdin and stdout."""
+"""`bascule debug-adapter`: the DAP server that an editor starts to debug a net, on stdin and
+stdout."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ python (the interpreter to run the net with), policy, seed, maxFirings, timeout,
 
 
 def debug_adapter(arguments: Sequence[str]) -> int:
-    """Apart from the other commands for its speed, and because it owns stdout."""
+    """Run the debug adapter. It is not a click command, so that it starts fast and nothing else
+    writes to stdout."""
     if arguments:
         is_asked = arguments[0] in ("-h", "--help")
         (sys.stdout if is_asked else sys.stderr).write(_USAGE + "\n")
         return 0 if is_asked else 2
-    # Whatever else writes to stdout, here or in a library, must not get between messages.
+    # Send all other output to stderr: a `print` in any library must not corrupt the messages.
     messages = os.dup(1)
     os.dup2(2, 1)
     asyncio.run(_serve(messages))
@@ -41,16 +43,16 @@ async def _serve(messages: int) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """All of it; an editor that reads slowly is waited for."""
+    """Write all of `data`. Blocks while the editor does not read."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]
         except BrokenPipeError:
-            return  # the editor is gone; so is its end of stdin, which ends us
+            return  # the editor has ended; the end of stdin will stop this process
 
 
 def debuggee(arguments: Sequence[str]) -> int:
-    """`bascule debuggee DESCRIPTOR`: started by the adapter, never by hand."""
+    """`bascule debuggee DESCRIPTOR`: the process in which the net runs. The adapter starts it."""
     import vscode_bridge
     import vscode_bridge.aio
     from bascule.bridge import BridgeClient, DapTransport

@@ -6,5 +6,5 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_FILE: Final = Path("bascule.toml")
-"""Settings, in the directory that a command is started in."""
+"""The settings file, in the current directory."""
 DEFAULT_PORT: Final = 8300

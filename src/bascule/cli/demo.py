@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from bascule.core.errors import AccessDenied, ConsentDenied
+from bascule.core.printable import one_line
 from bascule.core.windows import Window
 
 from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import window_names
+from .signatures import CommandOption
+from .terminal import stdout
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from bascule.runtime.demo import DemoMessage
 
 _PAUSE: Final = 2.0
-"""Seconds in which a person takes in what was done."""
+"""Seconds between two steps, so that a person can follow."""
 _HOUR: Final = 3600.0
 
 
@@ -30,16 +31,16 @@ def demo(
     hub: HubUrl = None,
     window: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             envvar="BASCULE_WINDOW",
             help="Window to act in: its id, a path in its folder, or its name. Needed only if "
             "several are connected.",
             autocompletion=window_names,
         ),
     ] = "",
-    fast: Annotated[bool, typer.Option("--fast", help="Do not pause between steps.")] = False,
+    fast: Annotated[bool, CommandOption("--fast", help="Do not pause between steps.")] = False,
     timeout: Annotated[
-        float, typer.Option(min=1, help="Seconds to wait for a window to connect.")
+        float, CommandOption(min=1, help="Seconds to wait for a window to connect.")
     ] = 300.0,
 ) -> int:
     """Run a scripted agent in a window: it writes code, runs it and fixes the errors.
@@ -59,13 +60,16 @@ async def _demo(place: HubTarget, selector: str, *, pause: float, timeout: float
     from bascule.runtime.demo import AGENT, play
     from bascule.runtime.vscode import VSCodeRuntime
 
-    with place.told_how_to_start():
+    with place.with_start_advice():
         async with SessionCalls(place.url, place.token) as calls:
             async with HubLink(place.url, place.token) as link:
                 await link.connect()
                 window = await _window_in_time(link, calls, selector, timeout)
-            _say(f"[bold]{AGENT}[/] in {window.name} ({window.id})")
-            _say("[dim]The window asks whether the agent may act: answer there.[/]")
+            terminal = stdout()
+            agent_name = terminal.styled(AGENT, "bold")
+            terminal.print(f"{agent_name} in {one_line(window.name)} ({window.id})")
+            asks = "The window asks whether the agent may act: answer there."
+            terminal.print(terminal.styled(asks, "dim"))
             async with (
                 _token(calls, place.token) as token,
                 VSCodeRuntime(place.url, token, window=window.id) as agent,
@@ -73,7 +77,7 @@ async def _demo(place: HubTarget, selector: str, *, pause: float, timeout: float
                 try:
                     await play(agent, say=_show, pause=lambda: asyncio.sleep(pause))
                 except ConsentDenied as error:
-                    _say(f"[yellow]Stopped:[/] {error.message}")
+                    terminal.print(f"{terminal.styled('Stopped:', 'yellow')} {error.message}")
                     return 1
     return 0
 
@@ -95,9 +99,9 @@ async def _window_in_time(
 
 
 async def _window(link: HubLink, calls: SessionCalls, selector: str) -> Window:
-    """The one that is meant, as soon as there is any.
+    """Wait for the window that matches `selector`.
 
-    Raises `AmbiguousWindow`, or `NoWindow` if there are others and it is none of them.
+    Raises `AmbiguousWindow`, or `NoWindow` if windows are connected but none matches.
     """
     from bascule.core.errors import NoWindow
     from bascule.core.window_choice import choose
@@ -109,25 +113,31 @@ async def _window(link: HubLink, calls: SessionCalls, selector: str) -> Window:
             return choose(healthy, selector)
         except NoWindow:
             if healthy:
-                choose(windows, selector)  # else it is there, and may get well
+                choose(
+                    windows, selector
+                )  # raises unless it matches an unhealthy window, which may recover
             if not waiting:
-                _say("No VS Code window is connected. Open this address in a browser (it works")
-                _say("once), or connect your own VS Code with `bascule pair`:")
-                _say(f"    {await _address(calls)}")
-                _say("[dim]Waiting…[/]")
+                terminal = stdout()
+                terminal.print(
+                    "No VS Code window is connected. Open this address in a browser (it works\n"
+                    "once), or connect your own VS Code with `bascule pair`:\n"
+                    f"    {await _address(calls)}"
+                )
+                terminal.print(terminal.styled("Waiting…", "dim"))
             waiting = True
     raise AssertionError("a watch does not end")
 
 
 async def _address(calls: SessionCalls) -> str:
-    """Signs a browser in and shows a session's VS Code; the hub's page if no session runs."""
+    """An address that signs a browser in and opens a session's VS Code, or the hub's page if no
+    session runs."""
     ready = [each for each in await calls.sessions() if each.state == "ready"]
     return await calls.sign_in_address(f"/watch/{ready[0].id}" if ready else "/")
 
 
 @asynccontextmanager
 async def _token(calls: HubCalls, given: str) -> AsyncIterator[str]:
-    """One by the agent's name for as long as it plays; the given one if that may not make any."""
+    """A temporary token with the agent's name; `given` if that token may not create tokens."""
     from bascule.runtime.demo import AGENT
 
     try:
@@ -142,21 +152,15 @@ async def _token(calls: HubCalls, given: str) -> AsyncIterator[str]:
         await calls.revoke_token(AGENT)
 
 
-def _show(said: DemoMessage) -> None:
-    from rich.markup import escape
-
-    match said.kind:
+def _show(message: DemoMessage) -> None:
+    terminal = stdout()
+    match message.kind:
         case "step":
-            _say(f"[cyan]•[/] {escape(said.text)}")
+            terminal.print(f"{terminal.styled('•', 'cyan')} {message.text}")
         case "seen":
-            for line in said.text.splitlines():
-                _say(f"    [dim]{escape(line)}[/]")
+            for line in message.text.splitlines():
+                terminal.print(f"    {terminal.styled(line, 'dim')}")
         case "done":
-            _say(f"[green]✓[/] It {escape(said.text)}.")
-            _say("[dim]The Bascule view of the window lists every action.[/]")
-
-
-def _say(text: str) -> None:
-    from rich.console import Console
-
-    Console(highlight=False).print(text, soft_wrap=True)
+            terminal.print(f"{terminal.styled('✓', 'green')} It {message.text}.")
+            hint = "The Bascule view of the window lists every action."
+            terminal.print(terminal.styled(hint, "dim"))

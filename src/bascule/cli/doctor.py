@@ -1,4 +1,4 @@
-"""`bascule doctor`: what this machine, or a deployment, has and lacks, and how to get it."""
+"""`bascule doctor`: check this machine or a deployment, and advise how to fix problems."""
 
 from __future__ import annotations
 
@@ -10,37 +10,44 @@ from contextlib import aclosing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
+import click
 
 from bascule.core.errors import UsageError
 from bascule.core.printable import printable
 
 from .machine import Finding, examine
+from .signatures import CommandArgument, CommandOption
+from .terminal import Cell, stdout
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from .deployment.checks import Check
 
-_MARKS = {"ok": "[green]✓[/]", "missing": "[red]✗[/]", "limited": "[yellow]○[/]"}
-_CHECK_MARKS = {**_MARKS, "failed": _MARKS["missing"], "skipped": "[dim]·[/]"}
+_MARKS: Final = {
+    "ok": ("✓", "green"),
+    "missing": ("✗", "red"),
+    "failed": ("✗", "red"),
+    "limited": ("○", "yellow"),
+    "skipped": ("·", "dim"),
+}
 _PLAIN: Final = str.maketrans("✓✗○·", "+x--")
-"""For a terminal or pipe that has no more than ASCII."""
+"""ASCII replacements, for an output that can encode only ASCII."""
 
 
 def doctor(
     url: Annotated[
         str | None,
-        typer.Argument(help="With --cloud: address of the hub. [default: the hub on this machine]"),
+        CommandArgument(
+            help="With --cloud: address of the hub. [default: the hub on this machine]"
+        ),
     ] = None,
     cloud: Annotated[
         bool,
-        typer.Option(
+        CommandOption(
             "--cloud",
             help="Check a deployed hub from the outside; creates two sessions and removes them.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+    as_json: Annotated[bool, CommandOption("--json", help="Print the results as JSON.")] = False,
 ) -> int:
     """Check this machine, or a deployed hub with --cloud.
 
@@ -57,7 +64,7 @@ def doctor(
     broken = any(finding.state == "missing" for finding in findings)
     if as_json:
         report = {"ok": not broken, "findings": [asdict(finding) for finding in findings]}
-        typer.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(report, indent=2))
     else:
         _show(findings)
     return 1 if broken else 0
@@ -71,17 +78,17 @@ def _cloud(url: str | None, *, as_json: bool) -> int:
     from .hub_target import find_hub
 
     place = find_hub(url)
-    address = with_scheme(url) if url else _public(place.url)
+    address = with_scheme(url) if url else _public_url(place.url)
     checks = asyncio.run(_examine(address, place.token, is_shown=not as_json))
     is_ok = not any(check.state == "failed" for check in checks)
     if as_json:
         report = {"ok": is_ok, "url": address, "checks": [asdict(check) for check in checks]}
-        typer.echo(json.dumps(report, indent=2))
+        click.echo(json.dumps(report, indent=2))
     return 0 if is_ok else 1
 
 
-def _public(url: str) -> str:
-    """Where the hub of this machine says people find it, if its settings are here."""
+def _public_url(url: str) -> str:
+    """The public address in this machine's hub settings; `url` if there is none."""
     import os
 
     from .hub_settings import load
@@ -90,47 +97,30 @@ def _public(url: str) -> str:
 
 
 async def _examine(url: str, token: str, *, is_shown: bool) -> list[Check]:
-    from rich.console import Console
-
     from .deployment.examine import NAMES, Examination
     from .stage_progress import show_stages
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 1000
+    terminal = stdout()
     checks: list[Check] = []
     if is_shown:
-        console.print(f"Checking [bold]{url}[/]")
-    with show_stages(only_last=True) as say:
-        async with aclosing(Examination(url, token, on_stage=say).checks()) as found:
+        terminal.print(f"Checking {terminal.styled(url, 'bold')}")
+    with show_stages(only_last=True) as stages:
+        async with aclosing(Examination(url, token, on_stage=stages).checks()) as found:
             async for check in found:
                 checks.append(check)
                 if is_shown:
-                    console.print(_row(check, max(map(len, NAMES))))
+                    name = check.name.ljust(max(map(len, NAMES)))
+                    with stages.hidden():
+                        _show_rows([(check.state, name, check.found, check.advice)])
     if is_shown:
-        console.print(_cloud_verdict(checks))
+        terminal.print(_cloud_verdict(checks))
     return checks
-
-
-def _row(check: Check, width: int) -> RenderableType:
-    from rich.markup import escape
-    from rich.table import Table
-
-    row = Table.grid(padding=(0, 1))
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True, min_width=width)
-    row.add_column(overflow="fold")
-    text = escape(printable(check.found))
-    if check.advice:
-        text += f"\n[dim]{escape(printable(check.advice))}[/]"
-    row.add_row(_mark(_CHECK_MARKS[check.state]), check.name, text)
-    return row
 
 
 def _cloud_verdict(checks: Sequence[Check]) -> str:
     failed = [check.name for check in checks if check.state == "failed"]
     if failed:
-        return f"[red]Failed:[/] {', '.join(failed)}."
+        return f"{stdout().styled('Failed:', 'red')} {', '.join(failed)}."
     if any(check.state == "limited" for check in checks):
         return "Passed, as far as it could be checked from here."
     return "All checks passed."
@@ -140,37 +130,34 @@ def _cloud_verdict(checks: Sequence[Check]) -> str:
 
 
 def _show(findings: Sequence[Finding]) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
+    _show_rows([(each.state, each.name, each.found, each.advice) for each in findings])
+    stdout().print(_verdict(findings))
 
-    table = Table(box=None, show_header=False, padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for finding in findings:
-        text = escape(finding.found)
-        if finding.advice:
-            text += f"\n[dim]{escape(finding.advice)}[/]"
-        table.add_row(_mark(_MARKS[finding.state]), escape(finding.name), text)
-    console = Console(highlight=False)
-    console.print(table)
-    console.print(_verdict(findings))
+
+def _show_rows(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    """Print rows of state, name, finding and advice. The advice is below the finding."""
+    table: list[Sequence[Cell]] = []
+    for state, name, found, advice in rows:
+        table.append([_mark(*_MARKS[state]), name, printable(found)])
+        if advice:
+            table.append(["", "", (printable(advice), "dim")])
+    stdout().print_table(table, gap=1, fold=[2])
 
 
 def _verdict(findings: Sequence[Finding]) -> str:
     missing = [finding.name for finding in findings if finding.state == "missing"]
     limited = [finding.name for finding in findings if finding.state == "limited"]
     if missing:
-        return f"[red]Bascule cannot run here. Missing:[/] {', '.join(missing)}."
+        text = stdout().styled("Bascule cannot run here. Missing:", "red")
+        return f"{text} {', '.join(missing)}."
     if limited:
         return f"Ready. Optional, not available: {', '.join(limited)}."
     return "Ready."
 
 
-def _mark(mark: str) -> str:
+def _mark(mark: str, style: str) -> Cell:
     try:
         mark.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        return mark.translate(_PLAIN)
-    return mark
+        mark = mark.translate(_PLAIN)
+    return mark, style

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from bascule.core.errors import MissingTool
 
+from .signatures import CommandArgument
+from .terminal import progress, stderr
 from .user_dirs import cache_dir
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class EditorCommand(StrEnum):
-    """What can be done with it."""
+    """The subcommands of `bascule editor`."""
 
     INSTALL = "install"
     WHERE = "where"
@@ -28,7 +29,7 @@ class EditorCommand(StrEnum):
 def editor(
     verb: Annotated[
         EditorCommand,
-        typer.Argument(
+        CommandArgument(
             help="install: download VS Code for the browser. where: print its directory. "
             "extension: print the path of the Bascule extension (.vsix) for your own VS Code."
         ),
@@ -40,13 +41,13 @@ def editor(
     vscode`.
     """
     if verb is EditorCommand.EXTENSION:
-        typer.echo(str(extension()))
+        click.echo(str(extension()))
         return 0
     installation = find()
     if verb is EditorCommand.INSTALL:
         fetch(installation)
     installation.ensure_complete()
-    typer.echo(str(installation.home))
+    click.echo(str(installation.home))
     return 0
 
 
@@ -58,7 +59,8 @@ def find() -> Installation:
 
 
 def extension() -> Path:
-    """Our extension, packed: a wheel has it, `make editor` builds it in a clone."""
+    """The packed Bascule extension (.vsix). It is part of a wheel; `make editor` builds it in a
+    clone. Raises `MissingTool`."""
     from bascule.sandbox import vscode
 
     package = Path(vscode.__file__).parent / "dist/bascule.vsix"
@@ -68,8 +70,8 @@ def extension() -> Path:
 
 
 def shared() -> tuple[Path, Path]:
-    """The installation, and the extensions that all sessions on this machine share, made when
-    they are not there. Raises `MissingTool`."""
+    """The installation, and the directory of extensions that all sessions on this machine share,
+    which is created if missing. Raises `MissingTool`."""
     from bascule.sandbox.vscode.shared import shared_extensions
 
     installation = find()
@@ -77,24 +79,11 @@ def shared() -> tuple[Path, Path]:
 
 
 def fetch(installation: Installation) -> None:
-    """Install it unless it is there; a person sees how far it is."""
+    """Install VS Code for the browser if it is not installed. Shows progress on stderr."""
     if installation.is_complete:
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     from bascule.sandbox.vscode.installation import SIZE, VERSION
 
-    console = Console(stderr=True, highlight=False)
-    console.print(f"Installing code-server {VERSION} (about {SIZE}) into {installation.home}")
-    bar = Progress(
-        TextColumn("packages"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        task = bar.add_task("packages", total=None)
-        installation.install(lambda done, of: bar.update(task, completed=done, total=of))
+    stderr().print(f"Installing code-server {VERSION} (about {SIZE}) into {installation.home}")
+    with progress("packages") as update:
+        installation.install(lambda done, of: update(done, of, ""))

@@ -1,6 +1,6 @@
-"""What people type, by command: the end of each command's help, and of docs/cli.md.
+"""Examples for each command, shown at the end of its help and in docs/cli.md.
 
-A `  # ` begins a remark. Nothing here is run, but a test has the parser take every line.
+A `  # ` begins a remark. A test passes every line to the parser, but runs none of them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,16 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     "session resume": ("bascule session resume mine",),
     "session stop": ("bascule session stop mine",),
     "session rm": ("bascule session rm mine other", "bascule session rm --all"),
+    "session fork": (
+        "bascule session fork ~/project --count 2",
+        "bascule session fork mine --name trial --secrets",
+    ),
+    "session forks": ("bascule session forks mine",),
+    "session merge": (
+        "bascule session merge mine-fork-1 --dry-run",
+        "bascule session merge mine-fork-1 --take src/main.py",
+        "bascule session merge mine-fork-1 --branch trial",
+    ),
     "replay": (
         "bascule replay mine.jsonl  # in a new session, removed afterwards",
         "bascule replay mine.jsonl --session mine",
@@ -57,7 +67,19 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "shell": ("bascule shell", "bascule shell --working-dir ~/project"),
     "attach": ("bascule attach", "bascule attach --working-dir ~/project main"),
+    "rules check": (
+        "bascule rules check --rules mine.toml 'git log | head'",
+        "bascule rules check --workspace ~/project --cwd ~/project/src 'make > ../log'",
+        "bascule rules check --batch cases.jsonl --engine window",
+    ),
+    "rules test": ("bascule rules test mine.toml",),
     "pair": ("bascule pair", "bascule pair --hub https://hub.example  # with BASCULE_TOKEN"),
+    "approvals": ("bascule approvals", "bascule approvals --json"),
+    "approvals show": ("bascule approvals show 3f2a",),
+    "approvals answer": (
+        "bascule approvals answer 3f2a once",
+        "bascule approvals answer 3f2a always",
+    ),
     "windows": ("bascule windows", "bascule windows --json"),
     "windows export": ("bascule windows export ~/project -o project.jsonl",),
     "token": (
@@ -76,6 +98,20 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "bascule run order.evolve.yaml",
         "bascule run order.evolve.yaml --seed 7 --trace order.jsonl",
         "bascule run order.evolve.yaml --replay order.jsonl",
+    ),
+    "checkpoint list": (
+        "bascule checkpoint list --session work",
+        "bascule checkpoint list --window ~/project",
+    ),
+    "checkpoint show": ("bascule checkpoint show 12 --session work",),
+    "checkpoint diff": (
+        "bascule checkpoint diff 12 --session work",
+        "bascule checkpoint diff 12 src/main.py --session work",
+    ),
+    "checkpoint restore": (
+        "bascule checkpoint restore 12 --session work",
+        "bascule checkpoint restore 12 src/main.py --session work",
+        "bascule checkpoint restore 12 --store checkpoints/project --since --dry-run",
     ),
     "net check": ("bascule net check *.evolve.yaml",),
     "net show": (
@@ -120,7 +156,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
 
 
 def shown(command: str) -> Sequence[str]:
-    """The lines for a command, remarks below each other."""
+    """The examples of a command, with their remarks aligned."""
     parts = [line.partition("  # ") for line in EXAMPLES.get(command, ())]
     width = max((len(line) for line, _, remark in parts if remark), default=0)
     return [f"{line:{width}}  # {remark}" if remark else line for line, _, remark in parts]

@@ -1,4 +1,4 @@
-"""`bascule exec COMMAND…`: one command in a sandbox, with its output and status as one's own."""
+"""`bascule exec COMMAND…`: run one command in a sandbox, with its output and exit code."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
-import typer
-
 from bascule.core.actions import CmdRun, Interrupt
 from bascule.core.contracts import OutputProgress, Runtime
 from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting, UsageError
@@ -20,16 +18,17 @@ from bascule.core.observations import CmdOutput, Observation
 
 from .failure import report
 from .sandbox_target import Key, SandboxTarget, Shell, Url, WorkingDir
-from .unread_input import told_of_unread_input
+from .signatures import CommandArgument, CommandOption
+from .unread_input import hint_about_unread_input
 
 TIMED_OUT = 124
 FAILED = 125
-_PATIENCE = 2
-"""How many times an interrupt is passed on before it is meant by force."""
+_INTERRUPTS_BEFORE_KILL = 2
+"""Number of Ctrl-C presses that interrupt the command. The next press kills it."""
 
 
 class HasRuntime(Protocol):
-    """Provides the runtime for a command, which opens and closes it."""
+    """Provides the runtime for a command. The command opens and closes the runtime."""
 
     def runtime(self) -> Runtime: ...
 
@@ -37,7 +36,7 @@ class HasRuntime(Protocol):
 def exec_(
     command: Annotated[
         list[str],
-        typer.Argument(
+        CommandArgument(
             help="Command to run. A single argument is a line of bash; several arguments are "
             "passed as they are. Put -- before a command that starts with a dash."
         ),
@@ -48,7 +47,7 @@ def exec_(
     shell: Shell = "",
     timeout: Annotated[
         float | None,
-        typer.Option(
+        CommandOption(
             min=0.001, help="Seconds after which to stop the command. [default: no limit]"
         ),
     ] = None,
@@ -67,16 +66,16 @@ def exec_(
     if not text.strip():
         raise UsageError("the command is empty (try bascule exec 'echo hello')")
     if url is None:
-        text = _apart(text)
+        text = _in_subshell(text)
     return run_command(place, CmdRun(text, blocking=True, shell=shell, timeout=timeout))
 
 
 def run_command(place: HasRuntime, action: CmdRun) -> int:
-    """Run it in a runtime of `place`; returns the status to exit with."""
+    """Run `action` in the runtime of `place`. Returns the exit code for this program."""
     try:
         return asyncio.run(_run(place, action))
     except BrokenPipeError:
-        # Python would complain once more while flushing stdout at exit.
+        # Otherwise Python would report the same error again when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except OSError as error:
@@ -88,11 +87,11 @@ def run_command(place: HasRuntime, action: CmdRun) -> int:
         return FAILED
 
 
-def _apart(text: str) -> str:
-    """`text` in a subshell of its own.
+def _in_subshell(text: str) -> str:
+    """`text` as a command that runs in a subshell.
 
-    Nobody uses the shell after it, so nothing is lost; and a subshell is not interactive, so that
-    `exit` does not print its name and a job is not announced, as with `bash -c`.
+    The shell is not used afterwards, so its state is not needed. A subshell is not interactive, so
+    `exit` prints nothing and jobs are not announced, as with `bash -c`.
     """
     return f"( \\builtin eval -- {shlex.quote(text)} )"
 
@@ -100,13 +99,13 @@ def _apart(text: str) -> str:
 async def _run(place: HasRuntime, action: CmdRun) -> int:
     async with place.runtime() as runtime:
         output = _Output()
-        with _Interrupts(runtime, action.shell), told_of_unread_input():
+        with _Interrupts(runtime, action.shell), hint_about_unread_input():
             observation = await output.follow(runtime.act(action, on_progress=output.write))
         return await _status(runtime, action, observation)
 
 
 class _Output:
-    """Our stdout. When it takes no more the command has no purpose either."""
+    """Writes the command's output to stdout. If stdout fails, the command is cancelled."""
 
     def __init__(self) -> None:
         if sys.stdout is None:
@@ -124,7 +123,7 @@ class _Output:
             raise
 
     def write(self, progress: OutputProgress) -> None:
-        """May wait for whoever reads: nothing else runs in this loop."""
+        """Write a chunk of output. It may block on a slow reader: this loop runs nothing else."""
         try:
             sys.stdout.buffer.write(progress.data)
             sys.stdout.buffer.flush()
@@ -142,13 +141,15 @@ async def _status(runtime: Runtime, action: CmdRun, observation: Observation) ->
         return about.exit_code & 255
     if about.timed_out == "hard":
         await runtime.act(Interrupt(shell=action.shell, kill=True))
-        _say(f"the command ran longer than {action.timeout:g} seconds and was stopped (--timeout)")
+        _print_note(
+            f"the command ran longer than {action.timeout:g} seconds and was stopped (--timeout)"
+        )
         return TIMED_OUT
     raise ExecutionError((observation.content + about.suffix).strip())
 
 
 class _Interrupts:
-    """While open, Ctrl-C is for the command."""
+    """Passes Ctrl-C on to the command while open."""
 
     def __init__(self, runtime: Runtime, shell: str) -> None:
         self._runtime = runtime
@@ -164,11 +165,11 @@ class _Interrupts:
 
     def _press(self) -> None:
         self._presses += 1
-        action = Interrupt(shell=self._shell, kill=self._presses > _PATIENCE)
+        action = Interrupt(shell=self._shell, kill=self._presses > _INTERRUPTS_BEFORE_KILL)
         sent = asyncio.ensure_future(self._runtime.act(action))
         self._sent.add(sent)
         sent.add_done_callback(self._sent.discard)
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     print(f"bascule: {text}", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""Taking away what was done in a session or window: into a file, or to stdout."""
+"""Exports the actions of a session or window to a file or to stdout."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
-import typer
-
 from bascule.core.errors import UsageError
 
 from .hub_target import HubTarget
+from .signatures import CommandOption
+from .terminal import LiveLines, spinner, stderr
 
 if TYPE_CHECKING:
     from bascule.link.sessions import SessionCalls
 
 Output = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="FILE", help="File to write. [default: stdout]"),
+    CommandOption("-o", "--output", metavar="FILE", help="File to write. [default: stdout]"),
 ]
 AsList = Annotated[
-    bool, typer.Option("--json", help="Write one JSON list, like OpenHands, instead of JSON lines.")
+    bool,
+    CommandOption("--json", help="Write one JSON list, like OpenHands, instead of JSON lines."),
 ]
 
 Pieces = Callable[["SessionCalls"], AsyncIterator[bytes]]
 
 
 def export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
-    """Write what the hub sends. A file is there once it is whole, and not before."""
+    """Write the data that the hub sends. A file gets its name only when it is complete."""
     import asyncio
 
     return asyncio.run(_export(place, pieces, output))
@@ -40,7 +41,7 @@ async def _export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
 
     from bascule.link.sessions import SessionCalls
 
-    with place.told_how_to_start(), _opened(output) as file, _size_shown(output) as show:
+    with place.with_start_advice(), _opened(output) as file, _size_shown(output) as show:
         async with SessionCalls(place.url, place.token) as calls:
             size = 0
             async for piece in pieces(calls):
@@ -68,15 +69,15 @@ def _opened(output: Path | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _size_shown(output: Path | None) -> Iterator[Callable[[int], None]]:
-    """How much has come, to a person who sees nothing of it otherwise."""
-    from rich.console import Console
-    from rich.progress import DownloadColumn, Progress, SpinnerColumn, TextColumn
-
-    console = Console(stderr=True, highlight=False)
-    if output is None or not console.is_terminal or console.is_dumb_terminal:
+    """Show the size written so far on stderr, if the output goes to a file."""
+    if output is None or not stderr().is_interactive:
         yield lambda _: None
         return
-    columns = (SpinnerColumn(), TextColumn("exporting"), DownloadColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("", total=None)
-        yield lambda size: shown.update(task, completed=size)
+    written = 0
+
+    def show(size: int) -> None:
+        nonlocal written
+        written = size
+
+    with LiveLines(lambda: [f"{spinner()} exporting {written / 1e6:.1f} MB"]):
+        yield show

@@ -1,4 +1,4 @@
-"""How a failure is told: one sentence, or the traceback for those who ask for it."""
+"""Reports an error as one sentence, or with a traceback if BASCULE_DEBUG is set."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WAYS_OUT: Mapping[type[BasculeError], str] = {
     "machine; for a sandbox, set SESSION_API_KEY to its key)",
     SandboxUnreachable: "; start a sandbox with `bascule up --no-editor`, which prints its address",
 }
-"""What to do, where the error itself cannot know that a person at a command line asks."""
+"""Advice for users of the command line, added to the messages of these errors."""
 
 
 def report(error: Exception) -> int:
-    """Tell it on stderr; returns the status to exit with.
+    """Print the error to stderr and return the exit code.
 
-    2 when asking differently helps, 1 for the rest. BASCULE_DEBUG=1 shows the traceback instead
-    of the sentence.
+    The exit code is 2 for a `UsageError` and 1 for other errors. BASCULE_DEBUG=1 prints the
+    traceback instead of the sentence.
     """
     if os.environ.get("BASCULE_DEBUG"):
         traceback.print_exception(error)

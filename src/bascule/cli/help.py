@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
 
 from .examples import shown
 from .parameters import argument_name, rows
+from .signatures import command_function
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _WIDTH: Final = 100
-"""Columns of help, where a terminal has them."""
-CONTEXT: Final[Mapping[str, object]] = {
-    "help_option_names": ["-h", "--help"],
-    "max_content_width": _WIDTH,
-}
+"""Maximum columns of help."""
 
 
-class Command(TyperCommand):
+class Command(click.Command):
     """A command whose help ends with examples."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the parser's own
@@ -35,22 +32,66 @@ class Command(TyperCommand):
             ),
         ]
 
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        _write_arguments(self, ctx, formatter)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_parameters(self, ctx, formatter)
+        _write_options(self, ctx, formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         _write_examples(ctx, formatter)
 
 
-class CommandGroup(TyperGroup):
-    """Lists its commands with a whole sentence each, also when none was named.
+class CommandGroup(click.Group):
+    """Lists its commands with a whole sentence each, also if no command is given.
 
-    Unless it is a command itself (`invoke_without_command`), which then has options and examples.
+    With `invoke_without_command` the group is also a command itself, with options and examples.
     """
+
+    def __init__(
+        self, *, help: str, name: str | None = None, invoke_without_command: bool = False
+    ) -> None:
+        super().__init__(
+            name=name,
+            help=help,
+            invoke_without_command=invoke_without_command,
+            no_args_is_help=False,
+        )
+
+    def by_itself(self, function: _Function) -> _Function:
+        """Decorator for the function of the group itself. It also runs before each command of the
+        group."""
+        made = command_function(function)
+        self.callback, self.params = made.call, made.parameters
+        return function
+
+    def subcommand(
+        self,
+        name: str | None = None,
+        *,
+        short_help: str | None = None,
+        context_settings: Mapping[str, Any] | None = None,
+    ) -> Callable[[_Function], _Function]:
+        """Decorator for a command of the group. The default name is that of the function."""
+
+        def add(function: _Function) -> _Function:
+            made = command_function(function)
+            command = Command(
+                name or function.__name__.replace("_", "-"),
+                callback=made.call,
+                params=made.parameters,
+                help=inspect.getdoc(function),
+                short_help=short_help,
+                context_settings=dict(context_settings or {}),
+            )
+            self.add_command(command)
+            return function
+
+        return add
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing and not self.invoke_without_command:
-            typer.echo(ctx.get_help(), err=True)
+            click.echo(ctx.get_help(), err=True)
             ctx.exit(2)
         return super().parse_args(ctx, args)
 
@@ -60,41 +101,31 @@ class CommandGroup(TyperGroup):
                 [(name, each.get_short_help_str(_WIDTH)) for name, each in self.commands.items()]
             )
 
+    def format_arguments(self, ctx: Any, formatter: Any) -> None:
+        _write_arguments(self, ctx, formatter)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        _write_parameters(self, ctx, formatter)
+        _write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         _write_examples(ctx, formatter)
 
 
-class CommandApp(typer.Typer):
-    """A Typer app with such commands and plain help.
-
-    Plain: rich's is prettier and doubles the time to show it.
-    """
-
-    def __init__(self, *, cls: type[TyperGroup] = CommandGroup, **more: Any) -> None:
-        super().__init__(
-            cls=cls,
-            rich_markup_mode=None,
-            add_completion=False,
-            context_settings=dict(CONTEXT),
-            **more,
-        )
-
-    def command(self, name: str | None = None, **more: Any) -> Callable[[_Function], _Function]:
-        return super().command(name, **{"cls": Command, **more})
-
-
-class RootGroup(TyperGroup):
+class RootGroup(CommandGroup):
     """The root command: lists its commands under titles."""
 
     titles: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    """What each title has: commands, and a line on each."""
+    """The commands under each title, with one line about each."""
     variables: ClassVar[Mapping[str, str]] = {}
-    """Of the environment, for several commands."""
-    last_words: ClassVar[Sequence[str]] = ()
+    """Environment variables that several commands use."""
+    epilog_lines: ClassVar[Sequence[str]] = ()
+
+    def __init__(self, *, help: str, name: str) -> None:
+        super().__init__(help=help, name=name, invoke_without_command=True)
+        # All commands inherit these settings.
+        self.context_settings["help_option_names"] = ["-h", "--help"]
+        self.context_settings["max_content_width"] = _WIDTH
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         width = max(len(name) for names in self.titles.values() for name in names)
@@ -107,19 +138,28 @@ class RootGroup(TyperGroup):
         with formatter.section("Environment variables"):
             formatter.write_dl(list(self.variables.items()))
         formatter.write_paragraph()
-        for line in self.last_words:
+        for line in self.epilog_lines:
             formatter.write(f"{line}\n")
 
 
-def _write_parameters(command: Any, ctx: Any, formatter: Any) -> None:
-    for title, found in zip(("Arguments", "Options"), rows(command, ctx), strict=True):
-        if found:
-            with formatter.section(title):
-                formatter.write_dl(found)
+def _write_arguments(command: Any, ctx: Any, formatter: Any) -> None:
+    arguments, _ = rows(command, ctx)
+    _write_section("Arguments", arguments, formatter)
+
+
+def _write_options(command: Any, ctx: Any, formatter: Any) -> None:
+    _, options = rows(command, ctx)
+    _write_section("Options", options, formatter)
+
+
+def _write_section(title: str, rows: Sequence[tuple[str, str]], formatter: Any) -> None:
+    if rows:
+        with formatter.section(title):
+            formatter.write_dl(rows)
 
 
 def _write_examples(ctx: Any, formatter: Any) -> None:
-    """As they are: a command that is wrapped cannot be pasted."""
+    """Write the examples without wrapping, because a wrapped command cannot be pasted."""
     if lines := shown(" ".join(ctx.command_path.split()[1:])):
         with formatter.section("Examples"):
             for line in lines:

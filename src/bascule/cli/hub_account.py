@@ -1,4 +1,4 @@
-"""Drops root privileges of the hub before it listens; only its warden keeps them."""
+"""Drops the hub's root privileges before it listens. Only its warden, a helper, keeps them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Warden = socket.socket | Path
-"""Somebody with root's rights who can be asked: by a connected socket, or where one listens."""
+"""The privileged helper process: a connected socket, or the path of the socket it listens on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,18 @@ class HubAccount:
             ) from None
         return cls(found.pw_name, found.pw_uid, found.pw_gid, Path(found.pw_dir))
 
-    def be_at_home(self) -> None:
-        """Look for what is a user's own (state, cache) where it is this user's."""
+    def set_environment(self) -> None:
+        """Set the environment variables so that state and cache directories are this user's."""
         os.environ.update(HOME=str(self.home), USER=self.name, LOGNAME=self.name)
         for name in [name for name in os.environ if name.startswith("XDG_")]:
             del os.environ[name]
 
     def own(self, directory: Path, mode: int) -> None:
-        """Make a directory of theirs, unless there is one: as root in root's own, else as them.
+        """Create a directory of this user if it does not exist.
 
-        In theirs, what is on the way could be exchanged for a link meanwhile. Raises
-        `AccessDenied` for a path that leads over a link they could have made.
+        In a directory of root it is created as root, otherwise as this user: root must not create
+        anything where the user could replace a part of the path with a link. Raises `AccessDenied`
+        for a path with a link that the user could have created.
         """
         from bascule.runtime.spawn.local.safe_open import open_real
 
@@ -88,18 +89,18 @@ class HubAccount:
             os.seteuid(0)
             os.setegid(0)
 
-    def become(self) -> None:
-        """For good: no right of root is left."""
+    def drop_privileges(self) -> None:
+        """Switch to this user permanently. The process cannot become root again."""
         os.initgroups(self.name, self.gid)
         os.setresgid(self.gid, self.gid, self.gid)
         os.setresuid(self.uid, self.uid, self.uid)
 
 
 def settle_rights(settings: HubFile) -> Warden | None:
-    """Be the user that the settings name, and know the warden that has kept root's rights.
+    """Switch to the user in the settings, and return the warden that keeps root's privileges.
 
-    None: the spawner starts a warden of its own, with the rights that we have. Do this first:
-    what is made before it is root's.
+    None: the spawner starts its own warden, with the privileges of this process. Call this first:
+    files created before the switch belong to root.
     """
     if not settings.user:
         return settings.warden
@@ -110,15 +111,15 @@ def settle_rights(settings: HubFile) -> Warden | None:
         raise InvalidSetting(
             f"user: only root can become {account.name}; start the hub as root, or as that user"
         )
-    account.be_at_home()
+    account.set_environment()
     make_directories(settings, account)
     warden = settings.warden or _start_warden(settings, account)
-    account.become()
+    account.drop_privileges()
     return warden
 
 
 def warn_of_root() -> None:
-    """To be said once the hub is up: it works all the same."""
+    """Log a warning if the hub runs as root. Call it after the hub has started."""
     if os.geteuid() == 0:
         logger.warning(
             "the hub runs as root; set `user` to run it as that user, so that only the "
@@ -127,17 +128,17 @@ def warn_of_root() -> None:
 
 
 def make_directories(settings: HubFile, account: HubAccount) -> None:
-    """The directories that the hub and its warden share."""
+    """Create the directories that the hub and its warden share."""
     account.own(settings.state(), 0o700)
     account.own(settings.run(), 0o711)
 
 
 def _start_warden(settings: HubFile, account: HubAccount) -> Warden | None:
-    from .spawners import local_settings, vscode_place
+    from .spawners import installed_vscode, local_settings
 
     if "local" not in settings.spawners:
         return None
     from bascule.runtime.spawn.local import start_warden
 
-    given = local_settings(settings, hub_uid=account.uid, vscode=vscode_place())
+    given = local_settings(settings, hub_uid=account.uid, vscode=installed_vscode())
     return start_warden(given)

@@ -1,4 +1,4 @@
-"""The hub's settings: a file, the environment and flags, each over the one before.
+"""The hub's settings: a file, the environment and options. Later sources override earlier ones.
 
 Every setting has one name: `public_url` in `bascule.toml`, BASCULE_PUBLIC_URL, `--public-url`.
 """
@@ -10,7 +10,7 @@ import ipaddress
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -23,13 +23,13 @@ from .user_dirs import state_dir as default_state_dir
 
 
 def _listed(value: object) -> object:
-    """In a variable a list is written with commas."""
+    """Split a comma-separated list, as environment variables contain it."""
     return [word for word in value.split(",") if word] if isinstance(value, str) else value
 
 
 def _ensure_networks(names: tuple[str, ...]) -> tuple[str, ...]:
     for each in names:
-        ipaddress.ip_network(each)  # raises `ValueError`, which names it
+        ipaddress.ip_network(each)  # raises `ValueError` with the value
     return names
 
 
@@ -42,7 +42,7 @@ Bytes = Annotated[int, Field(ge=1024)]
 
 
 class HubFile(BaseModel):
-    """What `bascule.toml` may say; docs/hub.md explains each."""
+    """The settings in `bascule.toml`; docs/hub.md explains each."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -87,12 +87,15 @@ class HubFile(BaseModel):
     docker_engine: Annotated[str, Field(pattern=r"^(unix://.+)?$")] = ""
     docker_image: str = ""
     workspace_roots: Paths = ()
+    rules: Path | None = None
+    rules_default: Literal["", "allow", "ask"] = ""
+    question_timeout: Seconds = 120.0
     start_timeout: Seconds = 120.0
     fill_timeout: Seconds = 1800.0
     idle_pause: Seconds | None = 1800.0
     idle_stop: Seconds | None = 86400.0
     idle_cpu: Seconds = 0.02
-    look_every: Seconds = 60.0
+    reconcile_interval: Seconds = 60.0
     max_archive: Bytes = 1 << 30
     archive_lifetime: Seconds = 3600.0
     audit_days: Seconds = 90.0
@@ -102,11 +105,11 @@ class HubFile(BaseModel):
     log_format: Literal["text", "json"] = "text"
 
     def state(self) -> Path:
-        """The directory for tokens and window keys: the user's own unless one is named."""
+        """The directory for tokens and window keys. The default is the user's state directory."""
         return (self.state_dir or default_state_dir()).expanduser().absolute()
 
     def run(self) -> Path:
-        """The directory for the sockets of sessions: below the state unless one is named."""
+        """The directory for the sockets of sessions. The default is below the state directory."""
         return (self.run_dir or self.state() / "run").expanduser().absolute()
 
     def settings(self, admin_token: str) -> HubSettings:
@@ -122,13 +125,18 @@ class HubFile(BaseModel):
         )
 
 
+_RENAMED: Final = {"look_every": "reconcile_interval"}
+"""Settings by their names before version 0.2, which files and variables may still use."""
+
+
 def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> HubFile:
-    """Read them all. Raises `InvalidSetting` that names the setting and where it came from."""
+    """Read all settings. Raises `InvalidSetting` with the setting and its source."""
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
 
     def take(found: Mapping[str, object], origin: str) -> None:
-        for name, value in found.items():
+        for given, value in found.items():
+            name = _RENAMED.get(given, given)
             values[name] = value
             origins[name] = origin
 
@@ -136,7 +144,7 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     path = file or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
     if path is not None:
         take(_in_file(path), str(path))
-    for name in HubFile.model_fields:
+    for name in (*_RENAMED, *HubFile.model_fields):
         variable = f"BASCULE_{name.upper()}"
         if variable in environment:
             take({name: environment[variable]}, variable)
@@ -148,8 +156,8 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        said = _unknown(name) if first["type"] == "extra_forbidden" else first["msg"]
-        raise InvalidSetting(f"{origins.get(name, name)}: {name}: {said}") from None
+        problem = _unknown(name) if first["type"] == "extra_forbidden" else first["msg"]
+        raise InvalidSetting(f"{origins.get(name, name)}: {name}: {problem}") from None
 
 
 def _unknown(name: str) -> str:

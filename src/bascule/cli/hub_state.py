@@ -1,8 +1,8 @@
-"""State directories of the hubs on this machine: which hub uses one, and which of them run now.
+"""The state directories of the hubs on this machine, and which hubs are running.
 
 `bascule serve` keeps its state in the directory of the settings, each `bascule up` in a directory
-`up-…` below it. A running hub holds a lock on `hub.lock` in its directory for as long as it lives,
-so a hub that was killed is never taken for one that runs.
+`up-…` below it. A running hub holds a lock on `hub.lock` in its directory. The kernel releases the
+lock when the hub is killed, so a killed hub never counts as running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAUSE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class RunningHub:
-    """A hub of this user that runs now."""
+    """A running hub of this user."""
 
     url: str
     state: Path
@@ -39,8 +39,8 @@ class RunningHub:
         return f"{self.url} ({command_of(self.folder)})"
 
 
-class HubRuns(InvalidSetting):
-    """A hub has this state already; two would end each other's sessions."""
+class HubAlreadyRunning(InvalidSetting):
+    """Another hub uses this state directory. Two hubs would end each other's sessions."""
 
     def __init__(self, state: Path, url: str) -> None:
         where = f" and runs at {url}" if url else ""
@@ -52,7 +52,7 @@ class HubRuns(InvalidSetting):
 
 
 def running_hubs(state: Path) -> Sequence[RunningHub]:
-    """The hubs that run with their state in or below `state`; the one started last comes first."""
+    """The running hubs with their state in or below `state`, the last started first."""
     found = []
     for directory in (state, *state.glob(UP_DIRECTORIES)):
         url = text_of(directory / _ADDRESS)
@@ -63,18 +63,21 @@ def running_hubs(state: Path) -> Sequence[RunningHub]:
 
 
 def folder_of(state: Path) -> str:
-    """The folder of the `bascule up` whose hub has that state; empty for `bascule serve`."""
+    """The folder of the `bascule up` whose hub uses this state; empty for `bascule serve`."""
     return text_of(state / _FOLDER)
 
 
 def command_of(folder: str) -> str:
-    """The command that starts a hub, as people type it."""
+    """The command that starts the hub of a folder."""
     return f"bascule up --working-dir {folder}" if folder else "bascule serve"
 
 
 @contextmanager
-def alone(state: Path, *, folder: Path | None = None) -> Iterator[None]:
-    """While open, no other hub has that state, whose folder is noted. Raises `HubRuns`."""
+def lock_state(state: Path, *, folder: Path | None = None) -> Iterator[None]:
+    """Lock the state directory for one hub, and record the hub's folder.
+
+    Raises `HubAlreadyRunning`.
+    """
     state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (state / _LOCK).open("w") as file:
         _lock(file.fileno(), state)
@@ -84,8 +87,8 @@ def alone(state: Path, *, folder: Path | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def announced(state: Path, url: str) -> Iterator[None]:
-    """While open, commands of this user find the hub by themselves."""
+def published_address(state: Path, url: str) -> Iterator[None]:
+    """Publish the hub's address in its state directory, where commands of this user find it."""
     file = state / _ADDRESS
     file.write_text(url + "\n")
     try:
@@ -95,7 +98,7 @@ def announced(state: Path, url: str) -> Iterator[None]:
 
 
 def text_of(file: Path) -> str:
-    """Its text without spaces around it; empty when it cannot be read."""
+    """The stripped text of a file; empty if the file cannot be read."""
     try:
         return file.read_text().strip()
     except OSError:
@@ -103,21 +106,21 @@ def text_of(file: Path) -> str:
 
 
 def _lock(descriptor: int, state: Path) -> None:
-    """Several tries: a command that looks whether a hub runs has the lock for a moment."""
+    """Take the lock, with several tries: a command that checks for a hub holds it for a moment."""
     for left in reversed(range(_TRIES)):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if not left:
-                raise HubRuns(state, text_of(state / _ADDRESS)) from None
+                raise HubAlreadyRunning(state, text_of(state / _ADDRESS)) from None
             time.sleep(_PAUSE)
         else:
             return
 
 
 def _is_locked(state: Path) -> bool:
-    """Whether a hub holds the lock. Ours is shared, so that two commands that look do not take
-    each other for a hub."""
+    """Whether a hub holds the lock. Tests with a shared lock, so that two commands that test at
+    the same time do not take each other for a hub."""
     try:
         descriptor = os.open(state / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import typer
-
 from bascule.core.errors import HubUnreachable, InvalidSetting
 
 from .address import with_scheme
 from .defaults import DEFAULT_FILE, DEFAULT_PORT
 from .hub_state import RunningHub, running_hubs, text_of
+from .signatures import CommandOption
 
 HubUrl = Annotated[
     str | None,
-    typer.Option(
+    CommandOption(
         "--hub",
         envvar="BASCULE_HUB",
         help="Address of the hub. [default: the hub started last on this machine]",
@@ -38,20 +37,20 @@ class HubTarget:
     url: str
     token: str = field(repr=False)
     running: RunningHub | None = None
-    """Set when it is one of this user's hubs on this machine, and runs."""
+    """Set if it is a running hub of this user on this machine."""
 
     def __str__(self) -> str:
         return str(self.running or self.url)
 
     @contextmanager
-    def told_how_to_start(self) -> Iterator[None]:
-        """While open, a hub that is not there is told with how to have one, or to name another."""
+    def with_start_advice(self) -> Iterator[None]:
+        """Add advice to `HubUnreachable` errors: how to start a hub, or to check the address."""
         try:
             yield
         except HubUnreachable as error:
             if not is_this_machine(self.url):
-                way_out = "check the address (--hub or BASCULE_HUB)"
-                raise HubUnreachable(f"{error.message}; {way_out}", url=self.url) from error
+                advice = "check the address (--hub or BASCULE_HUB)"
+                raise HubUnreachable(f"{error.message}; {advice}", url=self.url) from error
             raise HubUnreachable(
                 f"no hub answers at {self.url}; start one with `bascule up` (with VS "
                 "Code) or `bascule serve`",
@@ -60,10 +59,10 @@ class HubTarget:
 
 
 def find_hub(url: str | None) -> HubTarget:
-    """The hub at `url`, or the one started last on this machine; its token from BASCULE_TOKEN, or
-    this machine's.
+    """The hub at `url`, or the last started hub on this machine. The token is BASCULE_TOKEN, or
+    that of this machine's hub.
 
-    The token of this machine's hub goes to no other: an address is quickly mistyped.
+    This machine's token is never sent to another hub, for example after a mistyped address.
     """
     home = _home()
     running = running_hubs(home.state)
@@ -98,19 +97,19 @@ def find_hub(url: str | None) -> HubTarget:
 
 
 def use_hub(url: str | None, *, say: bool = False) -> HubTarget:
-    """`find_hub`, and tell a person on stderr which hub that is, unless they named it: if `say`, or
-    if several run here."""
+    """Like `find_hub`. Unless `url` is given, also prints the hub's address to stderr if `say` is
+    set or if several hubs run on this machine."""
     place = find_hub(url)
     others = 0 if url or place.running is None else len(running_hubs(_home().state)) - 1
     if others > 0:
-        tell(f"hub: {place} ({others} more running here; choose with --hub)")
+        print_note(f"hub: {place} ({others} more running here; choose with --hub)")
     elif say and not url:
-        tell(f"hub: {place}")
+        print_note(f"hub: {place}")
     return place
 
 
-def tell(text: str) -> None:
-    """Say it on stderr, since stdout is for the answer."""
+def print_note(text: str) -> None:
+    """Print to stderr, since stdout is for results."""
     print(text, file=sys.stderr)  # noqa: T201
 
 
@@ -124,8 +123,8 @@ class _Home:
 
 
 def _home() -> _Home:
-    """Without a settings file three variables say it all, and whoever asks a hub does not wait
-    for the library that checks every setting."""
+    """Read only three environment variables if there is no settings file. This avoids importing
+    the library that validates all settings."""
     from .user_dirs import state_dir
 
     environment = os.environ
@@ -141,6 +140,6 @@ def _home() -> _Home:
 
 
 def is_this_machine(url: str) -> bool:
-    """By its name alone."""
+    """Whether the host in `url` is a loopback name or address."""
     host = urlsplit(url).hostname or ""
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,4 +1,4 @@
-"""The tokens of a hub: in the database of one on this machine, or by asking one elsewhere."""
+"""The tokens of a hub: read from its database on this machine, or requested over HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TokenInfo:
 
 
 class LocalTokens(AsyncExitStack):
-    """Those of a hub whose state is on this machine; it need not run."""
+    """The tokens of a hub whose state is on this machine. The hub need not run."""
 
     def __init__(self, settings: HubFile, state: Path) -> None:
         super().__init__()
@@ -58,18 +58,18 @@ class LocalTokens(AsyncExitStack):
         return [TokenInfo(row.name, row.scope, row.owner, row.expires) for row in rows]
 
     async def revoke(self, name: str) -> bool:
-        """Whether there was one of that name."""
+        """Revoke a token. Returns whether there was a token with that name."""
         return await self._store.remove_token(name)
 
     def admin(self) -> str:
-        """The first token, made when there is none. All hubs of a user share it."""
+        """The admin token, which is created if missing. All hubs of a user share it."""
         from bascule.hub.tokens import admin_token
 
         return os.environ.get("BASCULE_TOKEN") or admin_token(self._settings.state())
 
 
 class RemoteTokens(AsyncExitStack):
-    """Those of a hub elsewhere, for whoever has a token of scope admin there."""
+    """The tokens of a hub on another machine. Needs a token with scope admin."""
 
     def __init__(self, place: HubTarget) -> None:
         super().__init__()
@@ -78,7 +78,7 @@ class RemoteTokens(AsyncExitStack):
     async def __aenter__(self) -> Self:
         from bascule.link.hub_calls import HubCalls
 
-        self.enter_context(self._place.told_how_to_start())
+        self.enter_context(self._place.with_start_advice())
         self._calls = await self.enter_async_context(HubCalls(self._place.url, self._place.token))
         return self
 
@@ -94,7 +94,7 @@ class RemoteTokens(AsyncExitStack):
         ]
 
     async def revoke(self, name: str) -> bool:
-        """Whether there was one of that name."""
+        """Revoke a token. Returns whether there was a token with that name."""
         return await self._calls.revoke_token(name)
 
     def admin(self) -> str:

@@ -1,11 +1,10 @@
-"""`bascule image`: build the image that sandboxes of kind `docker` start from."""
+"""`bascule image`: build the image for sandboxes of the spawner `docker`."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,9 +12,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from bascule.core.errors import InvalidSetting
+
+from .signatures import CommandOption
+from .terminal import progress
 
 if TYPE_CHECKING:
     from bascule.runtime.spawn.docker.images import Build
@@ -25,7 +27,7 @@ _LAST_WORDS = 30
 
 
 class ImageTarget(StrEnum):
-    """What is in the image."""
+    """The build target, which determines the contents of the image."""
 
     SANDBOX = "sandbox"
     FULL = "full"
@@ -34,29 +36,29 @@ class ImageTarget(StrEnum):
 def image(
     target: Annotated[
         ImageTarget,
-        typer.Option(
+        CommandOption(
             help="Contents. sandbox: shells, files, git. full: also Node, Poetry, a browser and "
             "VS Code."
         ),
     ] = ImageTarget.FULL,
     tag: Annotated[
         str,
-        typer.Option(help="Name of the image. [default: the name that the docker spawner uses]"),
+        CommandOption(help="Name of the image. [default: the name that the docker spawner uses]"),
     ] = "",
     base: Annotated[
-        str, typer.Option(help="Debian base image. [default: the one in images/Dockerfile]")
+        str, CommandOption(help="Debian base image. [default: the one in images/Dockerfile]")
     ] = "",
     arg: Annotated[
         list[str] | None,
-        typer.Option(help="Value for an ARG of images/Dockerfile, as NAME=VALUE; repeatable."),
+        CommandOption(help="Value for an ARG of images/Dockerfile, as NAME=VALUE; repeatable."),
     ] = None,
     certificate: Annotated[
         list[Path] | None,
-        typer.Option(help="CA certificate file needed to download packages (PEM); repeatable."),
+        CommandOption(help="CA certificate file needed to download packages (PEM); repeatable."),
     ] = None,
-    network: Annotated[str, typer.Option(help="Docker network to use during the build.")] = "",
+    network: Annotated[str, CommandOption(help="Docker network to use during the build.")] = "",
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print the whole output of the build.")
+        bool, CommandOption("--verbose", help="Print the whole output of the build.")
     ] = False,
 ) -> int:
     """Build the container image from images/Dockerfile of this clone and print its name.
@@ -76,19 +78,19 @@ def image(
         certificates=certificate or (),
         network=network,
     )
-    with _telling(verbose) as tell:
-        asyncio.run(_build(os.environ.get("DOCKER_HOST") or ENGINE, build, tell))
-    typer.echo(build.tag)
+    with _line_printer(verbose) as on_line:
+        asyncio.run(_build(os.environ.get("DOCKER_HOST") or ENGINE, build, on_line))
+    click.echo(build.tag)
     return 0
 
 
-async def _build(engine_address: str, build: Build, tell: Callable[[str], None]) -> None:
+async def _build(engine_address: str, build: Build, on_line: Callable[[str], None]) -> None:
     from bascule.runtime.spawn.docker.engine import Engine
     from bascule.runtime.spawn.docker.images import build_image
 
     async with Engine(engine_address) as engine:
         await engine.open()
-        await build_image(engine, build, tell)
+        await build_image(engine, build, on_line)
 
 
 def _arguments(given: Sequence[str]) -> dict[str, str]:
@@ -98,36 +100,22 @@ def _arguments(given: Sequence[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _telling(verbose: bool) -> Iterator[Callable[[str], None]]:
-    """All that is printed, or a bar of steps and, when one fails, what it said last."""
+def _line_printer(verbose: bool) -> Iterator[Callable[[str], None]]:
+    """Show the whole output of the build, or a progress bar and, if it fails, the last lines."""
     if verbose:
-        yield lambda line: typer.echo(line, err=True)
+        yield lambda line: click.echo(line, err=True)
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
     last: deque[str] = deque(maxlen=_LAST_WORDS)
-    bar = Progress(
-        TextColumn("steps"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=Console(stderr=True, highlight=False),
-        disable=not sys.stderr.isatty(),
-    )
+    with progress("steps") as update:
 
-    def tell(line: str) -> None:
-        last.append(line)
-        if found := _STEP.match(line):
-            step, of, what = found.groups()
-            shown = what.split("&&")[0][:60].replace("[", r"\[")
-            bar.update(task, completed=int(step) - 1, total=int(of), description=shown)
+        def on_line(line: str) -> None:
+            last.append(line)
+            if found := _STEP.match(line):
+                step, of, what = found.groups()
+                update(int(step) - 1, int(of), what.split("&&")[0][:60])
 
-    with bar:
-        task = bar.add_task("", total=None)
         try:
-            yield tell
+            yield on_line
         except BaseException:
-            typer.echo("\n".join(last), err=True)
+            click.echo("\n".join(last), err=True)
             raise

@@ -10,18 +10,17 @@ from contextlib import contextmanager
 from types import FrameType
 
 _NUDGE = signal.SIGURG
-"""Means nothing to us and nobody sends it; ignored by default."""
+"""A signal without a meaning here. By default a process ignores it."""
 _PAUSES = (0.01, 0.1, 1.0)
 
 
 @contextmanager
 def signals_interrupt_input() -> Iterator[None]:
-    """While open, a signal's handler runs soon even if the main thread sits in `input`.
+    """Run signal handlers soon, even if the main thread is blocked in `input`.
 
-    Line editing looks for signals only when its wait for a key is interrupted. One that arrives a
-    moment before that wait begins would be handled after the next key; for a SIGTERM that is
-    never. So after each signal the wait is interrupted again, a few times, by one that does
-    nothing.
+    readline runs handlers only when a signal interrupts its wait for a key. A signal that arrives
+    just before this wait is handled only after the next key, so a SIGTERM may never be handled.
+    Therefore each signal is followed by a few harmless signals, which interrupt the wait again.
     """
     main = threading.get_ident()
     left = threading.Event()

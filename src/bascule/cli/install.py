@@ -1,26 +1,27 @@
-"""`bascule install`: what is too large, or not ours, to be part of the package."""
+"""`bascule install`: download programs that are too large for the package."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated
 
-import typer
+import click
 
 from bascule.core.errors import MissingTool
 
 from . import editor
+from .signatures import CommandArgument
 
 
 class Installable(StrEnum):
-    """What can be fetched."""
+    """The programs that can be installed."""
 
     VSCODE = "vscode"
 
 
 def install(
     what: Annotated[
-        Installable, typer.Argument(help="vscode: code-server, VS Code for the browser (800 MB).")
+        Installable, CommandArgument(help="vscode: code-server, VS Code for the browser (800 MB).")
     ],
 ) -> int:
     """Download VS Code for the browser into the user's cache and print its directory.
@@ -35,6 +36,6 @@ def install(
     try:
         editor.shared()
     except MissingTool as error:
-        typer.echo(error.message, err=True)
-    typer.echo(str(installation.home))
+        click.echo(error.message, err=True)
+    click.echo(str(installation.home))
     return 0

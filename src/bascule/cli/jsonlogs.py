@@ -1,4 +1,4 @@
-"""Log records as one JSON object a line, for those who collect them."""
+"""Log records as JSON, one object per line, for log collectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 
 class JsonFormatter(logging.Formatter):
-    """`{"time", "level", "logger", "message"}`, with `traceback` where there is one."""
+    """Formats `{"time", "level", "logger", "message"}`, with `traceback` if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -19,10 +19,10 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line)  # ASCII: a terminal may show it
+        return json.dumps(line)  # ASCII only, so it is safe to show on a terminal
 
 
 def use_json() -> None:
-    """Write every record that goes to the root's handlers as JSON from now on."""
+    """Format the records of all handlers of the root logger as JSON."""
     for handler in logging.getLogger().handlers:
         handler.setFormatter(JsonFormatter())

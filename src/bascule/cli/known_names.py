@@ -1,32 +1,34 @@
-"""Names that a hub knows, for Tab: those of its sessions, windows and tokens.
+"""Names of a hub's sessions, windows and tokens, for Tab completion.
 
-A hub that is far away or gone has none: whoever presses Tab waits for nobody and reads no errors.
+A slow or unreachable hub gives no names: Tab must not wait or print errors.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-import typer
+import click
 
 from bascule.core.errors import BasculeError
 
-_PATIENCE: Final = "0.3"
-"""Seconds that a hub has to answer, unless BASCULE_COMPLETION_TIMEOUT gives it others."""
+from .signatures import Candidates
+
+_TIMEOUT: Final = "0.3"
+"""Seconds to wait for a hub. BASCULE_COMPLETION_TIMEOUT overrides it."""
 
 Names = Sequence[tuple[str, str]]
-"""Each with a few words on it."""
+"""Names, each with a short description."""
 
 
-def one_of(*words: str) -> Callable[[], Sequence[str]]:
-    """Those that are the same everywhere."""
-    return lambda: words
+def one_of(*words: str) -> Candidates:
+    """Candidates that do not depend on a hub."""
+    return lambda _: words
 
 
-def session_names(ctx: typer.Context) -> Names:
-    """By name; those without one, or whose name others have, by id."""
+def session_names(ctx: click.Context) -> Names:
+    """The names of sessions; the id if a session has no name or shares it with another."""
     found = _of_hub(ctx, "/api/sessions")
     names = [each["name"] for each in found]
     return [
@@ -35,8 +37,8 @@ def session_names(ctx: typer.Context) -> Names:
     ]
 
 
-def window_names(ctx: typer.Context) -> Names:
-    """By folder, which people know; windows without one by id."""
+def window_names(ctx: click.Context) -> Names:
+    """The folders of windows; the id of a window without a folder."""
     return [
         (each["folders"][0]["path"] if each["folders"] else each["id"], each["name"])
         for each in _of_hub(ctx, "/api/vscode/instances")
@@ -44,13 +46,13 @@ def window_names(ctx: typer.Context) -> Names:
     ]
 
 
-def token_names(ctx: typer.Context) -> Names:
-    """Those that people made: a session's own goes with it."""
+def token_names(ctx: click.Context) -> Names:
+    """The names of tokens, without the tokens of sessions, which are removed with their session."""
     found = _of_hub(ctx, "/api/tokens")
     return [(each["name"], each["scope"]) for each in found if each["scope"] != "session"]
 
 
-def _of_hub(ctx: typer.Context, where: str) -> Sequence[Any]:
+def _of_hub(ctx: click.Context, where: str) -> Sequence[Any]:
     from bascule.link.quick_get import quick_get
 
     from .hub_target import find_hub
@@ -59,5 +61,5 @@ def _of_hub(ctx: typer.Context, where: str) -> Sequence[Any]:
         place = find_hub(ctx.params.get("hub"))
     except BasculeError:
         return ()
-    patience = float(os.environ.get("BASCULE_COMPLETION_TIMEOUT", _PATIENCE))
+    patience = float(os.environ.get("BASCULE_COMPLETION_TIMEOUT", _TIMEOUT))
     return quick_get(place.url, place.token, where, within=patience) or ()

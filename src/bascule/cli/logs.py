@@ -1,4 +1,4 @@
-"""Logging, configured here and nowhere else."""
+"""Configures logging for all commands."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEVELS = ("debug", "info", "warning", "error")
 
 
 def configure_logging(default: str) -> None:
-    """Send records to stderr, from the level in BASCULE_LOG up, or else `default`."""
+    """Log to stderr, from the level in BASCULE_LOG, or else `default`."""
     level = os.environ.get("BASCULE_LOG", default).lower()
     if level not in _LEVELS:
         raise InvalidSetting(f"BASCULE_LOG is {level!r}; it must be one of: {', '.join(_LEVELS)}")

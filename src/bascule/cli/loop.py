@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 class LoopThread:
-    """Runs coroutines while the main thread sits at a prompt. Leaving cancels what still runs."""
+    """Runs coroutines while the main thread waits for input. Leaving cancels all that still run."""
 
     def __init__(self) -> None:
         self._started: Future[asyncio.AbstractEventLoop] = Future()
@@ -35,12 +35,13 @@ class LoopThread:
         self._thread.join()
 
     def start(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
-        """Begin `work`; the future is for other threads to wait on."""
+        """Start `work`. Other threads can wait for the future."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     @contextmanager
     def hold(self, manager: AbstractAsyncContextManager[_T]) -> Iterator[_T]:
-        """Keep `manager` open in the loop. One task opens and closes it, as task groups demand."""
+        """Keep `manager` open in the loop. The same task opens and closes it, because task groups
+        require this."""
         opened: Future[_T] = Future()
         release = asyncio.Event()
 

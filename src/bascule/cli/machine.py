@@ -1,4 +1,4 @@
-"""What a machine offers. Every answer comes from trying the thing, not from its version number."""
+"""Checks what this machine supports. Most checks try the feature and ignore version numbers."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ _CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-st
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at."""
+    """The result of one check."""
 
     name: str
     state: Literal["ok", "missing", "limited"]
-    """missing: nothing works without it. limited: only what the advice names does not."""
+    """missing: nothing works without it. limited: only the features in the advice do not work."""
     found: str
     advice: str = ""
-    """How to get it, or what will not work without it."""
+    """How to install it, or which features do not work without it."""
 
 
 def examine() -> Sequence[Finding]:
-    """Look at everything, the required things first."""
+    """Run all checks, the required ones first."""
     return [check() for check in (*_REQUIRED, *_USEFUL)]
 
 
 def checks() -> Sequence[dict[str, str]]:
-    """The same as data, for those who show it elsewhere."""
+    """The findings as dictionaries, for the hub."""
     return [asdict(finding) for finding in examine()]
 
 
@@ -52,7 +52,7 @@ def checks() -> Sequence[dict[str, str]]:
 
 
 def python() -> Finding:
-    """Installing already refused what is too old; this tells which one it is."""
+    """The running Python. The installation has already refused too old versions."""
     return Finding("Python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
 
 
@@ -117,7 +117,8 @@ def bubblewrap() -> Finding:
 
 
 def slirp4netns() -> Finding:
-    """Also whether it can do its work: it opens a device that some machines keep for root."""
+    """Whether it is installed and works: it opens a device that only root may open on some
+    machines."""
     found = _program("slirp4netns", "needed for sessions with open network access (egress open)")
     if found.state != "ok" or not (lack := network_lack()):
         return found
@@ -247,7 +248,7 @@ def _program(program: str, purpose: str, *, package: str = "", name: str = "") -
 
 
 def _version_of(program: str, flag: str) -> tuple[int, ...] | None:
-    """The first dotted number a program says about itself; None when it cannot be run."""
+    """The version that a program prints; None if the program or its version is not found."""
     if shutil.which(program) is None:
         return None
     answer = subprocess.run([program, flag], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""`bascule mcp`: tools for a program that starts us and speaks MCP on our stdin and stdout."""
+"""`bascule mcp`: an MCP server on stdin and stdout, for the client that starts it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from bascule.core.errors import NoSuchPath, UsageError
 
@@ -16,6 +16,7 @@ from .hub_target import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .logs import configure_logging
 from .sandbox_target import Key, SandboxTarget, Url, WorkingDir
+from .signatures import CommandOption
 
 if TYPE_CHECKING:
     from bascule.adapters.mcp import ToolTargets
@@ -23,13 +24,21 @@ if TYPE_CHECKING:
 
 
 def mcp(
-    context: typer.Context,
+    context: click.Context,
     working_dir: WorkingDir = None,
     root: Annotated[
         list[Path] | None,
-        typer.Option(
+        CommandOption(
             help="Directory that the file tools of a new sandbox may use; repeatable. "
             "[default: --working-dir]"
+        ),
+    ] = None,
+    rules: Annotated[
+        Path | None,
+        CommandOption(
+            metavar="FILE",
+            help="TOML file with rules for commands in a new sandbox; a command that needs "
+            "approval is refused. [default: every command runs]",
         ),
     ] = None,
     url: Url = None,
@@ -37,7 +46,7 @@ def mcp(
     hub: HubUrl = None,
     window: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             envvar="BASCULE_WINDOW",
             help="VS Code window of the hub to act in: its id, a path in its folder, or its name.",
             autocompletion=window_names,
@@ -45,7 +54,7 @@ def mcp(
     ] = None,
     session: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             envvar="BASCULE_SESSION",
             help="Session of the hub to act in first: its name or id.",
             autocompletion=session_names,
@@ -57,14 +66,16 @@ def mcp(
     The tools act in a new sandbox by default, in a running sandbox with --url, or in the hub's
     windows and sessions with --hub, --window or --session. --root limits the file tools, not the
     commands: commands can do whatever the current user can. --working-dir and --root override the
-    environment variables of --url, --hub, --window and --session.
+    environment variables of --url, --hub, --window and --session, and so does --rules.
     """
     configure_logging("warning")
-    if working_dir is not None or root:
-        url, hub, window, session = _said(context, url=url, hub=hub, window=window, session=session)
+    if working_dir is not None or root or rules is not None:
+        url, hub, window, session = _from_command_line(
+            context, url=url, hub=hub, window=window, session=session
+        )
         if any(each is not None for each in (url, hub, window, session)):
             raise UsageError(
-                "--working-dir and --root are for a new sandbox; they cannot be combined "
+                "--working-dir, --root and --rules are for a new sandbox; they cannot be combined "
                 "with --url, --hub, --window or --session"
             )
     if window is not None and session is not None:
@@ -75,19 +86,19 @@ def mcp(
     if is_at_hub:
         places = _at_hub(hub, window=window or "", session=session or "")
     else:
-        places = _sandbox(url, key, working_dir or Path.cwd(), root or [])
+        places = _sandbox(url, key, working_dir or Path.cwd(), root or [], rules)
     asyncio.run(_serve(places))
     return 0
 
 
-def _said(context: typer.Context, **given: str | None) -> list[str | None]:
-    """Those that were given on the command line; None for what comes from the environment."""
+def _from_command_line(context: click.Context, **given: str | None) -> list[str | None]:
+    """The values given on the command line; None for those from environment variables."""
 
-    def is_said(name: str) -> bool:
+    def is_given(name: str) -> bool:
         source = context.get_parameter_source(name)
         return source is not None and source.name == "COMMANDLINE"
 
-    return [value if is_said(name) else None for name, value in given.items()]
+    return [value if is_given(name) else None for name, value in given.items()]
 
 
 async def _serve(places: ToolTargets) -> None:
@@ -115,7 +126,9 @@ def _at_hub(hub: str | None, *, window: str, session: str) -> ToolTargets:
     )
 
 
-def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) -> ToolTargets:
+def _sandbox(
+    url: str | None, key: str, working_dir: Path, roots: list[Path], rules: Path | None
+) -> ToolTargets:
     from bascule.adapters.mcp import SingleTarget
     from bascule.runtime import LocalRuntime
     from bascule.sandbox.settings import SandboxSettings
@@ -129,7 +142,7 @@ def _sandbox(url: str | None, key: str, working_dir: Path, roots: list[Path]) ->
         if not each.is_dir():
             raise NoSuchPath(f"{option} is not a directory: {each}")
     settings = SandboxSettings(roots=tuple(each.resolve() for each in roots) or (directory,))
-    runtime = LocalRuntime(directory, settings=settings, default_timeout=None)
+    runtime = LocalRuntime(directory, settings=settings, rules=rules, default_timeout=None)
     return SingleTarget(partial(_opened, runtime))
 
 

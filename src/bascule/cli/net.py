@@ -1,4 +1,4 @@
-"""`bascule net`: look at a net without running its code."""
+"""`bascule net`: check, draw and simulate a net without running its code."""
 
 from __future__ import annotations
 
@@ -9,39 +9,42 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+import click
 
 from bascule.core.errors import StorageFailed, UsageError
 from bascule.core.printable import one_line, printable
 
-from .help import CommandApp
+from .help import CommandGroup
 from .netfile import STDIN, load_named, read_net
+from .signatures import CommandArgument, CommandOption
 
 if TYPE_CHECKING:
     from bascule.net import Net
 
-net = CommandApp(
+net = CommandGroup(
     help="Check, draw, simulate or explore a net without running its code.",
 )
 
-File = Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")]
+File = Annotated[Path, CommandArgument(help="A *.evolve.yaml or *.pnml file.")]
 Name = Annotated[
     str,
-    typer.Option("--name", help="File name for a net read from stdin; its ending says the format."),
+    CommandOption(
+        "--name", help="File name for a net read from stdin; its extension selects the format."
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[bool, CommandOption("--json", help="Print the result as JSON.")]
 
 _INVALID = 2
 
 
 class Form(StrEnum):
-    """What a drawing is made of."""
+    """The output format of a drawing."""
 
     SVG = "svg"
     PNG = "png"
     MERMAID = "mermaid"
     JSON = "json"
-    """What an editor shows: the SVG, and the line of each place and transition."""
+    """For editors: the SVG, and the line of each place and transition."""
 
 
 _ENDINGS: Mapping[str, Form] = {
@@ -53,9 +56,9 @@ _ENDINGS: Mapping[str, Form] = {
 }
 
 
-@net.command()
+@net.subcommand()
 def check(
-    files: Annotated[list[str], typer.Argument(help="Nets to check; - reads one from stdin.")],
+    files: Annotated[list[str], CommandArgument(help="Nets to check; - reads one from stdin.")],
     as_json: AsJson = False,
     name: Name = STDIN,
 ) -> int:
@@ -63,24 +66,24 @@ def check(
     loaded = [load_named(file, name) for file in files]
     found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
     if as_json:
-        typer.echo(json.dumps([each.as_json() for each in found]))
+        click.echo(json.dumps([each.as_json() for each in found]))
     else:
         for diagnostic in found:
-            typer.echo(printable(str(diagnostic)))
+            click.echo(printable(str(diagnostic)))
     return 0 if all(each.net is not None for each in loaded) else _INVALID
 
 
-@net.command()
+@net.subcommand()
 def show(
     file: Annotated[
-        Path, typer.Argument(help="A *.evolve.yaml or *.pnml file; - reads from stdin.")
+        Path, CommandArgument(help="A *.evolve.yaml or *.pnml file; - reads from stdin.")
     ],
     form: Annotated[
         Form | None,
-        typer.Option("--format", help="Output format. [default: from the ending of --output]"),
+        CommandOption("--format", help="Output format. [default: from the extension of --output]"),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write. [default: stdout]")
+        Path | None, CommandOption("--output", "-o", help="File to write. [default: stdout]")
     ] = None,
     name: Name = STDIN,
 ) -> int:
@@ -111,13 +114,13 @@ def show(
     return 0
 
 
-@net.command()
+@net.subcommand()
 def simulate(
     file: File,
-    steps: Annotated[int, typer.Option(min=0, help="Maximum number of firings.")] = 100,
+    steps: Annotated[int, CommandOption(min=0, help="Maximum number of firings.")] = 100,
     seed: Annotated[
         int | None,
-        typer.Option(
+        CommandOption(
             help="Choose transitions at random with this seed. [default: the first enabled one]"
         ),
     ] = None,
@@ -131,20 +134,20 @@ def simulate(
         return _INVALID
     game = play(found, steps=steps, seed=seed)
     if as_json:
-        typer.echo(json.dumps(game.as_json()))
+        click.echo(json.dumps(game.as_json()))
         return 0
     end = "nothing more can fire" if game.is_at_rest else "more can fire"
-    typer.echo(f"{game.steps} firings, {end}{_without_code(found.has_code)}")
+    click.echo(f"{game.steps} firings, {end}{_without_code(found.has_code)}")
     for name, count in (*game.firings.items(), *game.marking.items()):
-        typer.echo(f"  {one_line(name)}: {count}")
+        click.echo(f"  {one_line(name)}: {count}")
     return 0
 
 
-@net.command()
+@net.subcommand()
 def explore(
     file: File,
     max_states: Annotated[
-        int, typer.Option(min=1, help="Stop after this many states.")
+        int, CommandOption(min=1, help="Stop after this many states.")
     ] = 1_000_000,
     as_json: AsJson = False,
 ) -> int:
@@ -157,31 +160,31 @@ def explore(
     progress = _show_progress if sys.stderr.isatty() else None
     space = walk(found, max_states=max_states, on_progress=progress)
     if progress is not None:
-        typer.echo("\r\x1b[K", nl=False, err=True)
+        click.echo("\r\x1b[K", nl=False, err=True)
     if as_json:
-        typer.echo(json.dumps(space.as_json()))
+        click.echo(json.dumps(space.as_json()))
         return 0
     all_ = "all" if space.complete else "the first"
-    typer.echo(f"{all_} {space.states} states, {space.edges} edges{_without_code(found.has_code)}")
-    typer.echo(
+    click.echo(f"{all_} {space.states} states, {space.edges} edges{_without_code(found.has_code)}")
+    click.echo(
         f"end states: {space.ends}; deadlocks: {space.deadlocks}; "
         f"most tokens in a place: {space.bound}"
     )
     if space.path_to_deadlock is not None:
         path = one_line(" ".join(space.path_to_deadlock)) or "the initial state is one"
-        typer.echo(f"path to a deadlock: {path}")
+        click.echo(f"path to a deadlock: {path}")
     if space.complete and space.dead_transitions:
         dead = one_line(" ".join(space.dead_transitions))
-        typer.echo(f"transitions that never fire: {dead}")
+        click.echo(f"transitions that never fire: {dead}")
     return 0
 
 
-@net.command()
+@net.subcommand()
 def schema() -> None:
     """Print the JSON Schema of *.evolve.yaml, for editors."""
     from bascule.net.schema import schema_text
 
-    typer.echo(schema_text(), nl=False)
+    click.echo(schema_text(), nl=False)
 
 
 def _view(found: Net) -> dict[str, Any]:
@@ -201,7 +204,8 @@ def _form_of(output: Path | None) -> Form:
         return _ENDINGS[output.suffix.lower()]
     except KeyError:
         raise UsageError(
-            f"the ending of {output} names no format: use {', '.join(_ENDINGS)}, or give --format"
+            f"{output} has no extension of a known format: use {', '.join(_ENDINGS)}, or give "
+            "--format"
         ) from None
 
 
@@ -210,5 +214,5 @@ def _without_code(has_code: bool) -> str:
 
 
 def _show_progress(states: int) -> None:
-    """A count that grows in place."""
-    typer.echo(f"\r{states:,} states…", nl=False, err=True)
+    """Overwrite the line with the current count."""
+    click.echo(f"\r{states:,} states…", nl=False, err=True)

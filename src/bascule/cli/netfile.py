@@ -1,4 +1,4 @@
-"""A net named on the command line, and what is wrong with it."""
+"""Loads a net named on the command line, and prints its diagnostics."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from bascule.net import Loaded, Net
 
 STDIN: Final = "stdin.evolve.yaml"
-"""What a net on stdin is called when nobody says."""
+"""Default file name of a net on stdin."""
 
 
 def load_named(file: str, name: str = STDIN) -> Loaded:
-    """What the file holds; of `-`, what is on stdin, as if it were the file `name`."""
+    """Load the file; for `-`, load stdin as if it were the file `name`."""
     from bascule.net import load, load_bytes
 
     return load_bytes(sys.stdin.buffer.read(), name) if file == "-" else load(file)
 
 
 def read_net(path: Path, name: str = STDIN) -> Net | None:
-    """The net, or None; what is wrong with the file, and what is odd about it, is on stderr."""
+    """The net, or None if it is invalid. Prints errors and warnings to stderr."""
     loaded = load_named(str(path), name)
     for diagnostic in loaded.diagnostics:
         print(printable(str(diagnostic)), file=sys.stderr)  # noqa: T201

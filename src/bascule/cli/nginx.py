@@ -1,4 +1,4 @@
-"""`bascule nginx`: put nginx, with TLS, before the hub."""
+"""`bascule nginx`: configure nginx as a reverse proxy with TLS for the hub."""
 
 from __future__ import annotations
 
@@ -7,67 +7,69 @@ import socket
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
 from bascule.core.errors import InvalidSetting
+
+from .signatures import CommandOption
 
 
 def nginx(
     certificate: Annotated[
-        Path, typer.Option(help="TLS certificate file with its chain (PEM).", show_default=False)
+        Path, CommandOption(help="TLS certificate file with its chain (PEM).", show_default=False)
     ],
     key: Annotated[
-        Path, typer.Option(help="Private key file of --certificate (PEM).", show_default=False)
+        Path, CommandOption(help="Private key file of --certificate (PEM).", show_default=False)
     ],
     public_url: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             help="HTTPS address that users open. [default: public_url in the hub's settings]"
         ),
     ] = None,
     sessions_origin: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             help="Origin of sessions, such as https://*.sessions.example or "
             "https://hub.example:8443. [default: sessions_origin in the hub's settings]"
         ),
     ] = None,
     sessions_certificate: Annotated[
         Path | None,
-        typer.Option(
+        CommandOption(
             help="TLS certificate file for --sessions-origin (PEM). [default: --certificate]"
         ),
     ] = None,
     sessions_key: Annotated[
         Path | None,
-        typer.Option(help="Private key file of --sessions-certificate (PEM). [default: --key]"),
+        CommandOption(help="Private key file of --sessions-certificate (PEM). [default: --key]"),
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
+    config: Annotated[Path | None, CommandOption(help="Settings file of the hub.")] = None,
     hub: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             metavar="HOST:PORT",
             help="Address at which nginx reaches the hub. [default: host and port in the "
             "hub's settings]",
         ),
     ] = None,
-    file: Annotated[Path, typer.Option(help="Configuration file to write.")] = Path(
+    file: Annotated[Path, CommandOption(help="Configuration file to write.")] = Path(
         "/etc/nginx/conf.d/bascule.conf"
     ),
     plain_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="HTTP port that redirects to HTTPS; 0 for none.")
+        int, CommandOption(min=0, max=65535, help="HTTP port that redirects to HTTPS; 0 for none.")
     ] = 80,
     program: Annotated[
         str | None,
-        typer.Option("--nginx", help="Path of the nginx program. [default: nginx on the PATH]"),
+        CommandOption("--nginx", help="Path of the nginx program. [default: nginx on the PATH]"),
     ] = None,
     main_config: Annotated[
         Path | None,
-        typer.Option(help="Main configuration file of nginx, if it is not the default one."),
+        CommandOption(help="Main configuration file of nginx, if it is not the default one."),
     ] = None,
-    reload: Annotated[bool, typer.Option(help="Reload a running nginx.")] = True,
+    reload: Annotated[bool, CommandOption(help="Reload a running nginx.")] = True,
     only_print: Annotated[
-        bool, typer.Option("--print", help="Only print the configuration.")
+        bool, CommandOption("--print", help="Only print the configuration.")
     ] = False,
 ) -> int:
     """Write and test nginx's configuration for the hub, and reload nginx.
@@ -103,22 +105,22 @@ def nginx(
         )
     )
     if not settings.sessions_origin:
-        typer.echo(
+        click.echo(
             "sessions_origin is not set: browsers cannot open the VS Code and apps of "
             "sessions; docs/guides/nginx.md explains what to set",
             err=True,
         )
     if only_print:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
         return 0
     nginx_flags = () if main_config is None else ("-c", str(main_config.absolute()))
     took = Nginx.find(program, nginx_flags).install(
         text, file, url=settings.public_url, is_reloaded=reload
     )
-    typer.echo(f"wrote {file}; nginx accepts it")
+    click.echo(f"wrote {file}; nginx accepts it")
     if not took:
-        typer.echo("nginx was not reloaded; start it, or run `nginx -s reload`")
-    typer.echo(
+        click.echo("nginx was not reloaded; start it, or run `nginx -s reload`")
+    click.echo(
         f"{settings.public_url.rstrip('/')}/ now leads to the hub, as soon as the hub is running"
     )
     return 0

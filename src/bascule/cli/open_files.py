@@ -1,20 +1,20 @@
-"""How many files and connections a hub, and what it starts, may have open."""
+"""Raises the limit of open files and connections, for a hub and its child processes."""
 
 from __future__ import annotations
 
 import resource
 from typing import Final
 
-_ENOUGH: Final = 65536
+_WANTED_LIMIT: Final = 65536
 
 
 def allow_many() -> None:
-    """As many as the system lets us, within reason.
+    """Raise the soft limit to the hard limit, up to 65536.
 
-    The usual 1024 are for programs that count on it. Of a hub every tab of VS Code takes some ten:
-    a few hundred connections, of one person, would be all there are for everybody.
+    The usual soft limit of 1024 is too low for a hub: each tab of VS Code uses about ten
+    descriptors, so the tabs of one user could use up the descriptors of all users.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    wanted = _WANTED_LIMIT if hard == resource.RLIM_INFINITY else min(hard, _WANTED_LIMIT)
     if 0 <= soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

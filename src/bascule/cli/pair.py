@@ -1,4 +1,4 @@
-"""`bascule pair`: let a VS Code of one's own into a hub."""
+"""`bascule pair`: connect a user's own VS Code to a hub."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import shlex
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bascule.core.errors import InvalidPairing
+from bascule.core.printable import one_line
 from bascule.core.windows import Window, WindowId
 
 from .hub_target import HubTarget, HubUrl, use_hub
+from .signatures import CommandOption
+from .terminal import stdout
 
 if TYPE_CHECKING:
     from bascule.link.hub import HubLink
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def pair(
     hub: HubUrl = None,
     no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Print the code and exit without waiting.")
+        bool, CommandOption("--no-wait", help="Print the code and exit without waiting.")
     ] = False,
 ) -> int:
     """Print a code that connects one VS Code window to the hub, and wait until it has connected.
@@ -38,7 +39,7 @@ async def _pair(place: HubTarget, *, waits: bool) -> None:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
 
-    with place.told_how_to_start():
+    with place.with_start_advice():
         async with (
             HubCalls(place.url, place.token) as calls,
             HubLink(place.url, place.token) as link,
@@ -50,11 +51,14 @@ async def _pair(place: HubTarget, *, waits: bool) -> None:
             _show(place, pairing)
             if waits:
                 window = await _arrival(link, here, pairing)
-                _say(f"[green]✓[/] {window.name} is connected: VS Code {window.vscode_version}")
+                terminal = stdout()
+                mark = terminal.styled("✓", "green")
+                text = one_line(f"{window.name} is connected: VS Code {window.vscode_version}")
+                terminal.print(f"{mark} {text}")
 
 
 async def _arrival(link: HubLink, here: set[WindowId], pairing: Pairing) -> Window:
-    """The first window that was not there before."""
+    """Wait for the first new window. Raises `InvalidPairing` when the code expires."""
     left = datetime.fromisoformat(pairing.expires) - datetime.now(UTC)
     try:
         async with asyncio.timeout(left.total_seconds()):
@@ -71,15 +75,20 @@ async def _arrival(link: HubLink, here: set[WindowId], pairing: Pairing) -> Wind
 
 def _show(place: HubTarget, pairing: Pairing) -> None:
     code = f"{pairing.code[:4]}-{pairing.code[4:]}"
-    _say("In your VS Code with the Bascule extension, run this command:")
-    _say("    [bold]Bascule: Connect to a Hub[/]")
-    _say(f"  hub   [bold]{place.url}[/]")
-    _say(f"  code  [bold]{code}[/]   (works once, for ten minutes)")
-    _say("Or open this link on the machine where VS Code runs:")
-    _say(f"    {pairing.link}")
+    terminal = stdout()
+
+    def bold(text: str) -> str:
+        return terminal.styled(text, "bold")
+
+    terminal.print("In your VS Code with the Bascule extension, run this command:")
+    terminal.print(f"    {bold('Bascule: Connect to a Hub')}")
+    terminal.print(f"  hub   {bold(place.url)}")
+    terminal.print(f"  code  {bold(code)}   (works once, for ten minutes)")
+    terminal.print("Or open this link on the machine where VS Code runs:")
+    terminal.print(f"    {pairing.link}")
     if (package := _extension()) is not None:
-        _say("To install the extension first:")
-        _say(f"    code --install-extension {shlex.quote(package)}")
+        terminal.print("To install the extension first:")
+        terminal.print(f"    code --install-extension {shlex.quote(package)}")
 
 
 def _extension() -> str | None:
@@ -91,9 +100,3 @@ def _extension() -> str | None:
         return str(extension())
     except MissingTool:
         return None
-
-
-def _say(text: str) -> None:
-    from rich.console import Console
-
-    Console(highlight=False).print(text, soft_wrap=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final
 
-from typer.core import TyperOption
+import click
+from click.types import FloatParamType, IntParamType
 
 _KNOWN: Final[Mapping[str, str]] = {
     "hub": "URL",
@@ -21,60 +21,62 @@ _KNOWN: Final[Mapping[str, str]] = {
     "program": "FILE",
     "trace": "FILE",
 }
-"""What a value is, where the parameter's name does not say it."""
+"""Placeholders for values, by parameter, where the name of the parameter is not clear."""
 _RANGE: Final = re.compile(r"(; )?[\d.]*(<=?)?x[<>]=?[\d.]+")
 
 
 def rows(command: Any, context: Any) -> tuple[Sequence[tuple[str, str]], Sequence[tuple[str, str]]]:
-    """What a command takes, arguments and options apart: how to write each, and what it means."""
+    """The arguments and the options of a command, each as pairs of syntax and description."""
     arguments, options = [], []
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if record is None:
             continue
         about = _RANGE.sub("", record[1]).replace("  []", "")
-        if _is_option(parameter):
+        if isinstance(parameter, click.Option):
             options.append((_written(parameter), about))
         else:
-            arguments.append((argument_name(parameter), about))
+            arguments.append((argument_name(parameter), f"{about}{_need(parameter)}"))
     return arguments, options
 
 
 def is_path(parameter: Any) -> bool:
-    """Whether it names something on a disk."""
-    annotation = parameter.type_descriptor.annotation
-    is_named = value_name(parameter) in ("DIR", "FILE") and _is_option(parameter)
-    return is_named or Path in (annotation, *get_args(annotation))
+    """Whether the value is a path."""
+    is_option = isinstance(parameter, click.Option)
+    is_named = is_option and value_name(parameter) in ("DIR", "FILE")
+    return is_named or isinstance(parameter.type, click.Path)
 
 
 def value_name(parameter: Any) -> str:
-    """What stands for a value; people write something else there."""
-    kind = parameter.type_descriptor
+    """The placeholder for a value in help texts."""
+    kind = parameter.type
     name: str = parameter.name
     if parameter.metavar:
         return str(parameter.metavar)
-    if kind.choices:
-        return "|".join(map(str, kind.choices))
+    if isinstance(kind, click.Choice):
+        return "|".join(kind.choices)
     if name in _KNOWN:
         return _KNOWN[name]
-    if Path in (kind.annotation, *get_args(kind.annotation)):
+    if isinstance(kind, click.Path):
         return "FILE"
-    if kind.annotation in (int, float):
+    if isinstance(kind, IntParamType | FloatParamType):
         return "N"
     return name.rpartition("_")[2].upper()
 
 
 def argument_name(argument: Any) -> str:
-    """What stands for an argument; `...` after those that may be several."""
-    if argument.type_descriptor.choices:
+    """The placeholder for an argument, with `...` if it may be repeated."""
+    if isinstance(argument.type, click.Choice):
         return value_name(argument)
     name = argument.metavar or argument.name.upper()
     return f"{name}..." if argument.nargs == -1 else str(name)
 
 
-def _is_option(parameter: Any) -> bool:
-    # The one for --help is the parser's own and no `TyperOption`.
-    return isinstance(parameter, TyperOption) or parameter.param_type_name == "option"
+def _need(argument: Any) -> str:
+    if argument.required:
+        return " [required]"
+    default = argument.default
+    return f" [default: {default}]" if isinstance(default, str | int) else ""
 
 
 def _written(option: Any) -> str:

@@ -15,11 +15,11 @@ _BROWSERS: Final = (
     *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"),
     "microsoft-edge",
 )
-_PATIENCE: Final = 60.0
+_TIMEOUT: Final = 60.0
 
 
 def to_png(svg: str) -> bytes:
-    """`svg` as PNG, at twice its size. Raises `MissingTool` without a browser to draw it."""
+    """`svg` as PNG, at twice its size. Raises `MissingTool` if there is no browser."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
         raise MissingTool(
@@ -38,7 +38,7 @@ def to_png(svg: str) -> bytes:
             page.as_uri(),
         ]
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_PATIENCE, check=False
+            command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )
         if not picture.is_file():
             reason = done.stderr.strip().splitlines() or ["no message"]

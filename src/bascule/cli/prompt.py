@@ -27,16 +27,16 @@ logger = logging.getLogger(__name__)
 
 _LEAVE = re.compile(r"\s*(?:exit|logout)(?:\s+(\d{1,3}))?\s*;?\s*")
 _KEYS = {signal.SIGINT: "C-c", signal.SIGTSTP: "C-z", signal.SIGQUIT: "C-\\"}
-_PATIENCE = 3
-"""How many times Ctrl-C is pressed before it is meant by force."""
+_INTERRUPTS_BEFORE_KILL = 3
+"""Number of Ctrl-C presses that interrupt the command. The next press kills it."""
 
 
 class Prompt:
-    """Reads commands from stdin and writes what they print to stdout.
+    """Reads commands from stdin and writes their output to stdout.
 
-    At a terminal there is a prompt with line editing. While a command runs, lines typed go to it
-    and so do Ctrl-C, Ctrl-Z, Ctrl-\\ and Ctrl-D; the program that shows the prompt is left by
-    Ctrl-D or `exit` at the prompt. From a file or pipe, commands are read until its end.
+    At a terminal there is a prompt with line editing. While a command runs, it receives typed
+    lines and Ctrl-C, Ctrl-Z, Ctrl-\\ and Ctrl-D. Ctrl-D or `exit` at the prompt leaves the prompt.
+    From a file or pipe, commands are read until its end.
     """
 
     def __init__(self, runtime: Runtime, loop: LoopThread, *, shell: str = "") -> None:
@@ -48,27 +48,27 @@ class Prompt:
         self._status = 0
         self._at_line_start = True
         self._shown_until = 0
-        """Where in the shell's log ends what was shown of it."""
-        self._heard: tuple[int, int] | None = None
-        """Of the log, what was not shown before the first piece of this command's progress."""
+        """Position in the shell's log up to which output was shown."""
+        self._progress_range: tuple[int, int] | None = None
+        """Range of the log that was not shown before this command's first chunk of output."""
         self._broken: BrokenPipeError | None = None
-        """Why nobody sees the output any more."""
+        """Set if stdout was closed by its reader."""
 
-    def converse(self) -> int:
-        """Until the end of input; returns the status to exit with.
+    def run_until_exit(self) -> int:
+        """Read and run commands until the end of input. Returns the exit code for this program.
 
-        That is the last command's when they were read from a file, as a script's would be. A
-        person who leaves has not failed, unless by `exit N`.
+        For a file or pipe this is the exit code of the last command, as for a script. At a terminal
+        it is 0, or N after `exit N`.
         """
         if not self._is_terminal:
-            return self._obey()
+            return self._run_lines()
         import readline  # noqa: F401  # line editing for `input`, when imported
 
         self._directory = self._first_directory()
         with signals_interrupt_input():
-            return self._obey()
+            return self._run_lines()
 
-    def _obey(self) -> int:
+    def _run_lines(self) -> int:
         for command in self._commands():
             if leaving := _LEAVE.fullmatch(command):
                 return int(leaving[1] or (0 if self._is_terminal else self._status)) & 255
@@ -78,10 +78,10 @@ class Prompt:
     # Reading ---------------------------------------------------------------------------------
 
     def _commands(self) -> Iterator[str]:
-        """Whole commands: a line, and those after it while it is unfinished.
+        """Yield complete commands, which may have several lines.
 
-        Ctrl-C gives up what was typed so far. Ctrl-D in the middle of a command ends the command
-        alone, and bash says best what is missing; so does the end of a file.
+        Ctrl-C discards the typed lines. Ctrl-D or the end of the file inside a command ends this
+        command; bash then reports what is missing.
         """
         pending: list[str] = []
         while True:
@@ -90,7 +90,7 @@ class Prompt:
             except KeyboardInterrupt:
                 if not self._is_terminal:
                     raise
-                self._say("")
+                self._print_note("")
                 pending.clear()
                 continue
             if line is not None:
@@ -105,20 +105,20 @@ class Prompt:
             pending.clear()
 
     def _line(self, *, continued: bool) -> str | None:
-        """The next line, None at the end."""
+        """The next line; None at the end of input."""
         if not self._is_terminal:
             return line.removesuffix("\n") if (line := sys.stdin.readline()) else None
         try:
             return input("> " if continued else self._prompt())
         except EOFError:
-            self._say("")
+            self._print_note("")
             return None
 
     def _prompt(self) -> str:
         status = f"[{self._status}] " if self._status else ""
         directory = self._directory
         if os.environ.get("TERM") != "dumb" and not os.environ.get("NO_COLOR"):
-            # Between \x01 and \x02 is what readline must not count as width.
+            # readline does not count the characters between \x01 and \x02 as width.
             directory = f"\x01\x1b[36m\x02{directory}\x01\x1b[0m\x02"
         return f"{status}{directory} $ "
 
@@ -129,7 +129,7 @@ class Prompt:
     # Running ---------------------------------------------------------------------------------
 
     def _execute(self, command: str) -> int:
-        self._heard = None
+        self._progress_range = None
         action = CmdRun(command, blocking=True, shell=self._shell)
         running = self._loop.start(self._runtime.act(action, on_progress=self._show))
         with self._keys():
@@ -138,39 +138,39 @@ class Prompt:
             observation = running.result()
         if self._broken is not None:
             raise self._broken
-        return self._conclude(observation)
+        return self._show_result(observation)
 
-    def _conclude(self, observation: Observation) -> int:
+    def _show_result(self, observation: Observation) -> int:
         if not self._at_line_start and self._is_terminal:
-            self._say("")
+            self._print_note("")
             self._at_line_start = True
         if not isinstance(observation, CmdOutput):
-            self._say(observation.content)
+            self._print_note(observation.content)
             return 1
         about = observation.metadata
         self._directory = about.working_dir or self._directory
-        if unseen := self._unseen(about).strip():
-            self._say(f"[background] {unseen}")
+        if unseen := self._background_output(about).strip():
+            self._print_note(f"[background] {unseen}")
         if about.state in ("refused", "idle"):
-            self._say((observation.content + about.suffix).strip())
+            self._print_note((observation.content + about.suffix).strip())
         if about.shell_ended:
-            self._say(
+            self._print_note(
                 f"[the shell exited with code {about.exit_code}; the next command starts a "
                 "new shell]"
             )
         return about.exit_code & 255
 
-    def _unseen(self, about: CmdMetadata) -> str:
-        """What background jobs printed while no command ran, so that we did not hear it."""
+    def _background_output(self, about: CmdMetadata) -> str:
+        """The output of background jobs while no command ran. It was not reported as progress."""
         printed = about.background.encode()
         start = about.log_start - len(printed)
-        since, until = self._heard or (self._shown_until, about.log_start)
+        since, until = self._progress_range or (self._shown_until, about.log_start)
         return printed[max(0, since - start) : max(0, until - start)].decode(errors="replace")
 
     def _pass_on_lines_until(self, running: Future[Observation]) -> None:
-        """Lines typed while a command runs are for it."""
+        """Pass typed lines to the running command until it ends."""
         stdin = sys.stdin.fileno()
-        with _wakes(running) as wake:
+        with _wake_descriptor(running) as wake:
             while wake not in (ready := select.select([stdin, wake], [], [])[0]):
                 if stdin in ready:
                     typed = os.read(stdin, 65536)
@@ -179,13 +179,13 @@ class Prompt:
 
     @contextmanager
     def _keys(self) -> Iterator[None]:
-        """Keys that signal reach the command in place of this program."""
+        """Pass keys that send signals, such as Ctrl-C, to the command, not to this program."""
         presses = 0
 
         def press(number: int, _frame: FrameType | None) -> None:
             nonlocal presses
             presses += number == signal.SIGINT
-            if presses > _PATIENCE:
+            if presses > _INTERRUPTS_BEFORE_KILL:
                 self._act(Interrupt(shell=self._shell, kill=True))
             else:
                 key = _KEYS[signal.Signals(number)]
@@ -200,15 +200,16 @@ class Prompt:
                 signal.signal(number, handler)
 
     def _act(self, action: Action) -> None:
-        """Beside the running command, whose own answer tells what came of it."""
+        """Run an action while a command runs. Its result is not needed; failures are logged."""
         self._loop.start(self._runtime.act(action)).add_done_callback(_note_failure)
 
     # Writing ---------------------------------------------------------------------------------
 
     def _show(self, progress: OutputProgress) -> None:
-        """Called in the loop's thread, which serves this prompt alone and may wait for stdout."""
-        if self._heard is None:
-            self._heard = (self._shown_until, progress.offset)
+        """Write a chunk of output. Runs in the loop's thread, which only serves this prompt, so it
+        may block on stdout."""
+        if self._progress_range is None:
+            self._progress_range = (self._shown_until, progress.offset)
         self._shown_until = progress.offset + len(progress.data)
         try:
             sys.stdout.buffer.write(progress.data)
@@ -218,18 +219,18 @@ class Prompt:
             self._act(Interrupt(shell=self._shell, kill=True))
         self._at_line_start = progress.data.endswith(b"\n")
 
-    def _say(self, text: str) -> None:
+    def _print_note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager
-def _wakes(future: Future[Any]) -> Iterator[int]:
+def _wake_descriptor(future: Future[Any]) -> Iterator[int]:
     """A descriptor that becomes readable when `future` is done."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
 
         def wake(_: Future[Any]) -> None:
-            with suppress(OSError):  # nobody waits any more
+            with suppress(OSError):  # the reader has closed its socket
                 theirs.send(b".")
 
         future.add_done_callback(wake)

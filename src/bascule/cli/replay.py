@@ -1,4 +1,4 @@
-"""`bascule replay FILE`: play what was recorded once more, and say what differs."""
+"""`bascule replay FILE`: run recorded actions again, and report which results differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from bascule.core.errors import BasculeError, NoSuchPath, UsageError
 
@@ -20,7 +20,9 @@ from .failure import report
 from .hub_target import HubUrl, use_hub
 from .known_names import session_names, window_names
 from .replay_view import as_json, lines_of
+from .signatures import CommandArgument, CommandOption
 from .stage_progress import show_stages
+from .terminal import progress
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
@@ -32,11 +34,11 @@ BROKE_OFF = 125
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Recorded events, as JSON lines or a JSON list.")
+        Path, CommandArgument(metavar="FILE", help="Recorded events, as JSON lines or a JSON list.")
     ],
     session: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             metavar="SESSION",
             help="Run in this session of the hub: its name or id.",
             autocompletion=session_names,
@@ -44,35 +46,35 @@ def replay(
     ] = "",
     window: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             metavar="WINDOW",
             help="Run in this VS Code window: its id, a path in its folder, or its name.",
             autocompletion=window_names,
         ),
     ] = "",
     folder: Annotated[
-        Path | None, typer.Option(help="Run in this folder on this machine, as the current user.")
+        Path | None, CommandOption(help="Run in this folder on this machine, as the current user.")
     ] = None,
     local: Annotated[
         bool,
-        typer.Option("--local", help="Run on this machine in a new folder, removed afterwards."),
+        CommandOption("--local", help="Run on this machine in a new folder, removed afterwards."),
     ] = False,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the new session or folder.")] = False,
+    keep: Annotated[bool, CommandOption("--keep", help="Keep the new session or folder.")] = False,
     root: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             metavar="PATH", help="Workspace path of the recording, if the file does not contain it."
         ),
     ] = "",
     exact: Annotated[
         bool,
-        typer.Option(
+        CommandOption(
             "--exact",
             help="Also report differences in times, process ids and other values that change from "
             "run to run.",
         ),
     ] = False,
-    as_json_: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json_: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
     hub: HubUrl = None,
 ) -> int:
     """Run the actions in a file again, in order, and report which results differ.
@@ -98,10 +100,10 @@ def replay(
         report(error)
         return BROKE_OFF
     if as_json_:
-        typer.echo(json.dumps(as_json(script, outcomes), indent=2))
+        click.echo(json.dumps(as_json(script, outcomes), indent=2))
     else:
         for line in lines_of(script, outcomes):
-            typer.echo(line)
+            click.echo(line)
     from bascule.runtime.replay import Verdict
 
     wrong = (Verdict.DIFFERENT, Verdict.MASKED)
@@ -120,7 +122,7 @@ async def _play(script: Script, place: _Place, *, root: str, exact: bool) -> lis
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where to play: one that is named, or a new session."""
+    """Where to run the actions: a named session, window or folder, or a new session."""
 
     session: str
     window: str
@@ -144,11 +146,11 @@ class _Place:
     @asynccontextmanager
     async def runtime(self) -> AsyncIterator[Runtime]:
         if self.folder is not None:
-            async with self._here(self.folder) as runtime:
+            async with self._local_runtime(self.folder) as runtime:
                 yield runtime
         elif self.local:
             with self._new_folder() as folder:
-                async with self._here(folder) as runtime:
+                async with self._local_runtime(folder) as runtime:
                     yield runtime
         elif self.window:
             async with self._in_window() as runtime:
@@ -157,7 +159,7 @@ class _Place:
             async with self._in_session() as runtime:
                 yield runtime
 
-    def _here(self, folder: Path) -> Runtime:
+    def _local_runtime(self, folder: Path) -> Runtime:
         from bascule.runtime import LocalRuntime
 
         return LocalRuntime(folder.resolve())
@@ -167,7 +169,7 @@ class _Place:
         if self.keep:
             folder = Path(tempfile.mkdtemp(prefix="bascule-replay-"))
             yield folder
-            typer.echo(f"kept the folder {folder}", err=True)
+            click.echo(f"kept the folder {folder}", err=True)
             return
         with tempfile.TemporaryDirectory(prefix="bascule-replay-") as name:
             yield Path(name)
@@ -187,7 +189,7 @@ class _Place:
 
         place = use_hub(self.hub)
         session_id = ""
-        with place.told_how_to_start(), show_stages(only_last=True) as show:
+        with place.with_start_advice(), show_stages(only_last=True) as show:
             if self.session:
                 async with SessionCalls(place.url, place.token) as calls:
                     session_id = chosen(await calls.sessions(), self.session).id
@@ -205,20 +207,19 @@ class _Place:
         finally:
             await runtime.aclose()
             if self.keep:
-                typer.echo(f"kept the session {runtime.session_id}", err=True)
+                click.echo(f"kept the session {runtime.session_id}", err=True)
 
 
 @contextmanager
 def _progress(steps: int) -> Iterator[Callable[[], None]]:
-    """A bar at a terminal, gone when all is played; nothing elsewhere."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
+    """Show a progress bar at a terminal, and remove it at the end."""
+    played = 0
+    with progress("playing") as update:
+        update(0, steps, "")
 
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal or console.is_dumb_terminal:
-        yield lambda: None
-        return
-    columns = ("playing", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task("", total=steps)
-        yield lambda: shown.advance(task)
+        def advance() -> None:
+            nonlocal played
+            played += 1
+            update(played, steps, "")
+
+        yield advance

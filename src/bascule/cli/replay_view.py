@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _SUBJECT: Final = 80
 _DIFF: Final = 40
-"""Lines of a difference that are shown."""
-_TELLING: Final = ("command", "code", "path", "url", "browser_actions", "pattern", "name")
+"""Maximum lines of a shown difference."""
+_SUBJECT_FIELDS: Final = ("command", "code", "path", "url", "browser_actions", "pattern", "name")
 _SIGNS: Final = {"different": "✗", "masked": "✗", "unknown": "?", "same": "✓"}
 _NOTES: Final = {
     "masked": "not run: it contains a masked secret, so the result would differ",
@@ -24,10 +24,10 @@ _NOTES: Final = {
 
 
 def lines_of(script: Script, outcomes: Sequence[StepOutcome]) -> Iterator[str]:
-    """Each step that is not the same with how it differs, then a line that sums up."""
+    """The steps whose result differs, each with its differences, then a summary."""
     for outcome in outcomes:
         if outcome.verdict != "same":
-            yield from _told(outcome)
+            yield from _outcome_lines(outcome)
     yield _summary(script, outcomes)
 
 
@@ -55,7 +55,7 @@ def _step(outcome: StepOutcome) -> dict[str, Any]:
     }
 
 
-def _told(outcome: StepOutcome) -> Iterator[str]:
+def _outcome_lines(outcome: StepOutcome) -> Iterator[str]:
     step, verdict = outcome.step, str(outcome.verdict)
     yield f"{_SIGNS[verdict]} step {step.number} (line {step.line})  {_subject(step)}"
     if verdict in _NOTES:
@@ -79,7 +79,7 @@ def _difference(each: Difference) -> Iterator[str]:
 
 
 def _subject(step: Step) -> str:
-    found = (getattr(step.action, name, None) for name in _TELLING)
+    found = (getattr(step.action, name, None) for name in _SUBJECT_FIELDS)
     text = next((each for each in found if isinstance(each, str) and each), "")
     first, *more = printable(text).strip().split("\n")
     cut = first[:_SUBJECT] + ("…" if more or len(first) > _SUBJECT else "")

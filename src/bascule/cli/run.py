@@ -1,4 +1,4 @@
-"""`bascule run NET`: run a net to its end, and exit with what became of it."""
+"""`bascule run NET`: run a net to its end, and exit with a code for the outcome."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Annotated
 
-import typer
-
 from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.printable import printable
+
+from .signatures import CommandArgument, CommandOption
 
 if TYPE_CHECKING:
     from bascule.net import Net, Runner, RunResult
@@ -32,32 +32,32 @@ class PolicyChoice(StrEnum):
 
 
 def run(
-    net: Annotated[Path, typer.Argument(help="A *.evolve.yaml or *.pnml file.")],
+    net: Annotated[Path, CommandArgument(help="A *.evolve.yaml or *.pnml file.")],
     policy: Annotated[
         PolicyChoice,
-        typer.Option(
+        CommandOption(
             help="How to choose among enabled transitions: first in the file, by priority, or at "
             "random."
         ),
     ] = PolicyChoice.FIRST,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the random choice; implies --policy random.")
+        int | None, CommandOption(help="Seed of the random choice; implies --policy random.")
     ] = None,
     max_firings: Annotated[
-        int, typer.Option(min=0, help="Stop after this many firings.")
+        int, CommandOption(min=0, help="Stop after this many firings.")
     ] = 100_000,
     timeout: Annotated[
         float | None,
-        typer.Option(min=0.001, help="Stop after this many seconds. [default: no limit]"),
+        CommandOption(min=0.001, help="Stop after this many seconds. [default: no limit]"),
     ] = None,
     trace: Annotated[
-        str, typer.Option(help="File to write every event to, as JSON lines; - is stdout.")
+        str, CommandOption(help="File to write every event to, as JSON lines; - is stdout.")
     ] = "",
     replay: Annotated[
-        Path | None, typer.Option(help="Replay this trace without running any code.")
+        Path | None, CommandOption(help="Replay this trace without running any code.")
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print only the output of the net's own code.")
+        bool, CommandOption("--quiet", help="Print only the output of the net's own code.")
     ] = False,
 ) -> int:
     """Run a net until no transition can fire.
@@ -107,12 +107,12 @@ def _runner(
 
 
 def _run(runner: Runner, timeout: float | None) -> RunResult:
-    from bascule.net.watchdog import watched
+    from bascule.net.watchdog import run_watchdog
 
-    # Ours, not asyncio's: that one waits until code that blocks is done.
+    # Replaces asyncio's handler, which would wait until blocking code in the net returns.
     before = signal.signal(signal.SIGINT, lambda *_: _interrupt(runner, *_))
     try:
-        with watched(runner, timeout):
+        with run_watchdog(runner, timeout):
             return asyncio.run(runner.run())
     finally:
         signal.signal(signal.SIGINT, before)
@@ -125,12 +125,12 @@ def _interrupt(runner: Runner, signum: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def _trace(name: str) -> Iterator[Listener]:
-    from bascule.net.trace import writing
+    from bascule.net.trace import trace_writer
 
     with ExitStack() as stack:
         if name == "-":
             file: IO[str] = sys.stdout
-            # What the net prints would be between the events.
+            # Otherwise the net's own output would mix with the events on stdout.
             sys.stdout = sys.stderr
             stack.callback(setattr, sys, "stdout", file)
         else:
@@ -138,7 +138,7 @@ def _trace(name: str) -> Iterator[Listener]:
                 file = stack.enter_context(Path(name).open("w", encoding="utf-8"))
             except OSError as error:
                 raise StorageFailed(f"cannot write {name}: {error.strerror}") from error
-        yield writing(file)
+        yield trace_writer(file)
 
 
 def _replay(net: Net, trace: Path, *, quiet: bool) -> int:
@@ -152,37 +152,37 @@ def _replay(net: Net, trace: Path, *, quiet: bool) -> int:
     moments = list(replay(net, text.splitlines()))
     if moments and not quiet:
         firings = sum(moment.event.get("event") == "fired" for moment in moments)
-        _say(f"{net.id}: the trace matches the net, {_counted(firings, 'firing')}")
-        _say_marking(moments[-1].marking)
+        _print_note(f"{net.id}: the trace matches the net, {_count_text(firings, 'firing')}")
+        _print_marking(moments[-1].marking)
     return 0
 
 
 def _report(net: Net, result: RunResult) -> None:
     if result.error is not None:
-        _say(result.error.message)
-    _say(f"{net.id}: {result.outcome} after {_counted(result.firings, 'firing')}")
-    _say_marking(result.marking)
+        _print_note(result.error.message)
+    _print_note(f"{net.id}: {result.outcome} after {_count_text(result.firings, 'firing')}")
+    _print_marking(result.marking)
 
 
-def _say_marking(marking: Marking) -> None:
-    from bascule.net.trace import shown
+def _print_marking(marking: Marking) -> None:
+    from bascule.net.trace import tokens_by_place
 
-    held = shown(marking)
+    held = tokens_by_place(marking)
     width = max(map(len, held), default=0)
     for place, tokens in held.items():
-        _say(f"  {place:{width}}  {_told(tokens)}")
+        _print_note(f"  {place:{width}}  {_tokens_text(tokens)}")
 
 
-def _told(tokens: list[object]) -> str:
+def _tokens_text(tokens: list[object]) -> str:
     if all(token is None for token in tokens):
-        return _counted(len(tokens), "token")
+        return _count_text(len(tokens), "token")
     text = ", ".join(map(repr, tokens))
-    return text if len(text) <= 200 else f"{text[:200]}… ({_counted(len(tokens), 'token')})"
+    return text if len(text) <= 200 else f"{text[:200]}… ({_count_text(len(tokens), 'token')})"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count_text(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def _say(text: str) -> None:
+def _print_note(text: str) -> None:
     print(printable(text), file=sys.stderr)  # noqa: T201

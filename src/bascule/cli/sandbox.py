@@ -1,7 +1,7 @@
-"""`bascule sandbox PORT`: a sandbox behind an action server, as programs start it.
+"""`bascule sandbox PORT`: run a sandbox with an action server, started by programs.
 
-The flags and variables are those OpenHands starts its own action server with. Parsed by argparse,
-because this is on the way of every session's start and typer is not free.
+The options and environment variables are those of OpenHands' own action server. They are parsed
+with argparse, because importing click would delay the start of every session.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn
-
-import uvloop
+from typing import TYPE_CHECKING, NoReturn
 
 from bascule.core.errors import InvalidSetting, PermissionRefused, UsageError
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
 from bascule.sandbox.ipython.settings import IPythonSettings
-from bascule.sandbox.server.serve import serve
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.sandbox.shell.keeper import ShellAccount
 from bascule.sandbox.shell.settings import ShellSettings, find_account
@@ -28,13 +25,16 @@ from bascule.sandbox.shell.settings import ShellSettings, find_account
 from .logs import configure_logging
 from .shell_kinds import HELP, with_kinds
 
+if TYPE_CHECKING:
+    from bascule.sandbox.command_rules import CommandRules
+
 logger = logging.getLogger(__name__)
 
 PLUGINS = ("agent_skills", "jupyter", "vscode")
-"""Names OpenHands asks for. What is not provided yet a sandbox goes without, and says so."""
+"""Plugin names that OpenHands requests. A sandbox logs a warning for those it does not provide."""
 
 PROVIDED = frozenset({"jupyter"})
-"""Starts with the first cell, whether asked for or not."""
+"""Plugins that are provided. Jupyter starts with the first cell, even if it is not requested."""
 
 _EPILOG = """\
 environment:
@@ -61,12 +61,17 @@ def sandbox(arguments: Sequence[str]) -> int:
     configure_logging("info")
     for name in launch.unavailable:
         logger.warning("%s is not available in this version and is skipped", name)
+    # Imported here: uvloop belongs to an extra that `--help` must not need.
+    import uvloop
+
+    from bascule.sandbox.server.serve import serve
+
     uvloop.run(serve(launch.server, launch.sandbox))
     return 0
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SandboxArguments:
-    """Read argv and environment."""
+    """Parse the arguments and environment variables."""
     given = _parser().parse_args(arguments)
     account = find_account(given.username, given.user_id)
     shells = ShellSettings(
@@ -82,8 +87,13 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SandboxAr
     shells = with_kinds(shells, given.shells, environment, state_dir=state_dir)
     shells = replace(shells, keep_for=given.keep_shells)
     browser = BrowserSettings(
-        enabled=given.enable_browser is not False, refused=tuple(given.keep_from_pages)
+        enabled=given.enable_browser is not False, refused=tuple(given.block_for_pages)
     )
+    checkpoints = given.checkpoints and Path(given.checkpoints).absolute()
+    if checkpoints:
+        from bascule.checkpoints.store import ensure_fit
+
+        ensure_fit(shells.working_dir, checkpoints)
     wanted = [f"the plugin {name}" for name in given.plugins if name not in PROVIDED]
     wanted += ["the browser"] if given.enable_browser and find_chromium(browser) is None else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []
@@ -92,7 +102,11 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SandboxAr
             key=environment.get("SESSION_API_KEY", ""), host=given.host, port=given.port
         ),
         SandboxSettings(
-            shells=shells, ipython=IPythonSettings(python=given.python), browser=browser
+            shells=shells,
+            ipython=IPythonSettings(python=given.python),
+            browser=browser,
+            rules=_rules(given.rules),
+            checkpoints=checkpoints or None,
         ),
         tuple(wanted),
     )
@@ -127,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         "--state-dir",
         metavar="DIR",
         help="directory for tmux shells that outlive the server; its path must be short (default: "
-        "a directory of the user's, by --working-dir)",
+        "a directory of the user for this --working-dir)",
     )
     add(
         "--keep-shells",
@@ -136,6 +150,18 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="seconds to keep tmux shells after the server was killed; 0 for not at all "
         "(default: %(default)g)",
+    )
+    add(
+        "--rules",
+        metavar="FILE",
+        help="TOML file with rules for commands; a command that needs approval is refused, because "
+        "nobody is asked (default: every command runs)",
+    )
+    add(
+        "--checkpoints",
+        metavar="DIR",
+        help="directory of a checkpoint store outside of --working-dir: each action is recorded "
+        "in it and can be undone (default: no checkpoints)",
     )
     add(
         "--plugins",
@@ -164,12 +190,19 @@ def _parser() -> argparse.ArgumentParser:
         help="enable browser actions (default: if Chromium is installed)",
     )
     add(
-        "--keep-from-pages",
+        "--block-for-pages",
         type=_address,
         action="append",
         default=[],
         metavar="HOST:PORT",
         help="address that pages in the browser may not reach, such as the hub's; repeatable",
+    )
+    add(
+        "--keep-from-pages",  # the name of --block-for-pages before version 0.2
+        dest="block_for_pages",
+        type=_address,
+        action="append",
+        help=argparse.SUPPRESS,
     )
     add(
         "--browsergym-eval-env",
@@ -208,8 +241,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _working_dir(text: str, account: ShellAccount | None, *, is_made: bool) -> Path:
-    """OpenHands, which names an account, relies on its directory being made. For everybody else a
-    directory that is not there is a mistyped one."""
+    """The working directory, which is created if `is_made`: OpenHands, which names an account,
+    relies on this. For other callers a missing directory is an error."""
     path = Path(text).resolve()
     if path.is_dir():
         return path
@@ -224,6 +257,14 @@ def _working_dir(text: str, account: ShellAccount | None, *, is_made: bool) -> P
     except OSError as error:
         raise PermissionRefused(f"cannot create --working-dir {path}: {error}") from error
     return path
+
+
+def _rules(file: str | None) -> CommandRules | None:
+    if file is None:
+        return None
+    from bascule.sandbox.command_rules import CommandRules  # most sandboxes have no rules
+
+    return CommandRules.read(Path(file))
 
 
 def _soft_timeout(environment: Mapping[str, str]) -> float:

@@ -6,24 +6,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bascule.core.errors import InvalidSetting, NoSuchPath
 
 from .address import with_scheme
+from .signatures import CommandOption
 
 if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
 
 Url = Annotated[
     str | None,
-    typer.Option(
+    CommandOption(
         envvar="BASCULE_URL", help="Address of a running sandbox. [default: a new sandbox]"
     ),
 ]
 Key = Annotated[
     str,
-    typer.Option(
+    CommandOption(
         envvar="SESSION_API_KEY",
         show_default=False,
         help="Key of the sandbox at --url. Prefer the variable: other users can see arguments.",
@@ -31,16 +30,16 @@ Key = Annotated[
 ]
 WorkingDir = Annotated[
     Path | None,
-    typer.Option(help="Working directory of a new sandbox. [default: the current directory]"),
+    CommandOption(help="Working directory of a new sandbox. [default: the current directory]"),
 ]
 Shell = Annotated[
     str,
-    typer.Option(show_default=False, help="Name of the shell to use. [default: main]"),
+    CommandOption(show_default=False, help="Name of the shell to use. [default: main]"),
 ]
 
 
-_PATIENCE = 2.0
-"""Seconds a sandbox that is just starting has to begin to listen."""
+_CONNECT_TIMEOUT = 2.0
+"""Seconds to wait until a starting sandbox listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,14 @@ class SandboxTarget:
     working_dir: Path
 
     def runtime(self) -> Runtime:
-        """To be opened and closed by the caller. Time-outs are the caller's alone."""
+        """The runtime, which the caller opens and closes. It has no default timeout."""
         if self.url is not None:
             from bascule.runtime import RemoteRuntime
 
             url = with_scheme(self.url)
-            runtime = RemoteRuntime(url, self.key, default_timeout=None, connect_timeout=_PATIENCE)
+            runtime = RemoteRuntime(
+                url, self.key, default_timeout=None, connect_timeout=_CONNECT_TIMEOUT
+            )
             if not self.key:
                 raise InvalidSetting("the sandbox at --url needs a key: set SESSION_API_KEY")
             return runtime

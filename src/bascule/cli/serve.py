@@ -1,4 +1,4 @@
-"""`bascule serve`: the hub."""
+"""`bascule serve`: run the hub."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from bascule.core.extras import require_extra
 
-from .hub_state import alone, announced
+from .hub_state import lock_state, published_address
 from .known_names import one_of
 from .logs import configure_logging
 from .open_files import allow_many
+from .signatures import CommandOption
 
 if TYPE_CHECKING:
     from bascule.hub import Hub
@@ -22,34 +23,34 @@ if TYPE_CHECKING:
 def serve(
     port: Annotated[
         int | None,
-        typer.Option(
+        CommandOption(
             min=0, max=65535, help="Port to listen on; 0 picks a free port. [default: 8300]"
         ),
     ] = None,
     host: Annotated[
-        str | None, typer.Option(help="Address to listen on. [default: 127.0.0.1]")
+        str | None, CommandOption(help="Address to listen on. [default: 127.0.0.1]")
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
+        CommandOption(
             help="Settings file. [default: BASCULE_CONFIG, or ./bascule.toml if it exists]"
         ),
     ] = None,
     public_url: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             help="Address that browsers, windows and agents use. [default: http://HOST:PORT]"
         ),
     ] = None,
     state_dir: Annotated[
         Path | None,
-        typer.Option(
+        CommandOption(
             help="Directory for tokens, window keys and sessions. [default: ~/.local/state/bascule]"
         ),
     ] = None,
     allow_unisolated: Annotated[
         bool | None,
-        typer.Option(
+        CommandOption(
             "--allow-unisolated",
             help="Start sessions even if this machine cannot isolate them from each other and "
             "from the host.",
@@ -57,7 +58,7 @@ def serve(
     ] = None,
     log_format: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             help="Log format: text or json. [default: text]", autocompletion=one_of("text", "json")
         ),
     ] = None,
@@ -68,6 +69,7 @@ def serve(
     override earlier ones. The first start creates the admin token. `bascule token` prints it;
     BASCULE_TOKEN overrides it.
     """
+    require_extra("hub")
     import uvloop
 
     from bascule.hub import serve as serve_hub
@@ -98,11 +100,11 @@ def serve(
     with contextlib.ExitStack() as stack:
 
         def on_started(hub: Hub) -> None:
-            stack.enter_context(announced(settings.state(), hub.local_url))
-            _introduce(hub)
+            stack.enter_context(published_address(settings.state(), hub.local_url))
+            _print_summary(hub)
             warn_of_root()
 
-        stack.enter_context(alone(settings.state()))
+        stack.enter_context(lock_state(settings.state()))
         spawners = make_spawners(settings, warden)
         hub = serve_hub(
             settings.settings(token),
@@ -115,7 +117,7 @@ def serve(
     return 0
 
 
-def _introduce(hub: Hub) -> None:
-    """The address alone on stdout, for programs that start us; the token is not shown."""
+def _print_summary(hub: Hub) -> None:
+    """Print only the address to stdout, for programs that start the hub, and never the token."""
     print(hub.url, flush=True)  # noqa: T201
     print("`bascule token` prints the token to sign in with", file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""`bascule session`: the sessions of a hub."""
+"""`bascule session`: create and manage the sessions of a hub."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
-import typer
+import click
 
-from bascule.core.errors import InvalidRequest, UsageError
+from bascule.core.errors import ForkNotMerged, InvalidRequest, UsageError
 from bascule.core.printable import printable
 
 from . import session_options as options
 from .export import AsList, Output
 from .export import export as write_export
-from .help import CommandApp
+from .help import CommandGroup
 from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import one_of, session_names
+from .session_calls import AsJson, Which, ask, find, started
 from .session_choice import chosen, ensure_free
+from .session_forks import fork, forks, merge
 from .session_refusal import in_options
 from .session_view import lines_of, show_list
+from .signatures import CommandArgument, CommandOption
 from .stage_progress import show_stages
 
 if TYPE_CHECKING:
@@ -33,68 +36,58 @@ if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
     from bascule.link.sessions import HubSession, SessionCalls
 
-session = CommandApp(
+session = CommandGroup(
     help="Create, use and remove sessions. Each has a workspace, a sandbox and a VS Code.",
 )
 
-Which = Annotated[
-    str,
-    typer.Argument(
-        metavar="SESSION",
-        help="Name or id of the session, or the first characters of its id.",
-        autocompletion=session_names,
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-
-_FLAGS_ARE_THE_COMMANDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+_PASS_FLAGS_TO_COMMAND = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 _T = TypeVar("_T")
 _PIECE = 1 << 20
 
 
-@session.command()
+@session.subcommand()
 def create(
     hub: HubUrl = None,
-    name: Annotated[str, typer.Option(help="Name of the session; must be unique.")] = "",
+    name: Annotated[str, CommandOption(help="Name of the session; must be unique.")] = "",
     git: Annotated[
-        str, typer.Option(metavar="URL", help="Git repository to clone into the workspace.")
+        str, CommandOption(metavar="URL", help="Git repository to clone into the workspace.")
     ] = "",
-    ref: Annotated[str, typer.Option(help="Branch, tag or commit to clone.")] = "",
+    ref: Annotated[str, CommandOption(help="Branch, tag or commit to clone.")] = "",
     git_token: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             metavar="NAME", help="Environment variable holding the HTTPS token for --git."
         ),
     ] = "",
     git_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Private key file for --git over SSH.")
+        Path | None, CommandOption(metavar="FILE", help="Private key file for --git over SSH.")
     ] = None,
     folder: Annotated[
-        str, typer.Option(help="Folder on the hub's machine to use as the workspace (admin only).")
+        str, CommandOption(help="Folder on the hub's machine to use as the workspace (admin only).")
     ] = "",
     archive: Annotated[
-        Path | None, typer.Option(help="Zip or tar file to unpack into the workspace.")
+        Path | None, CommandOption(help="Zip or tar file to unpack into the workspace.")
     ] = None,
     spawner: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             help="Spawner to use: local, docker or plain. [default: the hub's first]",
             autocompletion=one_of("local", "docker", "plain"),
         ),
     ] = "",
     shells: Annotated[
         str,
-        typer.Option(help="Kind of shells: pty or tmux.", autocompletion=one_of("pty", "tmux")),
+        CommandOption(help="Kind of shells: pty or tmux.", autocompletion=one_of("pty", "tmux")),
     ] = "pty",
     env: Annotated[
         list[str] | None,
-        typer.Option(
+        CommandOption(
             metavar="NAME=VALUE", help="Environment variable of the session's shells; repeatable."
         ),
     ] = None,
     secret: Annotated[
         list[str] | None,
-        typer.Option(
+        CommandOption(
             metavar="NAME",
             help="Environment variable to copy from here into the session; its value is "
             "masked in records; repeatable.",
@@ -102,25 +95,25 @@ def create(
     ] = None,
     runtime: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             help="Where actions run: sandbox, or vscode for the session's VS Code window.",
             autocompletion=one_of("sandbox", "vscode"),
         ),
     ] = "sandbox",
     memory: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             metavar="SIZE",
             help="Memory limit such as 4G or 512M, at least 64M; none for no limit. [default: 2G]",
         ),
     ] = None,
     cpus: Annotated[
         str | None,
-        typer.Option(metavar="N", help="CPU limit such as 1.5; none for no limit. [default: 2]"),
+        CommandOption(metavar="N", help="CPU limit such as 1.5; none for no limit. [default: 2]"),
     ] = None,
     processes: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             metavar="N",
             help="Limit on the number of processes, at least 16; none for no limit. [default: "
             "1024]",
@@ -128,23 +121,27 @@ def create(
     ] = None,
     egress: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             help="Network access: off, proxy or open. [default: only what --git needs]",
             autocompletion=one_of("off", "proxy", "open"),
         ),
     ] = None,
     domain: Annotated[
         list[str] | None,
-        typer.Option(
+        CommandOption(
             help="Domain the session may reach through the egress proxy; `*.example.org` matches "
             "subdomains; repeatable."
         ),
     ] = None,
     image: Annotated[
-        str, typer.Option(help="Container image to start from (spawner docker, admin only).")
+        str, CommandOption(help="Container image to start from (spawner docker, admin only).")
     ] = "",
+    checkpoints: Annotated[
+        bool,
+        CommandOption(help="Record what actions change in the workspace, so it can be restored."),
+    ] = True,
     wait: Annotated[
-        bool, typer.Option(help="Wait until the session is ready, or return at once.")
+        bool, CommandOption(help="Wait until the session is ready, or return at once.")
     ] = True,
     as_json: AsJson = False,
 ) -> int:
@@ -161,6 +158,7 @@ def create(
         "runtime": runtime,
         "shells": shells,
         "image": image,
+        "checkpoints": checkpoints,
         "limits": options.limits(memory, cpus, processes),
         "egress": options.egress(egress, domain or ()),
         "environment": dict(map(options.variable, env or ())),
@@ -175,7 +173,7 @@ def create(
         with show_stages() as show:
             show("waiting for the hub")
             made = await calls.create({**body, "workspace": source})
-            return await _started(calls, made.id, show) if wait else made
+            return await started(calls, made.id, show) if wait else made
 
     typed = {
         "--name": name,
@@ -192,50 +190,50 @@ def create(
         "--domain": " ".join(domain or ()),
     }
     try:
-        made = _ask(use_hub(hub), work)
+        made = ask(use_hub(hub), work)
     except InvalidRequest as error:
         raise in_options(error, typed) from error
-    typer.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
+    click.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
     if sys.stdout.isatty() and not as_json:
-        typer.echo(f"VS Code: {made.vscode_url}", err=True)
+        click.echo(f"VS Code: {made.vscode_url}", err=True)
     return 0
 
 
-@session.command("list")
+@session.subcommand("list")
 def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
     """List the sessions of a hub that the token can see."""
-    found = _ask(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
+    found = ask(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
     if as_json:
-        typer.echo(json.dumps([each.metadata for each in found], indent=2))
+        click.echo(json.dumps([each.metadata for each in found], indent=2))
     else:
         show_list(found)
     return 0
 
 
-@session.command()
+@session.subcommand()
 def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     """Print the state, workspace, limits, ports and addresses of a session."""
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Sequence[Mapping[str, Any]]]:
-        found = await _find(calls, which)
+        found = await find(calls, which)
         return found, await calls.ports(found.id)
 
-    found, ports = _ask(use_hub(hub), work)
+    found, ports = ask(use_hub(hub), work)
     if as_json:
-        typer.echo(json.dumps({**found.metadata, "ports": list(ports)}, indent=2))
+        click.echo(json.dumps({**found.metadata, "ports": list(ports)}, indent=2))
         return 0
     for name, value in lines_of(found, ports):
         if value:
-            typer.echo(f"{name:10} {printable(value)}")
+            click.echo(f"{name:10} {printable(value)}")
     return 0
 
 
-@session.command(context_settings=_FLAGS_ARE_THE_COMMANDS)
-def exec(  # noqa: A001 - what people type
+@session.subcommand(context_settings=_PASS_FLAGS_TO_COMMAND)
+def exec(  # noqa: A001 - the name of the subcommand
     which: Which,
     command: Annotated[
         list[str],
-        typer.Argument(
+        CommandArgument(
             help="Command to run. A single argument is a line of bash; several arguments are "
             "passed as they are."
         ),
@@ -243,7 +241,7 @@ def exec(  # noqa: A001 - what people type
     hub: HubUrl = None,
     timeout: Annotated[
         float | None,
-        typer.Option(
+        CommandOption(
             min=0.001, help="Seconds after which to stop the command. [default: no limit]"
         ),
     ] = None,
@@ -259,33 +257,35 @@ def exec(  # noqa: A001 - what people type
     words = command[1:] if command[0] == "--" and command[1:] else command  # as with `docker exec`
     text = words[0] if len(words) == 1 else shlex.join(words)
     action = CmdRun(text, blocking=True, timeout=timeout)
-    return run_command(_place(use_hub(hub), which), action)
+    return run_command(_target(use_hub(hub), which), action)
 
 
-@session.command()
+@session.subcommand()
 def attach(
     which: Which,
     hub: HubUrl = None,
-    shell: Annotated[str, typer.Option(help="Name of the shell. [default: main]")] = "",
+    shell: Annotated[str, CommandOption(help="Name of the shell. [default: main]")] = "",
 ) -> int:
     """Open a prompt in a session's shell.
 
-    Ctrl-D or `exit` at the prompt leaves; the shell keeps running in the session.
+    Ctrl-D or `exit` closes the prompt; the shell keeps running in the session.
     """
     from .clean_exit import stops_cleanly
     from .loop import LoopThread
     from .prompt import Prompt
 
-    place = _place(use_hub(hub), which)
-    with stops_cleanly(), LoopThread() as loop, loop.hold(place.runtime()) as runtime:
-        return Prompt(runtime, loop, shell=shell).converse()
+    target = _target(use_hub(hub), which)
+    with stops_cleanly(), LoopThread() as loop, loop.hold(target.runtime()) as runtime:
+        return Prompt(runtime, loop, shell=shell).run_until_exit()
 
 
-@session.command()
+@session.subcommand()
 def logs(
     which: Which,
     hub: HubUrl = None,
-    lines: Annotated[int, typer.Option(min=1, help="Number of lines, counted from the end.")] = 100,
+    lines: Annotated[
+        int, CommandOption(min=1, help="Number of lines, counted from the end.")
+    ] = 100,
 ) -> int:
     """Print the last lines of the log of a session's action server.
 
@@ -293,14 +293,14 @@ def logs(
     """
 
     async def work(calls: SessionCalls) -> str:
-        return await calls.logs((await _find(calls, which)).id, lines=lines)
+        return await calls.logs((await find(calls, which)).id, lines=lines)
 
-    text = _ask(use_hub(hub), work)
-    typer.echo(printable(text) or "The log is empty.", err=not text)
+    text = ask(use_hub(hub), work)
+    click.echo(printable(text) or "The log is empty.", err=not text)
     return 0
 
 
-@session.command()
+@session.subcommand()
 def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsList = False) -> int:
     """Write the actions of a session, running or not, as an OpenHands trajectory.
 
@@ -308,20 +308,20 @@ def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsL
     """
 
     async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
-        found = await _find(calls, which)
+        found = await find(calls, which)
         async for piece in calls.timeline("sessions", found.id, as_list=as_list):
             yield piece
 
     return write_export(use_hub(hub), pieces, output)
 
 
-@session.command()
+@session.subcommand()
 def url(
     which: Which,
     hub: HubUrl = None,
     sign_in: Annotated[
         bool,
-        typer.Option(
+        CommandOption(
             "--sign-in",
             help="Print an address that also signs a browser in; it works once, for a few minutes.",
         ),
@@ -330,20 +330,20 @@ def url(
     """Print the address of a session's VS Code."""
 
     async def work(calls: SessionCalls) -> str:
-        address = (await _find(calls, which)).vscode_url
+        address = (await find(calls, which)).vscode_url
         return await calls.sign_in_address(urlsplit(address).path) if sign_in else address
 
-    typer.echo(_ask(use_hub(hub), work))
+    click.echo(ask(use_hub(hub), work))
     return 0
 
 
-@session.command()
+@session.subcommand()
 def pause(which: Which, hub: HubUrl = None) -> int:
     """Freeze all processes of a session until it is resumed."""
     return _change(hub, which, lambda calls, found: calls.pause(found))
 
 
-@session.command()
+@session.subcommand()
 def resume(which: Which, hub: HubUrl = None) -> int:
     """Resume a paused session, or restart a stopped or failed one."""
 
@@ -355,17 +355,17 @@ def resume(which: Which, hub: HubUrl = None) -> int:
     return _change(hub, which, work)
 
 
-@session.command()
+@session.subcommand()
 def stop(which: Which, hub: HubUrl = None) -> int:
     """Stop a session's processes and keep its files."""
     return _change(hub, which, lambda calls, found: calls.stop(found))
 
 
-@session.command()
+@session.subcommand()
 def rm(
     which: Annotated[
         list[str] | None,
-        typer.Argument(
+        CommandArgument(
             metavar="SESSION",
             help="Sessions to remove: names, ids, or the first characters of ids.",
             autocompletion=session_names,
@@ -373,44 +373,64 @@ def rm(
     ] = None,
     hub: HubUrl = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Remove every session that the token can see.")
+        bool, CommandOption("--all", help="Remove every session that the token can see.")
     ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Do not ask for confirmation with --all.")
+        bool, CommandOption("--yes", "-y", help="Do not ask for confirmation with --all.")
+    ] = False,
+    force: Annotated[
+        bool,
+        CommandOption("--force", help="Also remove forks with changes that are not merged."),
     ] = False,
 ) -> int:
     """Stop sessions and delete their files. A host folder used as a workspace is kept.
 
-    At a terminal, --all asks for confirmation.
+    At a terminal, --all asks for confirmation. A fork with changes that are not merged is
+    kept, unless --force is given; the exit code is then 1.
     """
     if bool(which) == every:
         raise UsageError("name the sessions to remove, or give --all")
 
-    place = use_hub(hub)
-    found = _ask(place, lambda calls: calls.sessions())
-    doomed = found if every else [chosen(found, each) for each in which or ()]
-    if every and doomed and not yes and sys.stdin.isatty():
-        what = "1 session" if len(doomed) == 1 else f"{len(doomed)} sessions"
+    target = use_hub(hub)
+    found = ask(target, lambda calls: calls.sessions())
+    chosen_sessions = found if every else [chosen(found, each) for each in which or ()]
+    if every and chosen_sessions and not yes and sys.stdin.isatty():
+        what = "1 session" if len(chosen_sessions) == 1 else f"{len(chosen_sessions)} sessions"
         if not _is_sure(f"Remove {what}, including files? [y/N] "):
             return 1
+
+    kept: dict[str, str] = {}
+
+    async def remove(calls: SessionCalls, session_id: str) -> None:
+        try:
+            await calls.remove(session_id, force=force)
+        except ForkNotMerged as error:
+            kept[session_id] = error.message
 
     async def work(calls: SessionCalls) -> None:
         import asyncio
 
         with show_stages(only_last=True) as show:
-            show(f"removing sessions ({len(doomed)})")
+            show(f"removing sessions ({len(chosen_sessions)})")
             async with asyncio.TaskGroup() as tasks:
-                for each in doomed:
-                    tasks.create_task(calls.remove(each.id))
+                for each in chosen_sessions:
+                    tasks.create_task(remove(calls, each.id))
 
-    _ask(place, work)
-    for each in doomed:
-        typer.echo(each.id)
-    return 0
+    ask(target, work)
+    for each in chosen_sessions:
+        if each.id in kept:
+            click.echo(f"kept {each.id}: {printable(kept[each.id])}", err=True)
+        else:
+            click.echo(each.id)
+    return 1 if kept else 0
+
+
+for _command in (fork, forks, merge):
+    session.subcommand()(_command)
 
 
 def _is_sure(question: str) -> bool:
-    typer.echo(question, nl=False, err=True)
+    click.echo(question, nl=False, err=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
@@ -418,7 +438,7 @@ def _is_sure(question: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _SessionPlace:
+class _SessionTarget:
     hub: HubTarget
     session_id: str
 
@@ -430,21 +450,8 @@ class _SessionPlace:
         )
 
 
-def _place(hub: HubTarget, which: str) -> _SessionPlace:
-    return _SessionPlace(hub, _ask(hub, lambda calls: _find(calls, which)).id)
-
-
-def _ask(place: HubTarget, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
-    import asyncio
-
-    async def ask() -> _T:
-        from bascule.link.sessions import SessionCalls
-
-        with place.told_how_to_start():
-            async with SessionCalls(place.url, place.token) as calls:
-                return await work(calls)
-
-    return asyncio.run(ask())
+def _target(hub: HubTarget, which: str) -> _SessionTarget:
+    return _SessionTarget(hub, ask(hub, lambda calls: find(calls, which)).id)
 
 
 def _change(
@@ -453,28 +460,10 @@ def _change(
     work: Callable[[SessionCalls, str], Coroutine[Any, Any, HubSession]],
 ) -> int:
     async def change(calls: SessionCalls) -> HubSession:
-        return await work(calls, (await _find(calls, which)).id)
+        return await work(calls, (await find(calls, which)).id)
 
-    typer.echo(_ask(use_hub(hub), change).state)
+    click.echo(ask(use_hub(hub), change).state)
     return 0
-
-
-async def _find(calls: SessionCalls, which: str) -> HubSession:
-    return chosen(await calls.sessions(), which)
-
-
-async def _started(calls: SessionCalls, made: str, show: Callable[[str], None]) -> HubSession:
-    """A start that fails leaves a session: whoever asked is told that there is one."""
-    from bascule.core.errors import SandboxStartFailed
-
-    try:
-        return await calls.until_ready(made, on_stage=show)
-    except SandboxStartFailed as error:
-        raise SandboxStartFailed(
-            f"{error.message}\nThe session still exists: `bascule session resume {made}` "
-            f"tries again, `bascule session rm {made}` removes it",
-            session_id=made,
-        ) from error
 
 
 async def _pieces(archive: Path) -> AsyncIterator[bytes]:

@@ -13,20 +13,23 @@ if TYPE_CHECKING:
 
 
 def chosen(found: Sequence[HubSession], which: str) -> HubSession:
-    """By its whole id, else by its name or the beginning of its id, when only one has it."""
-    fitting = [each for each in found if which == each.id] or [
+    """The session with the id `which`, else the only one with that name or beginning of its id.
+
+    Raises `NoSuchSession`, or `UsageError` if several sessions match.
+    """
+    matching = [each for each in found if which == each.id] or [
         each for each in found if which and (which == each.name or each.id.startswith(which))
     ]
-    if len(fitting) == 1:
-        return fitting[0]
-    if not fitting:
+    if len(matching) == 1:
+        return matching[0]
+    if not matching:
         raise NoSuchSession(f"there is no session {which!r}; {_hint(found, which)}")
-    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in fitting)
-    raise UsageError(f"{which!r} matches {len(fitting)} sessions: {named}. Use the id of one")
+    named = ", ".join(f"{each.name or 'unnamed'} ({each.id})" for each in matching)
+    raise UsageError(f"{which!r} matches {len(matching)} sessions: {named}. Use the id of one")
 
 
 def ensure_free(found: Sequence[HubSession], name: str) -> None:
-    """Raises `UsageError` if a session has that name: commands could no longer tell them apart."""
+    """Raise `UsageError` if a session has that name, because commands select sessions by name."""
     taken = [each for each in found if each.name == name]
     if taken:
         raise UsageError(

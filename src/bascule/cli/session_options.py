@@ -15,7 +15,7 @@ _NONE: Final = "none"
 
 
 def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str, Any]:
-    """Where the workspace comes from."""
+    """The source of the workspace in the request."""
     if sum(map(bool, (git, folder, archive))) > 1:
         raise UsageError("give only one of --git, --folder and --archive")
     if git:
@@ -28,7 +28,7 @@ def source(*, git: str, ref: str, folder: str, archive: Path | None) -> dict[str
 
 
 def credential(*, git: str, token: str, key: Path | None) -> dict[str, str]:
-    """What opens the repository that is cloned. Empty: nothing has to."""
+    """The credential for cloning the repository; empty if none is given."""
     if (token or key) and not git:
         raise UsageError("--git-token and --git-key need --git")
     given = {}
@@ -57,7 +57,7 @@ def own_variable(name: str, *, option: str = "--secret") -> tuple[str, str]:
 
 
 def limits(memory: str | None, cpus: str | None, processes: str | None) -> dict[str, Any]:
-    """Those that are named; `none` is as much as there is."""
+    """The given limits. The value `none` means: no limit."""
     given: dict[str, Any] = {}
     if memory is not None:
         given["memory"] = None if memory == _NONE else _bytes(memory)
@@ -70,7 +70,7 @@ def limits(memory: str | None, cpus: str | None, processes: str | None) -> dict[
 
 
 def egress(mode: str | None, domains: Sequence[str]) -> dict[str, Any] | None:
-    """Domains alone say that it is by the proxy. None: nothing was said, and the hub knows best."""
+    """The egress settings. Domains without a mode imply `proxy`. None: use the hub's default."""
     if mode is None and not domains:
         return None
     if domains and mode not in (None, "proxy"):

@@ -27,25 +27,25 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "workspace.credential.password": "--git-token",
     "workspace.credential.private_key": "--git-key",
 }
-"""By field of the request's body."""
+"""The options by field of the request's body."""
 _SIZE: Final = re.compile(r"\b\d{7,}\b")
 
 
 def in_options(error: InvalidRequest, given: Mapping[str, str]) -> UsageError:
-    """The same refusal with the option in place of the field, and what was given for it.
+    """The same error with the option instead of the field, and the value given for it.
 
-    `given`: values by option, as they were typed. Secrets are left out of it by the caller.
+    `given`: values by option, as typed. The caller leaves out secrets.
     """
     field = str(error.detail.get("field", "")).removeprefix("body.")
     option = _option_of(field)
     if not option:
         return error
-    said = error.message.partition(": ")[2] or error.message
-    said = said.removeprefix("Value error, ").replace("Input should", "it should")
+    message = error.message.partition(": ")[2] or error.message
+    message = message.removeprefix("Value error, ").replace("Input should", "it should")
     if option == "--memory":
-        said = _SIZE.sub(lambda match: _as_size(int(match[0])), said)
+        message = _SIZE.sub(lambda match: _as_size(int(match[0])), message)
     value = f" {given[option]}" if given.get(option) else ""
-    return UsageError(f"{option}{value}: {said}")
+    return UsageError(f"{option}{value}: {message}")
 
 
 def _option_of(field: str) -> str:
@@ -57,7 +57,7 @@ def _option_of(field: str) -> str:
 
 
 def _as_size(count: int) -> str:
-    """As --memory takes it."""
+    """A size in the syntax of --memory."""
     for unit, shift in (("T", 40), ("G", 30), ("M", 20)):
         if count >= 1 << shift and not count % (1 << shift):
             return f"{count >> shift}{unit}"

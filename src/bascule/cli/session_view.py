@@ -1,4 +1,4 @@
-"""Formats sessions for people."""
+"""Formats sessions for users."""
 
 from __future__ import annotations
 
@@ -8,49 +8,45 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bascule.core.printable import one_line
 
+from .terminal import Cell, stdout
+
 if TYPE_CHECKING:
     from bascule.link.sessions import HubSession
 
 _COLOURS: Final = {"ready": "green", "failed": "red", "stopped": "dim", "paused": "yellow"}
 _SHORT: Final = 8
-"""Characters by which an id is told from others; commands take the beginning of one."""
+"""Shown characters of an id. Commands accept the beginning of an id."""
 _UNITS: Final = ((86400, "day"), (3600, "hour"), (60, "minute"))
 _MIB: Final = 1 << 20
 
 
 def show_list(found: Sequence[HubSession]) -> None:
-    """A table; whole ids and nothing folded where it is not a person who reads."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    is_short = console.is_terminal
-    if not is_short:
-        console.width = 1000
+    """Print a table. If stdout is not a terminal, ids are complete and lines are not folded."""
+    terminal = stdout()
+    is_short = terminal.is_interactive
     if not found:
-        console.print("There are no sessions. Create one with `bascule session create`.")
+        terminal.print("There are no sessions. Create one with `bascule session create`.")
         return
     of_many = len({each.metadata["owner"] for each in found}) > 1
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     titles = ("ID", "STATE", "NAME", *(("OWNER",) if of_many else ()), "USED", "VS CODE")
-    for title in titles:
-        table.add_column(title, no_wrap=title in ("ID", "STATE", "USED"), overflow="fold")
-    for each in found:
-        cells = [
-            Text(each.id[:_SHORT] if is_short else each.id),
-            Text(each.state, style=_COLOURS.get(each.state, "")),
-            Text(one_line(each.name)),
-            *([Text(one_line(str(each.metadata["owner"])))] if of_many else []),
-            Text(ago(each.metadata["last_active"])),
-            Text(each.vscode_url),
+    rows: list[Sequence[Cell]] = [[(title, "bold") for title in titles]]
+    rows += [
+        [
+            each.id[:_SHORT] if is_short else each.id,
+            (each.state, _COLOURS.get(each.state, "")),
+            one_line(each.name),
+            *([one_line(str(each.metadata["owner"]))] if of_many else []),
+            ago(each.metadata["last_active"]),
+            each.vscode_url,
         ]
-        table.add_row(*cells)
-    console.print(table)
+        for each in found
+    ]
+    can_fold = [at for at, title in enumerate(titles) if title not in ("ID", "STATE", "USED")]
+    terminal.print_table(rows, fold=can_fold)
 
 
 def lines_of(session: HubSession, ports: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    """What is known of one, a name and a value each."""
+    """The properties of a session, as pairs of name and value."""
     about = session.metadata
     yield "id", session.id
     yield "name", session.name

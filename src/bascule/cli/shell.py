@@ -1,4 +1,4 @@
-"""`bascule shell`: a prompt in a sandbox's shell."""
+"""`bascule shell`: open a prompt in a sandbox's shell."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell:
     """Open a prompt in a shell, of a new sandbox or of the one at --url.
 
     Output is shown as it arrives. While a command runs, typed lines and Ctrl-C, Ctrl-Z, Ctrl-\\ and
-    Ctrl-D go to it. Ctrl-D or `exit` at the prompt leaves; the shell of a sandbox at --url keeps
+    Ctrl-D go to it. Ctrl-D or `exit` closes the prompt; the shell of a sandbox at --url keeps
     running. The prompt has line editing and history but no Tab completion. Full-screen programs do
     not work in it.
     """
     from .loop import LoopThread
     from .prompt import Prompt
 
-    place = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
-    with stops_cleanly(), LoopThread() as loop, loop.hold(place.runtime()) as runtime:
-        return Prompt(runtime, loop, shell=shell).converse()
+    target = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
+    with stops_cleanly(), LoopThread() as loop, loop.hold(target.runtime()) as runtime:
+        return Prompt(runtime, loop, shell=shell).run_until_exit()

@@ -28,8 +28,9 @@ def with_kinds(
 ) -> ShellSettings:
     """`settings` with the kinds of `given`, or else of the environment.
 
-    Shells that outlive a killed server wait in `state_dir`, by default one that belongs to the
-    working directory; where some wait there that are not wanted any more, they are ended.
+    tmux shells survive a killed server; `state_dir` is where the next server finds them. The
+    default depends on the working directory. It is also set without tmux shells if it exists, so
+    that old shells there are ended.
     """
     origin, text = ("--shells", given) if given else (VARIABLE, environment.get(VARIABLE, ""))
     kinds = dict(_read(word, origin) for word in text.split(",") if word)

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _WARDEN_DIR: Final = Path("/var/lib/bascule-warden")
-"""For what root's warden knows, where no hub of another user can plant anything."""
+"""The state of a warden that runs as root. A hub of another user cannot write there."""
 
 
 def make_spawners(
     settings: HubFile, warden: Warden | None = None, *, in_roots_folders: bool = False
 ) -> Mapping[str, Spawner]:
-    """Those of the setting `spawners`, the first being the one that is taken by default.
+    """The spawners of the setting `spawners`. The first is the default.
 
-    `in_roots_folders`: sessions may work in folders of root without the setting `allow_root`, if
-    they are not root there themselves.
+    `in_roots_folders`: sessions of the spawner `local`, which are never root themselves, may use
+    folders of root even without the setting `allow_root`.
     """
     return {name: _make(name, settings, warden, in_roots_folders) for name in settings.spawners}
 
@@ -40,8 +40,8 @@ def make_spawners(
 def local_settings(
     settings: HubFile, *, hub_uid: int | None = None, vscode: SharedVSCode | None = None
 ) -> LocalSettings:
-    """For the spawner and its warden alike. `hub_uid`: the hub's, where the warden is another.
-    `vscode` is what the warden gives to sessions."""
+    """Settings for the spawner and its warden. `hub_uid`: the hub's user id, if the warden runs as
+    another user. `vscode`: the VS Code that the warden provides to sessions."""
     from bascule.runtime.spawn.local import LocalSettings
 
     state = settings.state()
@@ -60,7 +60,7 @@ def local_settings(
 
 
 def _tag(state: Path) -> str:
-    """Of one hub among several on a machine."""
+    """A name that is unique for each hub on this machine."""
     return hashlib.sha256(bytes(state)).hexdigest()[:12]
 
 
@@ -70,12 +70,14 @@ def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders:
             from bascule.runtime.spawn.plain import PlainSpawner
 
             return PlainSpawner(
-                settings.run(), allow_unisolated=settings.allow_unisolated, vscode=vscode_place()
+                settings.run(),
+                allow_unisolated=settings.allow_unisolated,
+                vscode=installed_vscode(),
             )
         case "local":
             from bascule.runtime.spawn.local import LocalSpawner
 
-            vscode = vscode_place() if warden is None else None
+            vscode = installed_vscode() if warden is None else None
             local = local_settings(settings, vscode=vscode)
             allow_root = settings.allow_root or in_roots_folders
             return LocalSpawner(replace(local, allow_root=allow_root), warden=warden)
@@ -100,8 +102,8 @@ def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders:
             )
 
 
-def vscode_place() -> SharedVSCode | None:
-    """Sessions go without one where none is installed, which is said once."""
+def installed_vscode() -> SharedVSCode | None:
+    """The installed VS Code for sessions. None, with a logged warning, if it is not installed."""
     from bascule.runtime.spawn.vscode import SharedVSCode
 
     from . import editor

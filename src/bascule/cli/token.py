@@ -1,4 +1,4 @@
-"""`bascule token`: show the hub's first token, or make others."""
+"""`bascule token`: print the hub's admin token, or manage other tokens."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from bascule.core.errors import InvalidSetting
 from bascule.core.printable import one_line
 
 from .address import with_scheme
 from .hub_state import running_hubs
-from .hub_target import HubUrl, tell, use_hub
+from .hub_target import HubUrl, print_note, use_hub
 from .known_names import one_of, token_names
+from .signatures import CommandOption
 
 if TYPE_CHECKING:
     from bascule.hub.identity import Scope
@@ -29,34 +30,36 @@ if TYPE_CHECKING:
 
 def token(
     create: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Create a token with this name and print it.")
+        str | None,
+        CommandOption(metavar="NAME", help="Create a token with this name and print it."),
     ] = None,
     scope: Annotated[
         str,
-        typer.Option(
+        CommandOption(
             help="Permissions of the new token: agent, window or admin.",
             autocompletion=one_of("agent", "window", "admin"),
         ),
     ] = "agent",
     owner: Annotated[
-        str, typer.Option(help="Owner of the new token; it sees this owner's windows and sessions.")
+        str,
+        CommandOption(help="Owner of the new token; it sees this owner's windows and sessions."),
     ] = "admin",
     days: Annotated[
-        float | None, typer.Option(help="Days until the new token expires. [default: never]")
+        float | None, CommandOption(help="Days until the new token expires. [default: never]")
     ] = None,
     every: Annotated[
         bool,
-        typer.Option("--list", help="List the tokens that people created, without their secrets."),
+        CommandOption("--list", help="List the tokens that people created, without their secrets."),
     ] = False,
     revoke: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             metavar="NAME", help="Revoke the token with this name.", autocompletion=token_names
         ),
     ] = None,
     hub: HubUrl = None,
-    config: Annotated[Path | None, typer.Option(help="Settings file of the hub.")] = None,
-    state_dir: Annotated[Path | None, typer.Option(help="State directory of the hub.")] = None,
+    config: Annotated[Path | None, CommandOption(help="Settings file of the hub.")] = None,
+    state_dir: Annotated[Path | None, CommandOption(help="State directory of the hub.")] = None,
 ) -> int:
     """Print the admin token of the hub on this machine, or create, list or revoke other tokens.
 
@@ -66,21 +69,21 @@ def token(
     Give each agent and window its own token: users see its name when asked whether an agent may
     act. A token is printed once; the hub stores only its hash.
     """
-    _ensure_meant(create, revoke, days, every=every)
+    _check_options(create, revoke, days, every=every)
     asyncio.run(
         _act(
             _chosen(hub, config, state_dir),
             create=create,
             revoke=revoke,
             every=every,
-            new=_New(_scope(scope), owner, None if days is None else days * 86400),
+            new=_NewToken(_scope(scope), owner, None if days is None else days * 86400),
         )
     )
     return 0
 
 
 @dataclass(frozen=True, slots=True)
-class _New:
+class _NewToken:
     """A token to create."""
 
     scope: Scope
@@ -94,10 +97,10 @@ async def _act(
     create: str | None,
     revoke: str | None,
     every: bool,
-    new: _New,
+    new: _NewToken,
 ) -> None:
     if not every and revoke is None and create is None:
-        typer.echo(tokens.admin())
+        click.echo(tokens.admin())
         return
     async with tokens:
         if every:
@@ -109,14 +112,14 @@ async def _act(
                 )
         elif create is not None:
             made = await tokens.create(create, new.scope, owner=new.owner, lifetime=new.lifetime)
-            typer.echo(made)
+            click.echo(made)
 
 
 def _chosen(
     hub: str | None, config: Path | None, state_dir: Path | None
 ) -> LocalTokens | RemoteTokens:
-    """Those of the hub at `hub`, else of the one started last here, else of the one that `serve`
-    would start. Says on stderr which it is."""
+    """The tokens of the hub at `hub`, else of the last started hub on this machine, else of the hub
+    that `serve` would start. Prints the choice to stderr."""
     from .hub_settings import load
     from .hub_tokens import LocalTokens, RemoteTokens
 
@@ -128,16 +131,16 @@ def _chosen(
         if not running:
             return RemoteTokens(use_hub(hub, say=True))
     if running:
-        tell(f"hub: {running[0]}")
+        print_note(f"hub: {running[0]}")
         return LocalTokens(settings, running[0].state)
-    tell(
+    print_note(
         "no hub is running here; using the hub that `bascule serve` starts, with its "
         f"state in {settings.state()}. For the hub of `bascule up` or `make run`, start it first"
     )
     return LocalTokens(settings, settings.state())
 
 
-def _ensure_meant(
+def _check_options(
     create: str | None, revoke: str | None, days: float | None, *, every: bool
 ) -> None:
     if sum((create is not None, revoke is not None, every)) > 1:
@@ -151,16 +154,16 @@ def _ensure_meant(
 
 
 def _show(rows: Sequence[TokenInfo]) -> None:
-    """Those that people created: a session's own token goes with the session."""
+    """Print all tokens except those of sessions, which are removed with their session."""
     rows = [row for row in rows if row.scope != "session"]
     named = [(one_line(row.name), row) for row in rows]
     width = max((len(name) for name, _ in named), default=0)
     for name, row in named:
         owner = one_line(row.owner)
-        typer.echo(f"{name:{width}}  {row.scope:6}  owner {owner}, {_until(row.expires)}")
+        click.echo(f"{name:{width}}  {row.scope:6}  owner {owner}, {_expiry_text(row.expires)}")
 
 
-def _until(expires: float | None) -> str:
+def _expiry_text(expires: float | None) -> str:
     if expires is None:
         return "never expires"
     return f"expires {datetime.fromtimestamp(expires, UTC):%Y-%m-%d %H:%M} UTC"

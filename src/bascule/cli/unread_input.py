@@ -13,17 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-_PATIENCE: Final = 1.0
-"""Seconds a command runs before its caller may wonder. In a loop that reads from our stdin itself
-(`while read …`) most are over by then, and nothing is said."""
+_HINT_DELAY: Final = 1.0
+"""Seconds before the hint. In a shell loop that reads the same stdin (`while read …`), most
+commands end earlier, so there is no false hint."""
 
 
 @contextmanager
-def told_of_unread_input() -> Iterator[None]:
-    """While open, and after a moment: if something waits on stdin, say once that nobody reads it.
+def hint_about_unread_input() -> Iterator[None]:
+    """Print a hint once if stdin has data that the command does not read.
 
-    Nothing of it is read. Without data (a terminal, /dev/null, a pipe that is just inherited)
-    nothing is said.
+    Reads nothing from stdin. There is no hint for a terminal, /dev/null or a pipe without data.
     """
     if sys.stdin is None or sys.stdin.isatty():
         yield
@@ -31,7 +30,7 @@ def told_of_unread_input() -> Iterator[None]:
     loop = asyncio.get_running_loop()
     descriptor = sys.stdin.fileno()
 
-    def look() -> None:
+    def check() -> None:
         if _has_data(descriptor):
             print(  # noqa: T201
                 "bascule: stdin is not passed on to the command (use a file, or a "
@@ -42,11 +41,13 @@ def told_of_unread_input() -> Iterator[None]:
 
     def watch() -> None:
         try:
-            loop.add_reader(descriptor, look)
-        except PermissionError:  # a file: all it holds is there already, and none can be awaited
-            look()
+            loop.add_reader(descriptor, check)
+        except (
+            PermissionError
+        ):  # epoll does not support regular files; their data is available at once
+            check()
 
-    timer = loop.call_later(_PATIENCE, watch)
+    timer = loop.call_later(_HINT_DELAY, watch)
     try:
         yield
     finally:
@@ -55,11 +56,11 @@ def told_of_unread_input() -> Iterator[None]:
 
 
 def _has_data(descriptor: int) -> bool:
-    """Something can be read that is not just the end."""
+    """Whether there is data to read, not only the end of the file."""
     about = os.fstat(descriptor)
     if stat.S_ISREG(about.st_mode):
         return about.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
     waiting = array.array("i", [0])
-    with suppress(OSError):  # a device that cannot tell, such as /dev/null, has nothing for us
+    with suppress(OSError):  # a device without FIONREAD, such as /dev/null, has no data
         fcntl.ioctl(descriptor, termios.FIONREAD, waiting)
     return waiting[0] > 0

@@ -1,4 +1,4 @@
-"""`bascule up`: a folder as a session, with a prompt here and its VS Code in the browser."""
+"""`bascule up`: open a folder as a session, with a prompt and VS Code in the browser."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from bascule.core.errors import InvalidSetting
+from bascule.core.extras import require_extra
 
 from .clean_exit import stops_cleanly
 from .known_names import one_of
 from .logs import configure_logging
 from .open_files import allow_many
+from .signatures import CommandOption
 from .stage_progress import show_stages
 from .up_summary import UpSummary
 
@@ -35,19 +35,19 @@ _WORKSPACE = Path("workspace")
 def up(
     working_dir: Annotated[
         Path | None,
-        typer.Option(
+        CommandOption(
             help="Folder to use as the workspace, created if missing. [default: ./workspace]"
         ),
     ] = None,
     port: Annotated[
         int,
-        typer.Option(
+        CommandOption(
             min=0, max=65535, help="Port of the sandbox with --no-editor; 0 picks a free port."
         ),
     ] = 0,
     editor: Annotated[
         bool | None,
-        typer.Option(
+        CommandOption(
             "--editor/--no-editor",
             help="Run a session with VS Code in the browser; with --no-editor, run only a "
             "sandbox, without isolation, as the current user. Default: --editor, unless commands "
@@ -56,11 +56,11 @@ def up(
         ),
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address without opening a browser.")
+        bool, CommandOption("--no-browser", help="Print the address without opening a browser.")
     ] = False,
     shells: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             envvar="BASCULE_SHELLS",
             help="Kind of shells: pty (default) or tmux, which `bascule attach` can join; "
             "with --no-editor also NAME=KIND for one shell, separated by commas.",
@@ -70,7 +70,7 @@ def up(
     ] = None,
     egress: Annotated[
         str | None,
-        typer.Option(
+        CommandOption(
             help="Network access of the session: open or off. Default: open where this "
             "machine supports it, else off.",
             autocompletion=one_of("open", "off"),
@@ -78,12 +78,12 @@ def up(
     ] = None,
     allow_unisolated: Annotated[
         bool,
-        typer.Option(
+        CommandOption(
             "--allow-unisolated", help="Start the session even if this machine cannot isolate it."
         ),
     ] = False,
     no_prompt: Annotated[
-        bool, typer.Option("--no-prompt", help="Show no prompt; run until SIGINT or SIGTERM.")
+        bool, CommandOption("--no-prompt", help="Show no prompt; run until SIGINT or SIGTERM.")
     ] = False,
 ) -> int:
     """Open a folder as a session, with VS Code in the browser and a prompt in this terminal.
@@ -103,8 +103,9 @@ def up(
     configure_logging("warning")
     allow_many()
     workspace = _workspace(working_dir or _WORKSPACE)
-    serves = no_prompt or _nobody_types()
+    serves = no_prompt or _has_no_terminal_input()
     if editor if editor is not None else serves or sys.stdin.isatty():
+        require_extra("hub")
         from .up_session import UpRequest
 
         request = UpRequest(workspace, _one_kind(shells), *_egress(egress))
@@ -139,7 +140,7 @@ def _session(
         runtime = CloudRuntime(
             hub.url, hub.token, session_id=opened.session.id, default_timeout=None
         )
-        return _converse(runtime)
+        return _run_prompt(runtime)
 
 
 def _bare_sandbox(workspace: Path, *, port: int, shells: str | None, serves: bool) -> int:
@@ -155,7 +156,7 @@ def _bare_sandbox(workspace: Path, *, port: int, shells: str | None, serves: boo
     server_settings = ServerSettings(key=key, port=port)
     kinds = with_kinds(ShellSettings(working_dir=workspace), shells, os.environ)
     sandbox = SandboxSettings(shells=kinds)
-    # It has a loop of its own: a prompt whose terminal is slow must not hold up others.
+    # The server has its own loop: a prompt that blocks on a slow terminal must not delay it.
     with (
         stops_cleanly(),
         LoopThread() as loop,
@@ -166,16 +167,16 @@ def _bare_sandbox(workspace: Path, *, port: int, shells: str | None, serves: boo
         summary.show()
         if serves:
             return _wait_for_signal()
-        return _converse(RemoteRuntime(server.url, key, default_timeout=None))
+        return _run_prompt(RemoteRuntime(server.url, key, default_timeout=None))
 
 
-def _converse(runtime: Runtime) -> int:
-    """At a terminal people leave as they like; the last command's status is for files and pipes."""
+def _run_prompt(runtime: Runtime) -> int:
+    """Run a prompt. Returns 0 at a terminal, and otherwise the exit code of the last command."""
     from .loop import LoopThread
     from .prompt import Prompt
 
     with LoopThread() as loop, loop.hold(runtime) as opened:
-        status = Prompt(opened, loop).converse()
+        status = Prompt(opened, loop).run_until_exit()
     return 0 if sys.stdin.isatty() else status
 
 
@@ -189,9 +190,9 @@ def _one_kind(shells: str | None) -> str | None:
 
 
 def _egress(text: str | None) -> tuple[str | None, str]:
-    """What was asked for, and why a session can have no network here (empty: it can).
+    """The requested egress mode, and why a session cannot have network access; empty if it can.
 
-    A session of this machine has a network of its own, which needs a program to lead out.
+    A local session has its own network namespace, and needs a program to reach the network.
     """
     from bascule.runtime.spawn.local.machine import network_lack
 
@@ -217,8 +218,8 @@ def _workspace(directory: Path) -> Path:
     return directory.resolve()
 
 
-def _nobody_types() -> bool:
-    """Stdin is closed, or /dev/null as under a service manager: a device, but no terminal."""
+def _has_no_terminal_input() -> bool:
+    """Whether stdin is closed, or a device that is not a terminal, such as /dev/null."""
     if sys.stdin is None:
         return True
     return not sys.stdin.isatty() and stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)

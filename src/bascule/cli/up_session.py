@@ -18,7 +18,7 @@ from bascule.hub import Hub
 from bascule.hub.tokens import admin_token
 
 from .hub_settings import HubFile, load
-from .hub_state import HubRuns, alone, announced
+from .hub_state import HubAlreadyRunning, lock_state, published_address
 from .hub_target import HubTarget
 from .user_dirs import make_runtime_dir, runtime_dir
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 OnStage = Callable[[str], None]
 
 _NO_LIMITS: Final = {"memory": None, "cpus": None, "processes": None}
-"""It is the machine of whoever asks."""
+"""A session of `up` has no limits, because it runs on the user's own machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,14 @@ class UpRequest:
     folder: Path
     shells: str | None = None
     egress: str | None = None
-    """None of both: as the session had it before, or by default."""
+    """`shells` and `egress`: None keeps the setting of an existing session, or uses the default."""
     no_network: str = ""
-    """Why it can have no network; else empty."""
+    """Why the session cannot have network access; empty if it can."""
 
     @property
     def name(self) -> str:
-        """For people: the folder's, or of one that is called as any is, that of the one above."""
+        """The display name: the name of the folder, or of its parent if the folder is called
+        `workspace`."""
         is_any = self.folder.name in ("", "workspace") and self.folder.parent.name
         return self.folder.parent.name if is_any else self.folder.name
 
@@ -62,7 +63,7 @@ class UpRequest:
         }
 
     def changes(self, session: HubSession) -> dict[str, Any]:
-        """What is to be another way in a session that was made before."""
+        """The settings to change in an existing session."""
         wanted: dict[str, Any] = {}
         if self.shells is not None and self.shells != session.metadata["shells"]:
             wanted["shells"] = self.shells
@@ -77,29 +78,29 @@ class UpRequest:
 def hub_for(
     folder: Path, loop: LoopThread, *, allow_unisolated: bool
 ) -> Iterator[tuple[HubTarget, bool]]:
-    """The folder's own hub, in `loop`, while this is open; or the one that another `up` of the
-    same folder has, who then keeps it. Also whether it is ours.
+    """The folder's hub, and whether this process started it.
 
-    It has nothing in common with a hub of `serve` but the token: what it may do here, that one
-    should not.
+    Starts the hub in `loop` while open, unless another `up` of the same folder has started it. The
+    hub shares only its token with a hub of `serve`, which must not have the same permissions.
     """
     settings = load(None, os.environ, {})
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
-    ours = _ours(settings, folder, allow_unisolated)
+    hub_file = _hub_settings(settings, folder, allow_unisolated)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(alone(ours.state(), folder=folder))
-        except HubRuns as runs:
+            stack.enter_context(lock_state(hub_file.state(), folder=folder))
+        except HubAlreadyRunning as runs:
             yield HubTarget(runs.url, token), False
             return
-        stack.callback(shutil.rmtree, ours.run(), ignore_errors=True)
-        hub = stack.enter_context(_own_hub(ours, token, loop))
-        stack.enter_context(announced(ours.state(), hub.local_url))
+        stack.callback(shutil.rmtree, hub_file.run(), ignore_errors=True)
+        hub = stack.enter_context(_own_hub(hub_file, token, loop))
+        stack.enter_context(published_address(hub_file.state(), hub.local_url))
         yield HubTarget(hub.local_url, token), True
 
 
-def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
-    """Whoever starts it stands in that folder, and may have it as a session."""
+def _hub_settings(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
+    """The settings of the folder's hub. The user chose this folder, so it is an allowed workspace
+    root."""
     make_runtime_dir()
     name = f"up-{hashlib.sha256(bytes(folder)).hexdigest()[:12]}"
     changes = {
@@ -113,17 +114,18 @@ def _ours(settings: HubFile, folder: Path, allow_unisolated: bool) -> HubFile:
 
 @contextlib.contextmanager
 def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
-    """On the port of the settings; if that is only the usual one and taken, on any."""
+    """Run the hub on the port of the settings. If the default port is in use, use any free port."""
     from .machine import checks
     from .mounts import adapter_mounts
     from .spawners import make_spawners
 
     given = settings.settings(token)
 
-    def made(port: int) -> Hub:
+    def make_hub(port: int) -> Hub:
         return Hub(
             replace(given, port=port),
-            # Who is root here may have root's folder. In a container the session would be root.
+            # A user who is root may open root's folders. This applies to the spawner `local` only:
+            # in a container the session would be root.
             spawners=make_spawners(settings, in_roots_folders=os.geteuid() == 0),
             mounts=adapter_mounts(),
             checks=checks,
@@ -131,11 +133,11 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
 
     with contextlib.ExitStack() as stack:
         try:
-            hub = stack.enter_context(loop.hold(made(given.port)))
+            hub = stack.enter_context(loop.hold(make_hub(given.port)))
         except InvalidSetting:
             if "port" in settings.model_fields_set:
                 raise
-            hub = stack.enter_context(loop.hold(made(0)))
+            hub = stack.enter_context(loop.hold(make_hub(0)))
         yield hub
 
 
@@ -145,26 +147,26 @@ class UpSession:
 
     session: HubSession
     address: str
-    """Shows it in any browser of this machine, once; then the browser is signed in. Empty: there
-    is nothing to show it with."""
+    """Opens the session in a browser on this machine and signs the browser in. It works once.
+    Empty: neither VS Code nor the hub's page is available."""
     own_address: str = ""
-    """The same for browsers of this user alone, to start one with."""
+    """The same for browsers of this user only. `up` opens the browser with it."""
     no_vscode: str = ""
-    """Why it has no VS Code, and what to do about it; else empty."""
+    """Why VS Code is not available, with advice; else empty."""
     no_page: str = ""
-    """The same of the hub's page."""
+    """Why the hub's page is not available, with advice; else empty."""
     no_network: str = ""
-    """The same of a network: why it reaches none."""
+    """Why the session has no network access; else empty."""
 
 
 @contextlib.contextmanager
 def session_of(
     request: UpRequest, hub: HubTarget, loop: LoopThread, *, is_ours: bool, on_stage: OnStage
 ) -> Iterator[UpSession]:
-    """The folder's session: the one it had before, or a new one. If the hub is ours, leaving stops
-    it and all others that the hub has, such as a demo's: none is left running without a hub.
+    """The folder's existing session, or a new one.
 
-    Stopped they keep their files and what VS Code knows of them, text nobody saved too.
+    If `is_ours`, leaving stops all sessions of the hub, so that none runs without a hub. Stopped
+    sessions keep their files and the state of VS Code, including unsaved text.
     """
     up = loop.start(_begin(request, hub, on_stage)).result()
     try:
@@ -177,33 +179,33 @@ def session_of(
 async def _begin(request: UpRequest, hub: HubTarget, on_stage: OnStage) -> UpSession:
     from bascule.link.sessions import SessionCalls
 
-    with hub.told_how_to_start():
+    with hub.with_start_advice():
         async with SessionCalls(hub.url, hub.token) as calls:
             known = [
                 each for each in await calls.sessions() if _is_of(request.folder, each.metadata)
             ]
             if known:
-                session = await _taken_up(request, known[0], calls)
+                session = await _resumed(request, known[0], calls)
             else:
                 session = await calls.create(request.body())
             session = await calls.until_ready(session.id, on_stage=on_stage)
-            no_vscode, no_page = await asyncio.to_thread(lambda: (_lack_of_vscode(), _no_page()))
-            onward = _shown_at(session, has_vscode=not no_vscode, has_page=not no_page)
-            address = await calls.sign_in_address(onward) if onward else ""
-            own = await calls.sign_in_address(onward, same_user=True) if onward else ""
+            no_vscode, no_page = await asyncio.to_thread(lambda: (_missing_vscode(), _no_page()))
+            path = _start_path(session, has_vscode=not no_vscode, has_page=not no_page)
+            address = await calls.sign_in_address(path) if path else ""
+            own = await calls.sign_in_address(path, same_user=True) if path else ""
     has_network = session.metadata["egress"]["mode"] != "off"
     no_network = "" if has_network else request.no_network or "enable it with --egress open"
     return UpSession(session, address, own, no_vscode, no_page, no_network)
 
 
-async def _taken_up(request: UpRequest, known: HubSession, calls: SessionCalls) -> HubSession:
-    """One that runs, because another `up` has it, stays as it is."""
+async def _resumed(request: UpRequest, known: HubSession, calls: SessionCalls) -> HubSession:
+    """Resume the session. If it runs, its settings stay unchanged: another `up` uses it."""
     changes = request.changes(known) if known.state in ("stopped", "failed") else {}
     return await calls.resume(known.id, changes)
 
 
-def _shown_at(session: HubSession, *, has_vscode: bool, has_page: bool) -> str:
-    """The page with VS Code in it; where one of the two is missing, the other."""
+def _start_path(session: HubSession, *, has_vscode: bool, has_page: bool) -> str:
+    """The path to open: the hub's page with VS Code, or one of them if the other is missing."""
     if has_vscode:
         return f"/watch/{session.id}" if has_page else urlsplit(session.vscode_url).path
     return f"/sessions/{session.id}" if has_page else ""
@@ -215,7 +217,7 @@ async def _stop_all(hub: HubTarget) -> None:
     async with SessionCalls(hub.url, hub.token) as calls:
 
         async def stop(session_id: str) -> None:
-            with contextlib.suppress(NoSuchSession):  # somebody has just removed it
+            with contextlib.suppress(NoSuchSession):  # it was removed meanwhile
                 await calls.stop(session_id)
 
         await asyncio.gather(*(stop(each.id) for each in await calls.sessions()))
@@ -231,7 +233,7 @@ def _no_page() -> str:
     return "" if is_built() else "not built; in a clone, run `make web` (needs Node 20 or newer)"
 
 
-def _lack_of_vscode() -> str:
+def _missing_vscode() -> str:
     from . import editor
 
     try:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from .terminal import stderr
+
 if TYPE_CHECKING:
     from .up_session import UpSession
 
@@ -24,15 +26,15 @@ class UpSummary:
         self._hints: list[tuple[str, str]] = []
 
     def add_sandbox(self, url: str, key: str) -> None:
-        """One that is by itself."""
+        """Add a sandbox without a hub."""
         self._facts.append(("sandbox", url, f"key {key}"))
-        command = f"SESSION_API_KEY={shlex.quote(key)} {ourselves()} exec --url {url} 'ls -la'"
+        command = f"SESSION_API_KEY={shlex.quote(key)} {own_command()} exec --url {url} 'ls -la'"
         self._hints.append(("run a command from another terminal", command))
 
     def add_session(self, up: UpSession, *, open_browser: bool) -> None:
-        """The one address; a browser is opened on it where there is one to open."""
+        """Add the session's address, and open a browser on it if `open_browser` and if possible."""
         session = up.session
-        us, named = ourselves(), shlex.quote(session.name or session.id)
+        us, named = own_command(), shlex.quote(session.name or session.id)
         if up.address:
             opened = open_browser and show_in_browser(up.own_address)
             note = "opened in your browser" if opened else "open it in a browser; it works once"
@@ -58,19 +60,16 @@ class UpSummary:
         ]
 
     def show(self) -> None:
-        """Lines are not wrapped, so that addresses can be copied."""
-        from rich.console import Console
-        from rich.text import Text
-
-        console = Console(stderr=True, highlight=False)
-        console.print(Text("bascule", style="bold"))
+        """Print the summary without wrapping lines, so that addresses can be copied."""
+        terminal = stderr()
+        styled = terminal.styled
+        terminal.print(styled("bascule", "bold"))
         for name, value, note in self._facts:
-            line = Text.assemble((f"  {name:<10} ", "dim"), (value, "bold"))
-            line.append(f"  {note}" if note else "", "dim")
-            console.print(line, soft_wrap=True)
+            end = styled(f"  {note}", "dim") if note else ""
+            terminal.print(f"{styled(f'  {name:<10} ', 'dim')}{styled(value, 'bold')}{end}")
         for purpose, command in self._hints:
-            console.print(Text(f"  {purpose}:", style="dim"))
-            console.print(Text(f"    {command}"), soft_wrap=True)
+            terminal.print(styled(f"  {purpose}:", "dim"))
+            terminal.print(f"    {command}")
 
 
 def origin_of(url: str) -> str:
@@ -78,8 +77,8 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def ourselves() -> str:
-    """How the person who started this can start us again, whatever the directory."""
+def own_command() -> str:
+    """The command that starts this program from any directory."""
     if shutil.which("bascule"):
         return "bascule"
     started = Path(sys.argv[0]).absolute()
@@ -89,15 +88,16 @@ def ourselves() -> str:
 
 
 def show_in_browser(address: str) -> bool:
-    """Open the person's browser, if there is a screen for it or BROWSER names one."""
+    """Open the user's browser, if there is a display or BROWSER is set. Returns whether it was
+    opened."""
     if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
         return False
     try:
         browser = webbrowser.get()
-    except webbrowser.Error:  # a screen, and no browser
+    except webbrowser.Error:  # a display, but no browser
         return False
-    if shutil.which(getattr(browser, "name", "")) is None:  # BROWSER is taken at its word
+    if shutil.which(getattr(browser, "name", "")) is None:  # `webbrowser` does not check BROWSER
         return False
-    # Some browsers return when they are closed; nobody waits for that.
+    # In a thread: the call to some browsers returns only when the browser is closed.
     threading.Thread(target=browser.open, args=(address,), daemon=True).start()
     return True

@@ -1,4 +1,4 @@
-"""The user's state, cache and runtime directories, by the XDG rules."""
+"""The user's configuration, state, cache and runtime directories, by the XDG rules."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from tempfile import gettempdir
 from bascule.core.errors import InvalidSetting
 
 
+def config_dir() -> Path:
+    """The directory for files that the user writes."""
+    return _below("XDG_CONFIG_HOME", "~/.config")
+
+
 def cache_dir() -> Path:
-    """What can be fetched again."""
+    """The directory for files that can be downloaded again."""
     return _below("XDG_CACHE_HOME", "~/.cache")
 
 
 def state_dir() -> Path:
-    """What has to outlive a program."""
+    """The directory for persistent state."""
     return _below("XDG_STATE_HOME", "~/.local/state")
 
 
 def runtime_dir() -> Path:
-    """Sockets of what runs now."""
+    """The directory for the sockets of running programs."""
     given = os.environ.get("XDG_RUNTIME_DIR")
     return Path(given, "bascule") if given else Path(gettempdir(), f"bascule-{os.getuid()}")
 
 
 def make_runtime_dir() -> None:
-    """For this user alone. Raises `InvalidSetting` if others could act in it."""
+    """Create `runtime_dir` with access for this user only. Raises `InvalidSetting` if other users
+    have access."""
     path = runtime_dir()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,7 +51,7 @@ def make_runtime_dir() -> None:
 
 
 def sandbox_dir(working_dir: Path) -> Path:
-    """Where the tmux shells of a sandbox that works there are found again."""
+    """The state directory of the tmux shells of a sandbox with this working directory."""
     digest = hashlib.sha256(os.fsencode(working_dir)).hexdigest()
     return runtime_dir() / f"sandbox-{digest[:16]}"
 

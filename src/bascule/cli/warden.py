@@ -1,4 +1,4 @@
-"""`bascule warden`: what needs root for sessions, apart from a hub that has no rights."""
+"""`bascule warden`: the privileged helper of an unprivileged hub. It starts and stops sandboxes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from bascule.core.errors import InvalidSetting
+from bascule.core.extras import require_extra
 
 from .hub_account import HubAccount, make_directories
 from .logs import configure_logging
 from .open_files import allow_many
+from .signatures import CommandOption
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 def warden(
     config: Annotated[
         Path | None,
-        typer.Option(
+        CommandOption(
             help="Settings file of the hub. [default: BASCULE_CONFIG, or ./bascule.toml if it "
             "exists]"
         ),
@@ -33,12 +33,13 @@ def warden(
     to listen on, `user` the user the hub runs as. It runs until SIGTERM; sandboxes keep running
     after it ends.
     """
+    require_extra("hub")
     import asyncio
 
     from bascule.runtime.spawn.local import warden as work
 
     from .hub_settings import load
-    from .spawners import local_settings, vscode_place
+    from .spawners import installed_vscode, local_settings
 
     settings = load(config, os.environ, {})
     if settings.warden is None or not settings.user:
@@ -51,11 +52,11 @@ def warden(
     configure_logging("info")
     allow_many()
     account = HubAccount.named(settings.user)
-    account.be_at_home()
+    account.set_environment()
     make_directories(settings, account)
     path = settings.warden.expanduser().absolute()
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    given = local_settings(settings, hub_uid=account.uid, vscode=vscode_place())
+    given = local_settings(settings, hub_uid=account.uid, vscode=installed_vscode())
     place = work.listening(path, given)
     logger.info("the warden listens for user %s at %s", account.name, path)
     try:

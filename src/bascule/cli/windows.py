@@ -1,4 +1,4 @@
-"""`bascule windows`: the VS Code windows that are connected to a hub."""
+"""`bascule windows`: list the VS Code windows of a hub and export their actions."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+import click
 
 from bascule.core.printable import one_line
 from bascule.core.windows import Window
 
 from .export import AsList, Output
 from .export import export as write_export
-from .help import CommandApp
+from .help import CommandGroup
 from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import window_names
+from .signatures import CommandArgument, CommandOption
+from .terminal import Cell, stdout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from bascule.link.sessions import SessionCalls
 
-_WIDE = 1000
-"""Columns where no screen limits them: programs that read lines want them whole."""
 _ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _COLOURS = {"healthy": "green", "unhealthy": "red", "gone": "dim"}
 
 
-windows = CommandApp(
+windows = CommandGroup(
     help="List the VS Code windows connected to the hub on this machine or at --hub.\n\nThe "
     "token is BASCULE_TOKEN, or the token of the hub on this machine.",
     invoke_without_command=True,
 )
 
 
-@windows.callback()
+@windows.by_itself
 def list_(
-    context: typer.Context,
+    context: click.Context,
     hub: HubUrl = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
 ) -> int:
     if context.invoked_subcommand is not None:
         return 0
@@ -49,20 +49,20 @@ def list_(
 
     found = asyncio.run(_ask(use_hub(hub, say=not as_json)))
     if as_json:
-        typer.echo(json.dumps([encode_window(each) for each in found], indent=2))
+        click.echo(json.dumps([encode_window(each) for each in found], indent=2))
     else:
         _show(found)
     return 0
 
 
-@windows.command()
+@windows.subcommand()
 def export(
     which: Annotated[
         str,
-        typer.Argument(
+        CommandArgument(
             metavar="WINDOW",
-            help="Id of the window, a path in its folder, or its name. A window that is no "
-            "longer connected: its id.",
+            help="Id of the window, a path in its folder, or its name. For a window that is "
+            "no longer connected, use its id.",
             autocompletion=window_names,
         ),
     ],
@@ -84,7 +84,7 @@ def export(
 
 
 def _chosen(found: Sequence[Window], which: str) -> str:
-    """One that is not connected can be named by its id alone."""
+    """The id of the window that `which` selects. A disconnected window needs its full id."""
     from bascule.core.errors import NoWindow
     from bascule.core.window_choice import choose
 
@@ -99,39 +99,31 @@ def _chosen(found: Sequence[Window], which: str) -> str:
 async def _ask(place: HubTarget) -> Sequence[Window]:
     from bascule.link.hub_calls import HubCalls
 
-    with place.told_how_to_start():
+    with place.with_start_advice():
         async with HubCalls(place.url, place.token) as calls:
             return await calls.windows()
 
 
 def _show(found: Sequence[Window]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDE
+    terminal = stdout()
     if not found:
-        console.print(
+        terminal.print(
             "No window is connected. `bascule session url --sign-in NAME` prints an address that "
-            "opens a session's VS Code; `bascule pair` connects your own.",
-            soft_wrap=True,
+            "opens a session's VS Code; `bascule pair` connects your own."
         )
         return
-    sessions = [each.session_id for each in found]
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("ID", no_wrap=True)
-    table.add_column("STATUS", no_wrap=True)
-    for title in ("NAME", "FOLDERS", "VS CODE", *(["SESSION"] if any(sessions) else [])):
-        table.add_column(title, overflow="fold")
-    for each in found:
-        table.add_row(
-            Text(each.id),
-            Text(each.status, style=_COLOURS[each.status]),
-            Text(one_line(each.name)),
-            Text("\n".join(one_line(folder.path) for folder in each.folders) or "none"),
-            Text(one_line(f"{each.vscode_version}, {each.remote}")),
-            *([Text(each.session_id or "")] if any(sessions) else []),
-        )
-    console.print(table)
+    of_sessions = any(each.session_id for each in found)
+    titles = ["ID", "STATUS", "NAME", "FOLDERS", "VS CODE", *(["SESSION"] if of_sessions else [])]
+    rows: list[Sequence[Cell]] = [[(title, "bold") for title in titles]]
+    rows += [
+        [
+            each.id,
+            (each.status, _COLOURS[each.status]),
+            one_line(each.name),
+            "\n".join(one_line(folder.path) for folder in each.folders) or "none",
+            one_line(f"{each.vscode_version}, {each.remote}"),
+            *([each.session_id or ""] if of_sessions else []),
+        ]
+        for each in found
+    ]
+    terminal.print_table(rows, fold=range(2, len(titles)))

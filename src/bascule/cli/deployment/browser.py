@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from playwright.async_api import WebSocket
 
 _DRAWN: Final = 90_000.0
-"""Milliseconds VS Code has to show the workspace, its first start included."""
+"""Milliseconds for VS Code to show the workspace, including its first start."""
 
 
 class NoBrowser(Exception):
@@ -21,7 +21,8 @@ class NoBrowser(Exception):
 
 
 async def draw(address: str, token: str) -> str:
-    """Raises `CheckFailed`, or `NoBrowser`."""
+    """Open VS Code in Chromium and wait for the session's file. Raises `CheckFailed` or
+    `NoBrowser`."""
     settings = BrowserSettings()
     chromium = find_chromium(settings)
     if chromium is None:
@@ -33,7 +34,7 @@ async def draw(address: str, token: str) -> str:
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
         )
         try:
-            # The certificate has been looked at by now, with what this machine trusts.
+            # The check of TLS has already verified the certificate with this machine's trust store.
             page = await browser.new_page(ignore_https_errors=True)
             failures: list[str] = []
             page.on("websocket", lambda line: _listen(line, failures))
@@ -46,18 +47,19 @@ async def draw(address: str, token: str) -> str:
                     await page.get_by_role("button", name="Sign in").click()
                 await file.wait_for(timeout=_DRAWN)
             except Error as error:
-                raise _undrawn(page.url, error.message, failures) from error
+                raise _page_failure(page.url, error.message, failures) from error
         finally:
             await browser.close()
     return "opens in Chromium and shows the session's file"
 
 
 def _listen(line: WebSocket, failures: list[str]) -> None:
-    # Playwright marks what it is given, which a method of a list does not let it.
+    # A lambda, because Playwright sets an attribute on the handler, and a bound method of a list
+    # does not allow that.
     line.on("socketerror", lambda message: failures.append(message))
 
 
-def _undrawn(where: str, message: str, failures: list[str]) -> CheckFailed:
+def _page_failure(where: str, message: str, failures: list[str]) -> CheckFailed:
     if "ERR_TOO_MANY_REDIRECTS" in message:
         return CheckFailed(
             f"the browser is in a redirect loop at {where}",

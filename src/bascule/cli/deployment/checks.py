@@ -14,15 +14,15 @@ class Check:
 
     name: str
     state: State
-    """limited: it works, or could not be looked at as people would. skipped: it hangs on another
-    that failed."""
+    """limited: works with limitations, or could not be checked fully. skipped: depends on a failed
+    check."""
     found: str
     advice: str = ""
-    """The way out."""
+    """How to fix the problem."""
 
 
 class CheckFailed(Exception):
-    """Raised by a check: what is wrong, and how to fix it."""
+    """Raised by a check that failed, with the finding and the advice."""
 
     def __init__(self, found: str, advice: str = "") -> None:
         super().__init__(found)

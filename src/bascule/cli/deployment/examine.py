@@ -42,9 +42,9 @@ _Look = Callable[[], Awaitable[str]]
 
 
 class Examination:
-    """Checks the hub at its public `url`. It removes what it creates.
+    """Checks the hub at its public `url`. Removes the sessions that it creates.
 
-    A check that others hang on ends the rest, which are then listed as skipped.
+    If a check fails on which the others depend, the remaining checks are listed as skipped.
     """
 
     def __init__(self, url: str, token: str, *, on_stage: OnStage) -> None:
@@ -66,7 +66,7 @@ class Examination:
             except BaseException:
                 await self._clean_up()
                 raise
-            yield await self._one(NAMES[-1], self._clean_up)
+            yield await self._run_check(NAMES[-1], self._clean_up)
 
     async def _look(self) -> AsyncGenerator[tuple[Check, bool], None]:
         front = self._front
@@ -75,23 +75,23 @@ class Examination:
             ("hub", front.check_hub),
             ("token", front.check_token),
         ):
-            yield await self._one(name, look), True
-        yield await self._one("sign-in", front.check_sign_in), False
-        yield await self._one("sessions", self._create), True
-        yield await self._one("addresses", self._check_addresses), False
+            yield await self._run_check(name, look), True
+        yield await self._run_check("sign-in", front.check_sign_in), False
+        yield await self._run_check("sessions", self._create), True
+        yield await self._run_check("addresses", self._check_addresses), False
         yield await self._check_origins(), False
         pair = SessionPair(front, self._token, *self._made)
-        yield await self._one("app", pair.check_app), False
-        passing = await self._one("WebSocket", pair.check_websocket)
+        yield await self._run_check("app", pair.check_app), False
+        passing = await self._run_check("WebSocket", pair.check_websocket)
         yield passing, False
-        yield await self._one("isolation", pair.check_isolation), False
-        yield await self._one("network", pair.check_network), False
+        yield await self._run_check("isolation", pair.check_isolation), False
+        yield await self._run_check("network", pair.check_network), False
         if passing.state == "failed":
             yield Check("VS Code", "failed", "not checked, because it needs WebSockets"), False
         else:
-            yield await self._one("VS Code", self._check_vscode), False
+            yield await self._run_check("VS Code", self._check_vscode), False
 
-    async def _one(self, name: str, look: _Look) -> Check:
+    async def _run_check(self, name: str, look: _Look) -> Check:
         self._say(name)
         try:
             return Check(name, "ok", await look())
@@ -138,23 +138,27 @@ class Examination:
             ) from None
 
     async def _check_addresses(self) -> str:
-        asked, said = origin_of(self._front.url), origin_of(self._made[0].vscode_url)
-        if asked == said:
-            return f"sessions are at {said}/vscode/…"
-        elsewhere = " which only works on the hub's own machine," if is_this_machine(said) else ""
+        hub_origin = origin_of(self._front.url)
+        session_origin = origin_of(self._made[0].vscode_url)
+        if hub_origin == session_origin:
+            return f"sessions are at {session_origin}/vscode/…"
+        elsewhere = ""
+        if is_this_machine(session_origin):
+            elsewhere = " which only works on the hub's own machine,"
         raise CheckFailed(
-            f"the hub says that its sessions are at {said},{elsewhere} not at {asked}",
-            f'set public_url = "{asked}"',
+            f"the hub says that its sessions are at {session_origin},{elsewhere} "
+            f"not at {hub_origin}",
+            f'set public_url = "{hub_origin}"',
         )
 
     async def _check_origins(self) -> Check:
         if not self._front.cookie:
             return Check("origins", "skipped", "not checked, because sign-in failed")
         first, second = (urlsplit(each.vscode_url).path for each in self._made)
-        return await self._one("origins", lambda: self._front.check_origins(first, second))
+        return await self._run_check("origins", lambda: self._front.check_origins(first, second))
 
     async def _check_vscode(self) -> str:
-        """By HTTP first: what is wrong there is said more clearly than a browser can."""
+        """Check over HTTP first, because its errors are clearer than those of a browser."""
         path = urlsplit(self._made[0].vscode_url).path
         if self._front.cookie:
             reply, there = await self._front.page(path)

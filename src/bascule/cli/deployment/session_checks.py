@@ -64,26 +64,26 @@ class SessionPair:
         self._port = 0
 
     async def check_isolation(self) -> str:
-        """The second looks for the first's file, processes and port."""
-        async with self._inside(self.second) as two:
+        """Search the second session for a file, a process and a port of the first."""
+        async with self._session_runtime(self.second) as two:
             lent = await two.run(
                 f"find / -xdev -name {FILE} -print -quit 2>/dev/null", timeout=_LOOK_TIME
             )
             if lent.content.strip():
-                raise _apart(f"a session can read another's files: {lent.content.strip()}")
-            # In brackets, or what looks for the word finds itself.
+                raise _not_isolated(f"a session can read another's files: {lent.content.strip()}")
+            # The brackets keep grep from matching its own command line.
             word = f"'[{self._word[0]}]{self._word[1:]}'"
             known = f"grep -la {word} /proc/[0-9]*/cmdline 2>/dev/null | head -1"
             if (await two.run(known, timeout=_LOOK_TIME)).content.strip():
-                raise _apart("a session sees the processes of another")
+                raise _not_isolated("a session sees the processes of another")
             reached = f"(exec 3<>/dev/tcp/127.0.0.1/{self._port}) 2>/dev/null && echo reached"
             if self._port and (await two.run(reached, timeout=_LOOK_TIME)).content.strip():
-                raise _apart("a session reaches the ports of another on loopback")
+                raise _not_isolated("a session reaches the ports of another on loopback")
         return "a session cannot reach the files, processes or ports of another"
 
     async def check_network(self) -> str:
         look = "ls /sys/class/net 2>/dev/null || awk 'NR>2{print $1}' /proc/net/dev | tr -d :"
-        async with self._inside(self.second) as two:
+        async with self._session_runtime(self.second) as two:
             there = (await two.run(look, timeout=_LOOK_TIME)).content.split()
             routes = (await two.run("tail -n +2 /proc/net/route", timeout=_LOOK_TIME)).content
         outside = [name for name in there if name != "lo"]
@@ -110,7 +110,7 @@ class SessionPair:
                     address, additional_headers=self._front.bearer, proxy=None, ssl=tls
                 ) as line,
             ):
-                said = await line.recv()
+                received = await line.recv()
         except InvalidStatus as error:
             raise CheckFailed(
                 f"a WebSocket upgrade is answered with HTTP {error.response.status_code}: "
@@ -123,13 +123,13 @@ class SessionPair:
                 f"a WebSocket does not connect: {str(error) or type(error).__name__}",
                 "look in the reverse proxy's log; `bascule nginx` writes a correct configuration",
             ) from error
-        if said != self._word:
+        if received != self._word:
             raise CheckFailed("a WebSocket is connected to the wrong app")
         return "messages arrive"
 
     async def check_app(self) -> str:
-        """The first session's, which the other checks then use."""
-        async with self._inside(self.first) as one:
+        """Start an app in the first session and request it. The other checks use this app."""
+        async with self._session_runtime(self.first) as one:
             await one.write(FILE, self._word)
             await self._open_app(one)
         for where in ("", "script.js"):
@@ -144,31 +144,31 @@ class SessionPair:
         return f"{self._app} serves the page and its script"
 
     async def _open_app(self, one: CloudRuntime) -> None:
-        """An app in the first session, known to be at its address."""
+        """Start an app in the first session, and find its port and address."""
         await one.write(_APP_FILE, _APP.replace("@WORD@", self._word))
         started = await one.run(
             f"mkfifo .doctor_says && {{ python3 {_APP_FILE} {self._word} >.doctor_says 2>&1 & "
             "head -n 1 .doctor_says; }",
             timeout=_LOOK_TIME,
         )
-        *_, port = ["", *started.content.split()]  # the shell has told of its job before
+        *_, port = ["", *started.content.split()]  # the shell prints its job announcement first
         if not port.isdigit():
             raise CheckFailed(
                 f"an app does not start in a session: {started.content.strip()[-300:]}"
             )
         self._port = int(port)
         async with SessionCalls(self._front.url, self._token) as calls:
-            said = await _address(calls, self.first.id, self._port)
-        # Whatever the hub thinks its name is, it is looked at where people come.
-        own = origin_of(said) == origin_of(self.first.vscode_url)
-        self._app = self._front.url + urlsplit(said).path if own else said
+            url = await _address(calls, self.first.id, self._port)
+        # Check the address that users open, even if the hub has another name configured.
+        own = origin_of(url) == origin_of(self.first.vscode_url)
+        self._app = self._front.url + urlsplit(url).path if own else url
 
-    def _inside(self, session: HubSession) -> CloudRuntime:
+    def _session_runtime(self, session: HubSession) -> CloudRuntime:
         return CloudRuntime(self._front.url, self._token, session_id=session.id)
 
 
 async def _address(calls: SessionCalls, session_id: str, port: int) -> str:
-    """Where the hub says the app is, once it has noticed it."""
+    """Wait until the hub has noticed the app, and return the app's address."""
     try:
         async with asyncio.timeout(_PORT_TIME):
             async for event in calls.events(session_id):
@@ -185,7 +185,7 @@ async def _address(calls: SessionCalls, session_id: str, port: int) -> str:
     raise CheckFailed("the event stream of a session ended early")
 
 
-def _apart(found: str) -> CheckFailed:
+def _not_isolated(found: str) -> CheckFailed:
     return CheckFailed(
         f"sessions are not isolated: {found}",
         "use the spawner `local` with bubblewrap, or `docker`, without `allow_unisolated`",

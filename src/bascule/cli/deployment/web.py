@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import re
 import socket
 import ssl
@@ -16,6 +15,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, HubUnreachable
 from bascule.link.http import HttpClient, HttpReply
+from bascule.serving.request_rules import is_loopback
 from bascule.wire import from_json
 
 from .checks import CheckFailed, CheckLimited
@@ -26,8 +26,8 @@ PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Dest": "document", "Sec-Fetch-M
 _TIMEOUT: Final = 30.0
 _HOPS: Final = 10
 _DAY: Final = 86400.0
-_SOON: Final = 14
-"""Days before its end at which a certificate is worth a word."""
+_EXPIRY_WARNING_DAYS: Final = 14
+"""Days before the expiry of a certificate at which the check warns."""
 _REFRESH: Final = re.compile(rb'<meta http-equiv="refresh" content="0;url=([^"]+)"')
 _OWN_ORIGINS: Final = (
     "set `sessions_origin` to a wildcard on a domain other than the hub's, such as "
@@ -42,13 +42,7 @@ def origin_of(url: str) -> str:
 
 
 def is_this_machine(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(url).netloc)
 
 
 class DeploymentClient(Closable):
@@ -59,11 +53,11 @@ class DeploymentClient(Closable):
         self._token = token
         self._clients: dict[str, HttpClient] = {}
         self.page_url = self.url
-        """Where the hub's page is; on the hub's own machine that is under another name."""
+        """The address of the hub's page. On the hub's own machine it has another host name."""
         self.cookie = ""
-        """Of the sign-in, as a browser sends it."""
+        """The value of the sign-in cookie."""
         self.session_origins: list[str] = []
-        """Where browsers are led for the sessions that were made, in their order."""
+        """The origins to which browsers are redirected for the created sessions, in order."""
 
     async def aclose(self) -> None:
         for client in self._clients.values():
@@ -81,7 +75,7 @@ class DeploymentClient(Closable):
         form: bytes = b"",
         origin: str = "",
     ) -> HttpReply:
-        """At `url`, or at another origin."""
+        """Send a request to `url`, or to another origin. Raises `CheckFailed` if it fails."""
         method, origin = "POST" if form else "GET", origin or self.url
         if origin not in self._clients:
             self._clients[origin] = HttpClient(origin, unreachable=HubUnreachable)
@@ -97,7 +91,8 @@ class DeploymentClient(Closable):
             ) from error
 
     async def page(self, path: str) -> tuple[HttpReply, str]:
-        """As a browser that is signed in, which follows redirects; also where they led."""
+        """Request a page like a signed-in browser and follow redirects. Returns the reply and the
+        final URL."""
         seen: list[str] = []
         own = origin_of(self.page_url)
         cookies: dict[str, dict[str, str]] = {own: {COOKIE: self.cookie}}
@@ -111,7 +106,7 @@ class DeploymentClient(Closable):
                 url.removeprefix(origin), {**PAGE, "Cookie": given}, origin=origin
             )
             jar |= _cookies_of(reply)
-            if not (led := _led_to(reply)):
+            if not (led := _redirect_target(reply)):
                 return reply, url
             seen.append(url)
             there = urljoin(url, led)
@@ -158,31 +153,31 @@ class DeploymentClient(Closable):
                 if origin_of(there) != origin_of(self.url)
                 else f"the reverse proxy redirects to itself; {_PROXY}",
             )
-        said = _said(reply)
+        answer = _json_of(reply)
         if reply.status == 403:
             raise CheckFailed(
-                str(said.get("message", "the request is refused (HTTP 403)")),
+                str(answer.get("message", "the request is refused (HTTP 403)")),
                 f'set public_url = "{self.url}"; a reverse proxy must pass on the Host header',
             )
-        if reply.status != 200 or said.get("status") != "ok" or "protocol" not in said:
+        if reply.status != 200 or answer.get("status") != "ok" or "protocol" not in answer:
             raise CheckFailed(
                 f"another server answers at {self.url} (HTTP {reply.status})",
                 "check which server listens there, and that it passes every path on to the hub",
             )
-        return f"running version {said['version']}"
+        return f"running version {answer['version']}"
 
     async def check_token(self) -> str:
         reply = await self.ask("/api/sessions", self.bearer)
         if reply.status == 200:
             return "accepted"
-        said = str(_said(reply).get("message", f"HTTP {reply.status}"))
-        if "missing" in said:
+        message = str(_json_of(reply).get("message", f"HTTP {reply.status}"))
+        if "missing" in message:
             raise CheckFailed(
                 "the reverse proxy does not pass on the header `Authorization`",
                 f"it must not use that header itself; {_PROXY}",
             )
         raise CheckFailed(
-            said,
+            message,
             "run `bascule token` on the hub's machine, and set BASCULE_TOKEN to what it prints",
         )
 
@@ -218,7 +213,8 @@ class DeploymentClient(Closable):
         return "the cookie is HttpOnly, Secure and SameSite=Strict, and is accepted"
 
     async def _page_url(self) -> str:
-        """Where a browser is led to sign in: here, or on this machine to a name of the hub's."""
+        """The origin at which a browser signs in: `url`, or on this machine the host name to which
+        the hub redirects."""
         if not is_this_machine(self.url):
             return self.url
         reply = await self.ask("/sign-in", PAGE)
@@ -232,7 +228,7 @@ class DeploymentClient(Closable):
         return origin_of(there)
 
     async def check_origins(self, first: str, second: str) -> str:
-        """Where browsers are led for two sessions, by the paths of their VS Code."""
+        """Check the origins of two sessions, given the paths of their VS Code."""
         self.session_origins = [await self._origin_for(path) for path in (first, second)]
         one, two = self.session_origins
         hub = origin_of(self.page_url)
@@ -275,7 +271,8 @@ class DeploymentClient(Closable):
         return origin_of(there)
 
     async def _check_session_name(self, origin: str) -> None:
-        """The name resolves, has a certificate, leads to the hub, and shows nothing of it."""
+        """Check that the host name resolves, has a certificate, reaches the hub, and does not serve
+        the hub's own pages."""
         parts = urlsplit(origin)
         if parts.scheme == "https":
             await asyncio.to_thread(_look_at_certificate, parts.hostname or "", parts.port)
@@ -315,7 +312,7 @@ def _look_at_certificate(host: str, port: int | None) -> str:
             "and that its port is open",
         ) from error
     days = (until - time.time()) / _DAY
-    if days < _SOON:
+    if days < _EXPIRY_WARNING_DAYS:
         raise CheckLimited(
             f"the certificate expires in {days:.0f} days", "set up automatic renewal"
         )
@@ -323,7 +320,8 @@ def _look_at_certificate(host: str, port: int | None) -> str:
 
 
 def _ensure_cookie(header: str) -> str:
-    """Its value. A browser drops a `__Host-` cookie that is not exactly so."""
+    """The value of the sign-in cookie. Raises `CheckFailed` if attributes are missing, because
+    browsers then reject a `__Host-` cookie."""
     pair, *attributes = [part.strip() for part in header.split(";")]
     name, _, value = pair.partition("=")
     if name != COOKIE or not value:
@@ -343,8 +341,8 @@ def _ensure_cookie(header: str) -> str:
     return value
 
 
-def _led_to(reply: HttpReply) -> str:
-    """Where a browser goes on its own; empty for a page that stays."""
+def _redirect_target(reply: HttpReply) -> str:
+    """The URL to which a browser is redirected; empty if there is no redirect."""
     if reply.status in (301, 302, 303, 307, 308):
         return reply.headers.get("location", "")
     found = _REFRESH.search(reply.body)
@@ -360,9 +358,9 @@ def _cookies_of(reply: HttpReply) -> dict[str, str]:
     return {name.strip(): value.strip()} if name else {}
 
 
-def _said(reply: HttpReply) -> dict[str, object]:
+def _json_of(reply: HttpReply) -> dict[str, object]:
     try:
-        said = from_json(reply.body)
+        value = from_json(reply.body)
     except BasculeError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return value if isinstance(value, dict) else {}

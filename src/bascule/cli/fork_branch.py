@@ -1,0 +1,101 @@
+"""Transfers the commits of a fork as a branch: a git bundle from one session to the other.
+
+Git runs only inside the two sessions, with the rights of each. So the configuration of the fork's
+repository cannot run anything where the fork came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from bascule.core.errors import ExecutionError, UsageError
+
+from .hub_target import HubTarget
+from .session_calls import ask
+from .session_choice import chosen
+
+if TYPE_CHECKING:
+    from bascule.link.sessions import SessionCalls
+    from bascule.runtime import CloudRuntime
+
+_SHELL: Final = "merge-branch"
+_FETCH: Final = (
+    "git -c core.hooksPath=/dev/null fetch --quiet --no-tags --no-write-fetch-head --no-auto-gc "
+    "--no-recurse-submodules"
+)
+
+
+def bring_branch(place: HubTarget, which: str, branch: str, *, repository: str, into: str) -> int:
+    """Create `branch` with the fork's commits in the session that it came from, or `into`."""
+
+    async def facts(calls: SessionCalls) -> tuple[str, str, str]:
+        found = await calls.sessions()
+        fork = chosen(found, which)
+        source = fork.metadata["workspace"].get("fork_of", "")
+        if not source:
+            raise UsageError(f"{which} is not a fork, so there is no session to merge it into")
+        target = chosen(found, into).id if into else source
+        forks = (await calls.forks(source))["forks"]
+        heads = next(each["heads"] for each in forks if each["id"] == fork.id)
+        if repository.strip("/") not in heads:
+            known = ", ".join(each or "the workspace" for each in heads) or "none"
+            raise UsageError(
+                f"--repository {repository or 'the workspace'}: the fork copied no repository "
+                f"there; it has: {known}"
+            )
+        return fork.id, target, heads[repository.strip("/")]
+
+    fork, target, base = ask(place, facts)
+    count = asyncio.run(_bring(place, fork, target, base, branch, repository))
+    click.echo(f"branch {branch}: {count} {'commit' if count == 1 else 'commits'}")
+    return 0
+
+
+async def _bring(
+    place: HubTarget, fork: str, target: str, base: str, branch: str, repository: str
+) -> int:
+    from bascule.runtime import CloudRuntime
+
+    at = f"cd {shlex.quote(repository or '.')}"
+    since = f"--not {base}" if base else ""
+    name = shlex.quote(f"refs/heads/{branch}")
+    async with (
+        CloudRuntime(place.url, place.token, session_id=fork, default_timeout=None) as there,
+        CloudRuntime(place.url, place.token, session_id=target, default_timeout=None) as here,
+    ):
+        await _run(here, f"{at} && git check-ref-format {name}", f"{branch!r} is no branch name")
+        await _run(
+            here,
+            f"{at} && ! git show-ref --verify --quiet {name}",
+            f"the branch {branch} exists already, or there is no repository",
+        )
+        count = int(await _run(there, f"{at} && git rev-list --count HEAD {since}", "git failed"))
+        if not count:
+            raise UsageError("the fork has no commits of its own")
+        bundle = (await _run(there, "mktemp -u --suffix=.bundle", "mktemp failed")).strip()
+        await _run(
+            there, f"{at} && git bundle create --quiet {bundle} HEAD {since}", "git bundle failed"
+        )
+        made = (await _run(here, "mktemp -d", "mktemp failed")).strip()
+        with tempfile.TemporaryDirectory() as directory:
+            got = await there.download(bundle, Path(directory))
+            await here.upload(got, made)
+            file = shlex.quote(f"{made}/{got.name}")
+            await _run(here, f"{at} && {_FETCH} {file} HEAD:{name}", "git fetch failed")
+        await _run(there, f"rm -f {bundle}", "rm failed")
+        await _run(here, f"rm -rf {made}", "rm failed")
+    return count
+
+
+async def _run(runtime: CloudRuntime, command: str, failure: str) -> str:
+    # In a subshell: the named shell keeps its directory for the next command.
+    seen = await runtime.run(f"({command})", shell=_SHELL, blocking=True)
+    if seen.exit_code:
+        raise ExecutionError(f"{failure}: {seen.content.strip() or f'exit code {seen.exit_code}'}")
+    return seen.content

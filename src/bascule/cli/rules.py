@@ -1,0 +1,223 @@
+"""`bascule rules`: check rules for commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import click
+
+from bascule.core.errors import InvalidSetting, StorageFailed, UsageError
+from bascule.core.printable import one_line, printable
+
+from .help import CommandGroup
+from .signatures import CommandArgument, CommandOption
+from .user_dirs import config_dir
+
+if TYPE_CHECKING:
+    from bascule.rules import CommandContext, Decision, Parser, Rules
+    from bascule.rules.rule_files import RuleFile
+
+rules = CommandGroup(
+    help="Try rules for commands: which are allowed, asked about or denied.",
+)
+
+_STATUS = {"allow": 0, "ask": 3, "deny": 4}
+
+
+class RuleEngine(StrEnum):
+    """The implementation that decides: Python, or the VS Code extension."""
+
+    PYTHON = "python"
+    WINDOW = "window"
+
+
+@rules.subcommand()
+def check(
+    command: Annotated[
+        str | None, CommandArgument(help="The command text, as one argument. Nothing is run.")
+    ] = None,
+    rule_files: Annotated[
+        list[Path] | None,
+        CommandOption(
+            "--rules",
+            help="TOML file with your own rules; repeatable. "
+            "[default: ~/.config/bascule/rules.toml if it exists]",
+        ),
+    ] = None,
+    workspace_rules: Annotated[
+        list[Path] | None,
+        CommandOption(
+            "--workspace-rules",
+            help="TOML file of a workspace, which can only ask and deny; repeatable. "
+            "[default: .vscode/bascule-rules.toml in --workspace if it exists]",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None, CommandOption(help="Apply the rules for this agent too. [default: none]")
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        CommandOption(metavar="DIR", help="Folder that commands may write to. [default: --cwd]"),
+    ] = None,
+    cwd: Annotated[
+        Path | None,
+        CommandOption(
+            metavar="DIR", help="Directory the command would run in. [default: this directory]"
+        ),
+    ] = None,
+    as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
+    batch: Annotated[
+        Path | None,
+        CommandOption(
+            metavar="FILE",
+            help="Decide on JSON lines instead; - reads stdin. Prints one JSON line for each.",
+        ),
+    ] = None,
+    engine: Annotated[
+        RuleEngine,
+        CommandOption(
+            help="With --batch: python, or window for the VS Code extension's own code, with Node."
+        ),
+    ] = RuleEngine.PYTHON,
+) -> int:
+    """Explain why rules allow a command text, ask about it or deny it.
+
+    Exits with 0 for allow, 3 for ask and 4 for deny; with 1 or 2 if rules cannot be read. Without a
+    rule a command asks.
+
+    A line of --batch is {"command": "git log", "allow": [["git", "log"]], "ask": [], "deny": [],
+    "workspace": "/home/ann/project", "cwd": "/home/ann/project", "home": "/home/ann"}. Only
+    `command` is required; the paths above are the defaults. The answer is {"verdict":
+    "allow", "parts": [...]}. Links are not resolved. The exit code is 0.
+    """
+    if (command is None) == (batch is None):
+        raise UsageError("give either one command text or --batch FILE")
+    if batch is not None:
+        if rule_files or workspace_rules or workspace or cwd:
+            raise UsageError("the lines of --batch have rules and paths; leave those options out")
+        return _check_batch(batch, engine)
+    if engine is RuleEngine.WINDOW:
+        raise UsageError("--engine window needs --batch FILE")
+    from bascule.rules import Parser, judge
+    from bascule.rules.rule_files import WORKSPACE_FILE
+
+    parser = Parser()
+    context = _context(workspace, cwd)
+    own = _existing(config_dir() / "rules.toml") if rule_files is None else rule_files
+    theirs = _existing(Path(context.workspace, WORKSPACE_FILE))
+    given = _read_rules(own, theirs if workspace_rules is None else workspace_rules, agent, parser)
+    decision = judge(command or "", given, context, parser.parse)
+    _show(decision, as_json=as_json)
+    return _STATUS[decision.verdict.value]
+
+
+@rules.subcommand("test")
+def try_file(
+    file: Annotated[Path, CommandArgument(help="A TOML file with rules.")],
+    is_workspace: Annotated[
+        bool,
+        CommandOption("--workspace", help="Read it as the file of a workspace: no [[allow]]."),
+    ] = False,
+) -> int:
+    """Read a file of rules and try the examples under `yes` and `no` in it.
+
+    Exits with 2 if the file is not valid or an example fails, and names the lines.
+    """
+    from bascule.rules import Parser
+    from bascule.rules.rule_files import RuleOwner, read_rule_file
+
+    owner = RuleOwner.WORKSPACE if is_workspace else RuleOwner.PERSON
+    read = read_rule_file(file, owner, Parser().parse)
+    _warn(read)
+    count = sum(len(table.rules) for table in read.tables)
+    tried = sum(len(table.yes) + len(table.no) for table in read.tables)
+    click.echo(printable(f"{file}: rules: {count}, examples that hold: {tried}"))
+    return 0
+
+
+def _context(workspace: Path | None, cwd: Path | None) -> CommandContext:
+    from bascule.rules import CommandContext
+
+    here = (cwd or Path.cwd()).absolute()
+    return CommandContext(
+        workspace=str((workspace or here).absolute()),
+        cwd=str(here),
+        home=str(Path.home()),
+        resolve_links=os.path.realpath,
+    )
+
+
+def _existing(file: Path) -> list[Path]:
+    return [file] if file.exists() else []
+
+
+def _read_rules(
+    own: Sequence[Path], of_workspace: Sequence[Path], agent: str | None, parser: Parser
+) -> Rules:
+    from bascule.rules import Rules
+    from bascule.rules.rule_files import RuleOwner, read_rule_file
+
+    owners = {RuleOwner.PERSON: own, RuleOwner.WORKSPACE: of_workspace}
+    found = Rules()
+    for owner, paths in owners.items():
+        for path in paths:
+            read = read_rule_file(path, owner, parser.parse)
+            _warn(read)
+            found = found + read.rules(agent)
+    return found
+
+
+def _warn(read: RuleFile) -> None:
+    for warning in read.warnings:
+        click.echo(printable(f"Warning: {warning}"), err=True)
+
+
+def _show(decision: Decision, *, as_json: bool) -> None:
+    from bascule.rules.batch import encode_answer
+    from bascule.rules.proposals import proposals
+
+    if as_json:
+        click.echo(encode_answer(decision))
+        return
+    click.echo(decision.verdict.value)
+    for part in decision.parts:
+        click.echo(f"  {part.verdict.value:5}  {one_line(part.text)}")
+        origin = f" ({part.rule.origin})" if part.rule is not None and part.rule.origin else ""
+        click.echo(printable(f"         {part.reason}{origin}"))
+    for proposal in proposals(decision):
+        click.echo(
+            printable(f"A rule would allow a part of it: run = [{json.dumps(str(proposal.rule))}]")
+        )
+
+
+def _check_batch(file: Path, engine: RuleEngine) -> int:
+    from bascule.rules import Parser, judge
+    from bascule.rules.batch import decode_question, encode_answer
+
+    questions = [decode_question(line, number) for number, line in enumerate(_lines(file), start=1)]
+    if engine is RuleEngine.WINDOW:
+        from .window_rules import decide_in_window
+
+        click.echo(decide_in_window([each.encode() for each in questions]), nl=False)
+        return 0
+    parser = Parser()
+    for each in questions:
+        click.echo(encode_answer(judge(each.command, each.rules, each.context, parser.parse)))
+    return 0
+
+
+def _lines(file: Path) -> Sequence[str]:
+    """The lines of a batch, without a last empty one. Only a newline ends a line of JSON."""
+    try:
+        text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        return text.decode().removesuffix("\n").split("\n") if text else []
+    except OSError as error:
+        raise StorageFailed(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InvalidSetting(f"{file}: is not UTF-8 text") from error

@@ -1,0 +1,59 @@
+"""What the commands about sessions have in common: options, and calls of the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+from .hub_target import HubTarget
+from .known_names import session_names
+from .session_choice import chosen
+from .signatures import CommandArgument, CommandOption
+
+if TYPE_CHECKING:
+    from bascule.link.sessions import HubSession, SessionCalls
+
+Which = Annotated[
+    str,
+    CommandArgument(
+        metavar="SESSION",
+        help="Name or id of the session, or the first characters of its id.",
+        autocompletion=session_names,
+    ),
+]
+AsJson = Annotated[bool, CommandOption("--json", help="Print the result as JSON.")]
+
+_T = TypeVar("_T")
+
+
+def ask(target: HubTarget, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
+    """Connect to the hub and wait for `work`."""
+    import asyncio
+
+    async def ask() -> _T:
+        from bascule.link.sessions import SessionCalls
+
+        with target.with_start_advice():
+            async with SessionCalls(target.url, target.token) as calls:
+                return await work(calls)
+
+    return asyncio.run(ask())
+
+
+async def find(calls: SessionCalls, which: str) -> HubSession:
+    return chosen(await calls.sessions(), which)
+
+
+async def started(calls: SessionCalls, made: str, show: Callable[[str], None]) -> HubSession:
+    """Wait until the session is ready. If its start fails, the session still exists, and the error
+    says so."""
+    from bascule.core.errors import SandboxStartFailed
+
+    try:
+        return await calls.until_ready(made, on_stage=show)
+    except SandboxStartFailed as error:
+        raise SandboxStartFailed(
+            f"{error.message}\nThe session still exists: `bascule session resume {made}` "
+            f"tries again, `bascule session rm {made}` removes it",
+            session_id=made,
+        ) from error

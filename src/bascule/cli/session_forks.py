@@ -1,0 +1,251 @@
+"""`bascule session fork`, `forks` and `merge`: forks of a session, and merging them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import click
+
+from bascule.core.errors import NoSuchSession, UsageError
+from bascule.core.printable import one_line
+
+from .hub_target import HubUrl, use_hub
+from .known_names import session_names
+from .session_calls import AsJson, Which, ask, find, started
+from .session_choice import chosen
+from .signatures import CommandArgument, CommandOption
+from .stage_progress import show_stages
+
+if TYPE_CHECKING:
+    from bascule.link.sessions import HubSession, SessionCalls
+
+_CONFLICTS = 1
+_LETTERS = {"added": "A", "changed": "M", "removed": "D"}
+_SHOWN = 20
+"""Paths of each fork that a list shows."""
+
+Fork = Annotated[
+    str,
+    CommandArgument(
+        metavar="FORK",
+        help="Name or id of the fork, or the first characters of its id.",
+        autocompletion=session_names,
+    ),
+]
+
+
+def fork(
+    source: Annotated[
+        str,
+        CommandArgument(
+            metavar="FOLDER|SESSION",
+            help="Session to fork, or a folder of the hub's machine (admin only).",
+            autocompletion=session_names,
+        ),
+    ],
+    hub: HubUrl = None,
+    count: Annotated[int, CommandOption(metavar="N", min=1, max=100, help="Number of forks.")] = 1,
+    name: Annotated[
+        str,
+        CommandOption(
+            help="Beginning of the forks' names, to which a number is added. [default: the "
+            "session's name and `-fork`]"
+        ),
+    ] = "",
+    secrets: Annotated[
+        bool,
+        CommandOption(
+            "--secrets",
+            help="Also copy files with names of secrets, such as .env, and the values of the "
+            "session's secret variables.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Create sessions that start with a copy of a workspace, and print their ids.
+
+    Each fork has its own files and its own git repository. It cannot reach the workspace that it
+    came from. A folder is first opened as a session, to which the results return.
+    """
+    named = Path(source).expanduser()
+    folder = named.resolve() if named.is_dir() else None
+
+    async def work(calls: SessionCalls) -> Sequence[HubSession]:
+        with show_stages() as show:
+            session = await _source_session(calls, source, folder)
+            if session.state == "starting":
+                session = await started(calls, session.id, show)
+            show("copying the workspace")
+            made = await calls.fork(session.id, {"count": count, "name": name, "secrets": secrets})
+            return [await started(calls, each.id, show) for each in made]
+
+    made = ask(use_hub(hub), work)
+    if as_json:
+        click.echo(json.dumps([each.metadata for each in made], indent=2))
+        return 0
+    for each in made:
+        click.echo(each.id)
+    return 0
+
+
+def forks(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
+    """List the forks of a session with the paths that are not merged.
+
+    Paths that more than one of them changed, or the session itself, are listed at the end.
+    """
+
+    async def work(calls: SessionCalls) -> Mapping[str, Any]:
+        return await calls.forks((await find(calls, which)).id)
+
+    found = ask(use_hub(hub), work)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return 0
+    names = {each["id"]: one_line(each["name"] or each["id"]) for each in found["forks"]}
+    names[found["id"]] = "the session itself"
+    for each in found["forks"]:
+        count = each["count"]
+        what = "nothing to merge" if not count else f"{count} changed"
+        click.echo(f"{names[each['id']]}  {each['state']}  {what}")
+        for change in each["changes"][:_SHOWN]:
+            click.echo(f"  {_LETTERS[change['change']]} {one_line(change['path'])}")
+        if count > _SHOWN:
+            click.echo(f"  and {count - _SHOWN} more")
+    for each in found["overlaps"][:_SHOWN]:
+        who = ", ".join(names[one] for one in each["sessions"])
+        click.echo(f"overlap: {one_line(each['path'])} ({who})")
+    if found["overlap_count"] > _SHOWN:
+        click.echo(f"overlap: {found['overlap_count'] - _SHOWN} more paths")
+    return 0
+
+
+def merge(
+    which: Fork,
+    hub: HubUrl = None,
+    path: Annotated[
+        list[str] | None,
+        CommandOption(help="Only this file or directory of the workspace; repeatable."),
+    ] = None,
+    take: Annotated[
+        list[str] | None,
+        CommandOption(
+            metavar="PATH", help="Settle a conflict with the fork's version; repeatable."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        CommandOption(metavar="PATH", help="Settle a conflict with what is there now; repeatable."),
+    ] = None,
+    into: Annotated[
+        str,
+        CommandOption(
+            metavar="SESSION",
+            help="Session to merge into. [default: the one that the fork came from]",
+            autocompletion=session_names,
+        ),
+    ] = "",
+    ignored: Annotated[
+        bool, CommandOption("--ignored", help="Also bring files that .gitignore excludes.")
+    ] = False,
+    branch: Annotated[
+        str,
+        CommandOption(
+            metavar="NAME",
+            help="Bring the fork's commits as this new branch, instead of its files.",
+        ),
+    ] = "",
+    repository: Annotated[
+        str,
+        CommandOption(
+            metavar="DIR", help="Directory of the repository for --branch. [default: the workspace]"
+        ),
+    ] = "",
+    dry_run: Annotated[
+        bool, CommandOption("--dry-run", help="Only print what would be done.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Merge the changes of a fork into the session that it came from.
+
+    A path in conflict is named and left as it is; the exit code is then 1. The merge is a
+    checkpoint of the other session, which `bascule checkpoint restore` undoes.
+    """
+    place = use_hub(hub)
+    if branch:
+        if dry_run or path or take or keep or ignored or as_json:
+            raise UsageError(
+                "--branch brings commits, not files; it takes only --into and --repository"
+            )
+        from .fork_branch import bring_branch
+
+        return bring_branch(place, which, branch, repository=repository, into=into)
+
+    async def work(calls: SessionCalls) -> tuple[HubSession, Mapping[str, Any]]:
+        found = await calls.sessions()
+        target = chosen(found, into).id if into else ""
+        body = {
+            "dry_run": dry_run,
+            "paths": path or [],
+            "take": take or [],
+            "keep": keep or [],
+            "ignored": ignored,
+            "into": target,
+        }
+        answer = await calls.merge(chosen(found, which).id, body)
+        return chosen(found, answer["into"]), answer
+
+    target, answer = ask(place, work)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        _show_merge(target, answer, dry_run=dry_run)
+    return _CONFLICTS if answer["conflicts"] else 0
+
+
+def _show_merge(target: HubSession, answer: Mapping[str, Any], *, dry_run: bool) -> None:
+    would = "would be " if dry_run else ""
+    for each in answer["results"]:
+        if each["outcome"] == "same":
+            continue
+        lines = ", ".join(_lines(first, last) for first, last in each["lines"])
+        reason = ": ".join(filter(None, [one_line(each["reason"]), lines]))
+        what = "conflict" if each["outcome"] == "conflict" else f"{would}{each['outcome']}"
+        click.echo(f"{what} {one_line(each['path'])}" + (f" ({reason})" if reason else ""))
+    if not answer["results"]:
+        click.echo("There is nothing to merge.", err=True)
+    if answer["checkpoint"] is not None:
+        name = target.name or target.id
+        click.echo(
+            f"To undo: bascule checkpoint restore {answer['checkpoint']} --session {name}", err=True
+        )
+    if answer["conflicts"]:
+        click.echo(
+            f"{answer['conflicts']} in conflict. Edit the file in the fork and merge again, or "
+            "settle it with --take or --keep.",
+            err=True,
+        )
+
+
+def _lines(first: int, last: int) -> str:
+    if last < first:
+        return f"after line {last}"
+    return f"line {first}" if first == last else f"lines {first} to {last}"
+
+
+async def _source_session(calls: SessionCalls, source: str, folder: Path | None) -> HubSession:
+    """The session of that name, or one whose workspace is that folder: opened if there is none."""
+    found = await calls.sessions()
+    try:
+        return chosen(found, source)
+    except NoSuchSession:
+        if folder is None:
+            raise
+    for each in found:
+        if each.metadata["workspace"].get("folder") == str(folder):
+            return each
+    is_free = all(each.name != folder.name for each in found)
+    workspace = {"kind": "folder", "folder": str(folder)}
+    return await calls.create({"name": folder.name if is_free else "", "workspace": workspace})
