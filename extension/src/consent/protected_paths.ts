@@ -1,9 +1,10 @@
 /**
- * Files from which VS Code, git or a shell runs programs automatically. Changes are always asked
- * about.
+ * Files from which VS Code, git or a shell runs programs automatically, and Bascule's own settings
+ * and rules. The user is always asked before one of them is changed.
  */
 
 const DIRECTORIES = new Set([".vscode", ".git", ".husky"]);
+const FILES = new Set([".envrc", "bascule.toml"]);
 
 /** Expects a resolved path. Ignores case, because some file systems do. */
 export function isProtected(file: string): boolean {
@@ -16,7 +17,8 @@ export function isProtected(file: string): boolean {
   const last = names.at(-1) ?? "";
   return (
     names.some((name) => DIRECTORIES.has(name)) ||
-    last === ".envrc" ||
+    FILES.has(last) ||
+    (last === "rules.toml" && names.at(-2) === "bascule") ||
     last.endsWith(".code-workspace")
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The open questions of this window. Each ends by its first answer, by timeout (a no), or
- * withdrawn.
+ * The open questions of this window. A question closes with its first answer, at its timeout (the
+ * answer is then `deny`), or when it is withdrawn.
  */
 import { randomUUID } from "node:crypto";
 import { Emitter } from "../common/emitter";
@@ -8,7 +8,7 @@ import { Failure } from "../common/failure";
 import { fullText, summaryOf, type ConsentRequest } from "./request";
 
 /** Milliseconds without an answer after which the answer is `deny`. */
-const PATIENCE = 120_000;
+const ANSWER_MS = 120_000;
 
 /** The label of a button and its answer. Every question can be answered `deny`. */
 export type Choice = readonly [label: string, answer: string];
@@ -26,7 +26,7 @@ export interface Question {
 
 export interface QuestionAnswer {
   answer: string;
-  /** `window`, `time`, or the name of whoever answered on the hub's page. */
+  /** `window`, `time`, or the name of the person who answered on the hub's page. */
   by: string;
 }
 
@@ -36,14 +36,14 @@ interface OpenQuestion {
 }
 
 export class Questions {
-  /** A question was added or closed. */
+  /** Fires when a question is added or closed. */
   readonly onChanged: Emitter<undefined>;
   private readonly open = new Map<string, OpenQuestion>();
   private count = 0;
 
   constructor(
     onError: (error: unknown) => void,
-    private readonly patienceMs = PATIENCE,
+    private readonly patienceMs = ANSWER_MS,
   ) {
     this.onChanged = new Emitter(onError);
   }
@@ -58,8 +58,8 @@ export class Questions {
   }
 
   /**
-   * Fails with `action.cancelled` and closes the question when `signal` aborts. `began` gets the
-   * question before anybody can answer it.
+   * Asks the user and waits for the answer. When `signal` aborts, closes the question and fails
+   * with `action.cancelled`. Calls `began` before anybody can answer.
    */
   async ask(
     request: ConsentRequest,
@@ -90,7 +90,7 @@ export class Questions {
     }
   }
 
-  /** False: the question is no longer open, or has no such answer. */
+  /** Returns false if the question is no longer open or has no such answer. */
   answer(id: string, answer: string, by: string): boolean {
     const open = this.open.get(id);
     if (!open?.question.choices.some(([, each]) => each === answer)) return false;

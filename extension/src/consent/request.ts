@@ -1,14 +1,14 @@
 /**
- * A consent request as data: the kind of action, all its texts, the paths it affects, and who asks.
- * Questions show it, and rules can decide on it.
+ * A consent request as data: the kind of action, its arguments, the paths it affects, and the
+ * requester. Questions show it, and rules can decide on it.
  */
 import { isProtected } from "./protected_paths";
-import { shortened, visible, visibleLines } from "./visible_text";
+import { shortened, visible, visibleLines, type TextRange } from "./visible_text";
 
 export interface Requester {
   /** Display name; not unique. */
   name: string;
-  /** The hub it came through; empty for a script of this window. */
+  /** The hub that forwarded the request; empty for a script of this window. */
   hub: string;
 }
 
@@ -26,6 +26,19 @@ export interface RequestPart {
   text: string;
 }
 
+/** A part of a command text that asks, and why. */
+export interface AskingPart extends TextRange {
+  text: string;
+  reason: string;
+}
+
+export interface RequestedCommand {
+  asking: readonly AskingPart[];
+  /** The rules that the answer "always" adds, and the file that gets them. */
+  proposals: readonly string[];
+  rulesFile: string;
+}
+
 export interface ConsentRequest {
   /** The kind of action, or the type of a bridge request. */
   kind: string;
@@ -35,15 +48,22 @@ export interface ConsentRequest {
   paths: readonly RequestPath[];
   /** All its arguments. The first is the most important one. */
   parts: readonly RequestPart[];
+  /** What checkpoints leave out, or why there are none. Only if the action may change files. */
+  limits?: readonly string[];
+  /** Only if rules were applied to a command text, which is then the first of `parts`. */
+  command?: RequestedCommand;
 }
 
-/** Arguments that OpenHands sends with every action and that change nothing. */
+/** Arguments that OpenHands sends with every action. With these values they have no effect. */
 const SILENT: Readonly<Record<string, unknown>> = {
   confirmation_state: "confirmed",
   security_risk: -1,
 };
 const ORDINARY_NAME = /^[a-z][a-z0-9_]{0,39}$/;
-/** Characters of a line that is shown on several, and whose length is told. */
+/** Asking parts that are listed, and characters of each; all of them are marked in the text. */
+const MAX_LISTED = 20;
+const LISTED_LENGTH = 200;
+/** A text of one line with more characters is wrapped, and its length is shown. */
 const LONG_LINE = 72;
 /** The main argument of an action comes first; others follow in the order sent. */
 const FIRST = ["command", "code", "request", "url", "path", "pattern", "question"];
@@ -71,6 +91,9 @@ const WORDS: Readonly<Record<string, string>> = {
   ask_user: "ask you something",
   vscode_command: "run a VS Code command",
   bridge: "ask VS Code for something",
+  checkpoints: "list checkpoints",
+  checkpoint: "show what an agent changed",
+  restore: "undo what an agent changed",
   "vscode/executeCommand": "run a VS Code command",
   "vscode/applyEdit": "change files",
 };
@@ -100,8 +123,8 @@ export function summaryOf({ kind, parts }: ConsentRequest): string {
 }
 
 /**
- * The whole request as plain text. Each line of the agent's text has a bar before it, so that it
- * cannot pass for ours.
+ * The whole request as plain text. A bar precedes each line of the agent's text, so that the agent
+ * cannot imitate the lines written here.
  */
 export function fullText(request: ConsentRequest): string {
   const { requester, kind, cwd, paths, parts } = request;
@@ -111,26 +134,56 @@ export function fullText(request: ConsentRequest): string {
     ...field("Wants to", `${WORDS[kind] ?? "do something"} (${kind})`),
     ...(cwd ? field("Runs in", cwd) : []),
     ...paths.flatMap(({ real, isWritten }) => field(isWritten ? "Changes" : "Uses", real)),
+    ...(request.limits ?? []).flatMap((text) => field("Restore", text)),
     ...warnings(request).flatMap((text) => field("Warning", text)),
   ];
-  parts.forEach((part, n) => lines.push(...shown(part, n === 0)));
+  // Marks under a whole text say nothing, and would double its length.
+  const length = parts[0]?.text.length ?? 0;
+  const asking = (request.command?.asking ?? []).filter(
+    ({ start, end }) => start > 0 || end < length,
+  );
+  parts.forEach((part, n) => lines.push(...shown(part, n === 0, n === 0 ? asking : [])));
+  if (request.command) lines.push(...explained(request.command, requester.name));
   return `${lines.join("\n")}\n`;
 }
 
 export function warnings(request: ConsentRequest): string[] {
   const found: string[] = [];
   if (protectedPaths(request).length)
-    found.push("VS Code, git or a shell runs programs from this file automatically.");
+    found.push("Programs such as VS Code, git and shells run or trust what is in this file.");
   const whole = request.parts.map(({ text }) => text).join("\n");
   if (visible(whole.replace(/[\n\t]/g, "")) !== whole.replace(/[\n\t]/g, ""))
     found.push("Hidden characters and long gaps are spelled out below.");
   return found;
 }
 
+/** Why a command asks, part by part, and which rules would settle it. */
+function explained({ asking, proposals, rulesFile }: RequestedCommand, agent: string): string[] {
+  const lines = asking.length ? ["", "Asks, because of these parts:"] : [];
+  for (const { text, reason } of asking.slice(0, MAX_LISTED)) {
+    lines.push(`│ ${shortened(text, LISTED_LENGTH)}`);
+    lines.push(...visibleLines(visible(reason), "    ", "    "));
+  }
+  const left = asking.length - MAX_LISTED;
+  if (left > 0) lines.push(`and ${left} more.`);
+  if (!proposals.length) return lines;
+  const file = `${visible(rulesFile)}, for the agent ${shortened(agent)}:`;
+  return [
+    ...lines,
+    "",
+    ...visibleLines(`"Always" adds these rules to ${file}`, "", ""),
+    ...proposals.map((each) => `    ${visible(each)}`),
+  ];
+}
+
 /** The main argument and multi-line texts as blocks; other arguments on one line each. */
-function shown({ name, text }: RequestPart, isFirst: boolean): string[] {
-  const lines = visibleLines(text);
-  // The agent chose this name, and it could read like a line of ours.
+function shown(
+  { name, text }: RequestPart,
+  isFirst: boolean,
+  marked: readonly TextRange[],
+): string[] {
+  const lines = visibleLines(text, undefined, undefined, marked);
+  // The agent chose this name, which could imitate a line written here.
   if (!ORDINARY_NAME.test(name))
     return ["", "argument named:", ...visibleLines(name), "with the value:", ...lines];
   if (isFirst || lines.length > 1) return ["", `${visible(name)}${size(text)}:`, ...lines];

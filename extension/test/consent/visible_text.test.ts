@@ -95,3 +95,31 @@ test.each([
   ["/w/vscode/.gitignore", false],
   ["/w/.envrc.txt", false],
 ])("%s is protected: %s", (file, expected) => expect(isProtected(file)).toBe(expected));
+
+test("parts of a text are marked below their lines, also where lines are wrapped or spelt out", () => {
+  const text = "ls; a\tb\n\nrm 界 x";
+  const marked = ["ls", "a\tb", "界 x"].map((part) => ({
+    start: text.indexOf(part),
+    end: text.indexOf(part) + part.length,
+  }));
+  expect(visibleLines(text, "│ ", "┊ ", marked)).toEqual([
+    "│ ls; a⇥b",
+    "  ^^  ^^^",
+    "│",
+    "│ rm 界 x",
+    "     ^^^^",
+  ]);
+  const long = `${"x".repeat(70)} rm all`;
+  expect(visibleLines(long, "│ ", "┊ ", [{ start: 71, end: 77 }])).toEqual([
+    `│ ${"x".repeat(70)} r`,
+    `  ${" ".repeat(71)}^`,
+    "┊ m all",
+    "  ^^^^^",
+  ]);
+  const longer = `a ${"y".repeat(220)} b`;
+  const lines = visibleLines(longer, "│ ", "┊ ", [{ start: 2, end: 222 }]);
+  expect(lines.filter((line) => line.includes("^"))).toEqual([
+    `    ${"^".repeat(70)}`,
+    `  ${"^".repeat(6)}`,
+  ]);
+});
