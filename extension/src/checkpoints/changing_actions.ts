@@ -1,0 +1,35 @@
+/** Which actions may change files, and which paths. The same rules as in sandboxes. */
+import type { AgentAction } from "../hub/messages";
+
+/** An action that changes only this path, or, without a path, any file. */
+export interface FileChangeScope {
+  path?: string;
+  /** Whether a link is followed: edits do this, removals do not. */
+  followsLinks?: boolean;
+}
+
+const PROGRAMS = new Set(["run", "run_ipython", "vscode_command"]);
+const EDITS = new Set(["write", "edit", "mkdir"]);
+const REMOVALS = new Set(["rm", "rmdir"]);
+/** Requests of scripts that may change files. The others show something or read. */
+const BRIDGE_REQUESTS = new Set(["vscode/applyEdit", "vscode/executeCommand"]);
+/** Actions that save documents in the editor themselves, so that a save is not the user's. */
+const SAVES_DOCUMENTS = new Set(["vscode_command", "bridge"]);
+
+/** Undefined if the action changes no files. */
+export function changeScope(
+  { action: kind, args: given }: AgentAction,
+  absolute: (path: string) => string,
+): FileChangeScope | undefined {
+  const args = given as Record<string, unknown>;
+  if (PROGRAMS.has(kind)) return {};
+  if (kind === "bridge") return BRIDGE_REQUESTS.has(String(args["request"])) ? {} : undefined;
+  if (kind === "edit" && args["command"] === "view") return undefined;
+  const isRemoval = REMOVALS.has(kind);
+  if (!isRemoval && !EDITS.has(kind)) return undefined;
+  return { path: absolute(String(args["path"])), followsLinks: !isRemoval };
+}
+
+export function savesDocuments(kind: string): boolean {
+  return SAVES_DOCUMENTS.has(kind);
+}
