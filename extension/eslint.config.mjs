@@ -44,6 +44,10 @@ export default ts.config(
         "**/hub/*",
     ),
     inward(["src/common/**"], "vscode", "../**"),
+    // Rules for commands also run outside of VS Code.
+    inward(["src/rules/**"], "vscode", "../**"),
+    // The model of the review knows no VS Code; `changes` shows it.
+    inward(["src/review/**"], "vscode", "**/terminal/*", "**/views/*", "**/hub/*", "**/changes/*"),
     // What scripts reach the window by; its server and its rules know no VS Code.
     inward(["src/bridge/**"], "**/actions/*", "**/terminal/*", "**/views/*", "**/hub/*"),
     inward(

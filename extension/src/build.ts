@@ -4,9 +4,10 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import { BrowserActions } from "./actions/browser";
 import { AgentNames } from "./actions/agent_names";
+import { CommandReviewer } from "./actions/command_rules";
 import { Consent, type Admissions, type ConsentSettings } from "./actions/consent";
 import { consentRequest } from "./actions/consent_request";
-import { Documents, type FileChange } from "./actions/documents";
+import type { Documents } from "./actions/documents";
 import { Editor } from "./actions/editor";
 import { Executor, type ExecutorParts } from "./actions/executor";
 import { Files } from "./actions/files";
@@ -19,12 +20,17 @@ import { unsavedTexts } from "./actions/unsaved_changes";
 import { WindowActions } from "./actions/window";
 import { BrowserWorker, findChromium, type BrowserScope } from "./browser/browser_worker";
 import { messageOf } from "./common/failure";
+import type { Checkpoints } from "./checkpoints/checkpoints";
 import type { Questions } from "./consent/questions";
+import { personFile, RuleSources } from "./consent/rule_sources";
+import { unlinked } from "./consent/visible_text";
 import type { Log } from "./common/log";
 import type { HubConnection } from "./hub/connection";
 import { Kernels } from "./notebook/kernels";
 import { Notebooks } from "./notebook/notebooks";
 import { environmentsOf, findPython } from "./notebook/python";
+import type { ArgsOf } from "./protocol";
+import type { CommandRule } from "./rules/rule_matching";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
@@ -41,8 +47,10 @@ const NO_TERMINAL =
 const NO_BROWSER = "they need Chromium and a Python with bascule[browser] (setting bascule.python)";
 
 export function buildShells(key: string, log: Log): Shells {
-  return new Shells(shellMaker(log), {
+  const { makeShell, canInspect } = shellMaker(log);
+  return new Shells(makeShell, {
     key,
+    canInspect,
     workingDir: () => roots()[0] ?? os.homedir(),
     limits: () => ({
       softSeconds: setting("terminal.softTimeout"),
@@ -54,21 +62,38 @@ export function buildShells(key: string, log: Log): Shells {
 }
 
 /** Bascule's own terminals where possible, otherwise VS Code's ordinary terminals. */
-function shellMaker(log: Log): MakeShell {
+function shellMaker(log: Log): { makeShell: MakeShell; canInspect: boolean } {
   const wanted = setting("terminal.kind") === "own";
   const pty = wanted && process.platform === "linux" ? bundledPty(log) : undefined;
-  if (pty)
-    return (order) => {
+  if (pty) {
+    const makeShell: MakeShell = (order) => {
       const shell = new BashShell(order.name, pty, order.settings, log, order.logFile);
       if (order.isSeen) showShell(shell, order);
       return shell;
     };
+    return { makeShell, canInspect: true };
+  }
   let isTold = !wanted;
-  return (order) => {
+  const makeShell: MakeShell = (order) => {
     if (!isTold) void vscode.window.showWarningMessage(NO_TERMINAL);
     isTold = true;
     return new IntegratedShell(order, log);
   };
+  return { makeShell, canInspect: false };
+}
+
+/** The user's rules for commands and those of the workspace. */
+export function buildRuleSources(log: Log): RuleSources {
+  const sources = new RuleSources({
+    personFile: personFile(),
+    folders: roots,
+    onProblem: (message) => {
+      log.warn(message);
+      void vscode.window.showWarningMessage(`Bascule: rules for commands: ${unlinked(message)}`);
+    },
+  });
+  sources.current(); // reports problems now, not with the first command
+  return sources;
 }
 
 /** The headless browser beside this window; undefined if no Python with a browser was found. */
@@ -148,11 +173,15 @@ export function buildExecutor(parts: {
   kernels: Kernels;
   virtualDocuments: VirtualDocuments;
   connection: () => HubConnection | undefined;
-  onChanged: (change: FileChange) => void;
+  documents: Documents;
+  acting: ExecutorParts["acting"];
+  review: ExecutorParts["review"];
+  checkpoints: Checkpoints;
   bridge: ExecutorParts["bridge"];
   resolver: PathResolver;
   questions: Questions;
   admitted: Admissions;
+  rules: RuleSources;
   started: StartedByAgents;
   onRefused: ConsentSettings["onRefused"];
   log: Log;
@@ -164,14 +193,19 @@ export function buildExecutor(parts: {
     kernels,
     virtualDocuments,
     connection,
-    onChanged,
+    documents,
     bridge,
     log,
   } = parts;
-  const { resolver, started } = parts;
+  const { resolver, started, rules, checkpoints } = parts;
   const hub = (): string => connection()?.hub ?? "";
   const names = new AgentNames(hub);
-  const documents = new Documents(onChanged);
+  const reviewer = new CommandReviewer({
+    sources: rules,
+    folders: roots,
+    shells,
+    nameOf: (action) => names.of(action),
+  });
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);
   const language = new LanguageFeatures(resolver, settled);
@@ -179,6 +213,10 @@ export function buildExecutor(parts: {
   const executor: Executor = new Executor({
     names,
     started,
+    acting: parts.acting,
+    review: parts.review,
+    checkpoints,
+    absolute: (path, cwd) => resolver.absolute(path, cwd),
     whyNoBrowser: () => NO_BROWSER,
     browsing: browser.then((worker) => worker && new BrowserActions(worker, log)),
     shells,
@@ -200,7 +238,21 @@ export function buildExecutor(parts: {
       admitted: parts.admitted,
       keyOf: (action) => names.keyOf(action),
       describe: (action) =>
-        consentRequest(action, { resolver, cwd: executor.cwd(action), hub: hub() }),
+        consentRequest(action, {
+          resolver,
+          cwd: executor.cwd(action),
+          hub: hub(),
+          limits: checkpoints.limits,
+          restored: (args) => restoredPaths(checkpoints, args),
+        }),
+      commands: {
+        review: (action) => reviewer.review(action),
+        confirm: (action, review) => reviewer.confirm(action, review),
+        readsOutput: (action) => reviewer.readsOutput(action),
+        count: (review) => reviewer.count(review),
+        allowAlways: (action, allowed) => allowAlways(rules, action.agent, allowed),
+        rulesFile: rules.personFile,
+      },
       questions: parts.questions,
       publish: (question) => connection()?.ask(question),
       publishAnswer: (answered) => connection()?.answered(answered),
@@ -208,6 +260,35 @@ export function buildExecutor(parts: {
     }),
   });
   return executor;
+}
+
+/** The absolute paths that a restore would change. */
+async function restoredPaths(
+  checkpoints: Checkpoints,
+  args: Readonly<Record<string, unknown>>,
+): Promise<string[]> {
+  const plan = await checkpoints.ask("restore", {
+    ...(args as ArgsOf<"restore">),
+    dry_run: true,
+  });
+  const { restored = [], removed = [] } = plan.extras;
+  return [...restored, ...removed].map((each) => path.join(roots()[0] ?? "", each));
+}
+
+/** The user is told if the rules cannot be stored; the command they answered for still runs. */
+async function allowAlways(
+  sources: RuleSources,
+  agent: string,
+  rules: readonly CommandRule[],
+): Promise<void> {
+  const date = new Date().toISOString().slice(0, 10);
+  const why = `Allowed on ${date} in ${vscode.workspace.name ?? "a window"}`;
+  try {
+    await sources.add({ rules, agent, why });
+  } catch (error) {
+    const text = `Bascule: the rules could not be added to ${sources.personFile}: ${messageOf(error)}`;
+    void vscode.window.showErrorMessage(unlinked(text));
+  }
 }
 
 export function buildPathResolver(shells: Shells): PathResolver {
@@ -231,7 +312,8 @@ function bundledPty(log: Log): PtyModule | undefined {
   return undefined;
 }
 
-function roots(): string[] {
+/** The folders of the workspace. */
+export function roots(): string[] {
   return (vscode.workspace.workspaceFolders ?? [])
     .filter((folder) => folder.uri.scheme === "file")
     .map((folder) => folder.uri.fsPath);

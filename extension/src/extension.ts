@@ -1,13 +1,27 @@
 /**
- * Activation: builds the parts, registers commands and views, and connects if the settings say so.
+ * Activation: builds the parts, registers commands and views, and connects to the hub if the
+ * settings ask for it.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { AdmittedAgents } from "./actions/admitted_agents";
+import { Documents } from "./actions/documents";
+import { findRipgrep } from "./actions/search";
 import { StartedByAgents } from "./actions/started_by_agents";
 import { VIRTUAL_SCHEME, VirtualDocuments } from "./actions/virtual_documents";
 import { buildBridge } from "./bridge";
-import { buildBrowser, buildExecutor, buildKernels, buildPathResolver, buildShells } from "./build";
+import {
+  buildBrowser,
+  buildExecutor,
+  buildKernels,
+  buildPathResolver,
+  buildRuleSources,
+  buildShells,
+  roots,
+} from "./build";
+import { buildReview, type Review } from "./changes";
+import { buildCheckpoints } from "./checkpoints";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { sweepTemporary } from "./common/temporary_directories";
@@ -21,6 +35,7 @@ import { CommandId, StorageKey, ViewId } from "./manifest";
 import { McpServerProvider, type McpTarget } from "./mcp";
 import { buildNets } from "./nets";
 import { HubClient } from "./hub_client";
+import { removeOldReviews } from "./review/review_store";
 import { StopCommand } from "./stop_command";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
@@ -28,6 +43,7 @@ import { ActivityView } from "./views/activity";
 import { noteKeystrokes } from "./views/keystrokes";
 import { QuestionsView } from "./views/questions";
 import { RefusalNotices } from "./views/refusal_notices";
+import { RulesList } from "./views/rules_list";
 import { ChangeHighlighter } from "./views/change_highlighter";
 import { StatusBar } from "./views/status_bar";
 
@@ -55,6 +71,22 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   if (keystrokes) subscriptions.push(noteKeystrokes(keystrokes, log));
   const identity = await windowIdentity(context);
   const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
+  const acting = new AsyncLocalStorage<string>();
+  const documents = new Documents((change) => {
+    review.agentWrote(acting.getStore() ?? "an agent", change);
+    activity.fileChanged(change);
+    if (setting("reveal")) highlighter.show(change);
+  });
+  // Early, because editors that VS Code restores ask for the bases.
+  const review: Review = buildReview({
+    directory: stateDirectory(context, "review", identity.window_id),
+    roots,
+    ripgrep: findRipgrep(vscode.env.appRoot),
+    isOn: () => setting("review"),
+    turn: (file, work) => documents.turn({ real: file, shown: file }, work),
+    log,
+  });
+  subscriptions.push(review);
   const swept = endProcesses((value) => isLeftBehind(value, identity.window_id));
   if (swept) log.info(`ended ${swept} processes left by an earlier extension host of this window`);
   const removed = sweepTemporary();
@@ -66,6 +98,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const status = new StatusBar();
   const shells = buildShells(key, log);
   const resolver = buildPathResolver(shells);
+  const rules = buildRuleSources(log);
   const questions = new Questions((error) => log.error("a listener failed", error));
   const admitted = new AdmittedAgents(context.workspaceState);
   const refusals = new RefusalNotices();
@@ -81,8 +114,9 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   });
   const browser = buildBrowser(key, () => hubClient.current?.hub ?? "", log);
   const storage = (context.storageUri ?? context.globalStorageUri).fsPath;
-  const journal = journalDirectory(context, identity.window_id);
+  const journal = stateDirectory(context, "journals", identity.window_id);
   const { kernels, notebooks } = buildKernels(context, shells, storage, log);
+  const checkpoints = buildCheckpoints({ context, roots, documents, log });
   const executor = buildExecutor({
     context,
     browser,
@@ -93,14 +127,15 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     resolver,
     questions,
     admitted,
+    rules,
     started,
-    onRefused: (action, why) => refusals.tell(action, why),
+    onRefused: (action, why) => refusals.notify(action, why),
     log,
     connection: () => hubClient.current,
-    onChanged: (change) => {
-      activity.fileChanged(change);
-      if (setting("reveal")) highlighter.show(change);
-    },
+    documents,
+    acting,
+    review,
+    checkpoints,
   });
   const runner = new ActionRunner(
     new Journal(journal, identity.host_id),
@@ -174,6 +209,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
       "Bascule: the setting bascule.consent applies again.",
     );
   });
+  command(CommandId.showRules, () => new RulesList(rules).show());
   command(CommandId.showActivity, () => vscode.commands.executeCommand(`${ViewId.activity}.focus`));
   command(CommandId.openEntry, (entry: Parameters<ActivityView["open"]>[0]) =>
     activity.open(entry),
@@ -188,15 +224,21 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
 }
 
 /**
- * One for all hosts of a window. VS Code's storage of the workspace would not do: while one host is
- * alive, the next (another tab, or the tab opened after a crash) is given a directory of its own. A
- * window that was given its identity is the same on every server that shows it.
+ * A directory that all extension hosts of a window share. VS Code's workspace storage is not
+ * shared: while one host is alive, the next host (another tab, or a tab opened after a crash) gets
+ * another directory. With `bascule.identityFile` it is beside that file, because the window is then
+ * the same on every server that shows it.
  */
-function journalDirectory(context: vscode.ExtensionContext, windowId: string): string {
+function stateDirectory(
+  context: vscode.ExtensionContext,
+  kind: "journals" | "review",
+  windowId: string,
+): string {
   const given = setting("identityFile");
-  if (given) return path.join(path.dirname(given), "journal");
-  const all = path.join(context.globalStorageUri.fsPath, "journals");
-  removeOldJournals(all, windowId);
+  if (given) return path.join(path.dirname(given), kind === "journals" ? "journal" : kind);
+  const all = path.join(context.globalStorageUri.fsPath, kind);
+  if (kind === "journals") removeOldJournals(all, windowId);
+  else removeOldReviews(all, windowId);
   return path.join(all, windowId);
 }
 
@@ -217,7 +259,7 @@ async function windowIdentity(context: vscode.ExtensionContext): Promise<WindowI
   );
 }
 
-/** None in a cloud session's own window: the hub refuses requests to /mcp from inside a session. */
+/** Undefined in the window of a cloud session, from which the hub refuses requests to /mcp. */
 function mcpTarget(hubClient: HubClient, identity: WindowIdentity): ReturnType<McpTarget> {
   const hub = hubClient.current?.hub;
   if (!hub || setting("identityFile")) return undefined;

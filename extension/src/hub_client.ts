@@ -79,7 +79,7 @@ export class HubClient implements Disposable {
     await this.showOutcome();
   }
 
-  /** `vscode://bascule.bascule-vscode/pair?hub=…&code=…` */
+  /** Opens a pairing link: `vscode://bascule.bascule-vscode/pair?hub=…&code=…` */
   async openLink(uri: vscode.Uri): Promise<void> {
     const given = new URLSearchParams(uri.query);
     const [hub, code] = [hubAddress(given.get("hub") ?? ""), given.get("code") ?? ""];
@@ -141,7 +141,7 @@ export class HubClient implements Disposable {
     this.disconnect();
   }
 
-  /** Asks for a code until the hub accepts one. False: the user cancelled. */
+  /** Asks for a code until the hub accepts one. Returns false if the user cancelled. */
   private async pairByCode(hub: string): Promise<boolean> {
     let problem = "";
     for (;;) {

@@ -9,26 +9,53 @@ export const CommandId = {
   answerQuestion: "bascule.answerQuestion",
   allowOnce: "bascule.allowOnce",
   denyQuestion: "bascule.denyQuestion",
+  showRules: "bascule.showRules",
   showLog: "bascule.showLog",
   showActivity: "bascule.showActivity",
   openEntry: "bascule.openEntry",
   clearActivity: "bascule.clearActivity",
   openBridgedTerminal: "bascule.openBridgedTerminal",
+  keepChange: "bascule.keepChange",
+  undoChange: "bascule.undoChange",
+  keepAtCursor: "bascule.keepAtCursor",
+  undoAtCursor: "bascule.undoAtCursor",
+  nextChange: "bascule.nextChange",
+  previousChange: "bascule.previousChange",
+  keepFile: "bascule.keepFile",
+  undoFile: "bascule.undoFile",
+  keepAll: "bascule.keepAll",
+  undoAll: "bascule.undoAll",
+  showChanges: "bascule.showChanges",
+  showFileChanges: "bascule.showFileChanges",
+  restoreCheckpoint: "bascule.restoreCheckpoint",
   runNet: "evolve.runNet",
   debugNet: "evolve.debugNet",
   showNet: "evolve.showNet",
 } as const;
 
-/** Commands by which the user gives consent. Agents and scripts may not run them. */
+/** Commands by which the user gives consent, changes rules or reviews changes. Only users run them. */
 export const CONSENT_COMMANDS: ReadonlySet<string> = new Set([
   CommandId.followSettings,
   CommandId.answerQuestion,
   CommandId.allowOnce,
   CommandId.denyQuestion,
+  CommandId.showRules,
+  CommandId.keepChange,
+  CommandId.undoChange,
+  CommandId.keepAtCursor,
+  CommandId.undoAtCursor,
+  CommandId.keepFile,
+  CommandId.undoFile,
+  CommandId.keepAll,
+  CommandId.undoAll,
+  CommandId.restoreCheckpoint,
 ]);
 
 /** URI scheme of documents that show a question. */
 export const QUESTION_SCHEME = "bascule-question";
+
+/** URI scheme of documents that show a file without the pending changes of agents. */
+export const BASE_SCHEME = "bascule-base";
 
 /** Debug type of nets. The bridge answers the requests of these debug sessions. */
 export const DEBUG_TYPE = "evolve";
@@ -49,6 +76,10 @@ export interface Settings {
   allowOutside: string[];
   allowedCommands: string[];
   reveal: boolean;
+  review: boolean;
+  "checkpoints.enabled": boolean;
+  "checkpoints.directory": string;
+  "checkpoints.storeLimit": number;
   python: string;
   "ipython.followShell": boolean;
   "ipython.maxKernels": number;
@@ -69,6 +100,10 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "allowOutside",
   "allowedCommands",
   "reveal",
+  "review",
+  "checkpoints.enabled",
+  "checkpoints.directory",
+  "checkpoints.storeLimit",
   "python",
   "ipython.followShell",
   "ipython.maxKernels",

@@ -11,7 +11,7 @@ export function setting<K extends keyof Settings>(name: K): Settings[K] {
   return known.get(name) as Settings[K];
 }
 
-/** Call once, before the first `setting`. */
+/** Drops the cached settings when one changes. Call once, before the first `setting`. */
 export function watchSettings(): vscode.Disposable {
   return vscode.workspace.onDidChangeConfiguration((change) => {
     if (change.affectsConfiguration("bascule")) known = undefined;

@@ -1,4 +1,4 @@
-/** The user's "Stop Everything Agents Do Here". */
+/** The command "Stop Everything Agents Do Here". */
 import * as vscode from "vscode";
 import type { AdmittedAgents } from "./actions/admitted_agents";
 import type { StartedByAgents } from "./actions/started_by_agents";
@@ -11,7 +11,7 @@ import { setting } from "./settings";
 import type { Shells } from "./terminal/shells";
 
 /** Milliseconds to wait for actions after their shells, kernels and browsers were ended. */
-const PATIENCE = 10_000;
+const STOP_MS = 10_000;
 
 export interface StopCommandParts {
   admitted: AdmittedAgents;
@@ -27,8 +27,8 @@ export class StopCommand {
   constructor(private readonly parts: StopCommandParts) {}
 
   /**
-   * Ends actions, questions, shells with all their processes, kernels, browsers, and what VS Code
-   * started for agents. Permissions are revoked first, so that no agent continues meanwhile.
+   * Ends actions, questions, shells with all their processes, kernels, browsers, and everything
+   * that VS Code started for agents. Revokes permissions first, so that no agent can continue.
    */
   async stop(): Promise<void> {
     const { admitted, runner, started, forgetGrants } = this.parts;
@@ -37,13 +37,13 @@ export class StopCommand {
     const stopped = runner.stop();
     const alsoStopped = started.stop();
     await this.endProcesses();
-    const actions = await within(stopped, PATIENCE, () => new Error("an action goes on")).catch(
+    const actions = await within(stopped, STOP_MS, () => new Error("an action goes on")).catch(
       () => 0,
     );
-    await this.endProcesses(); // again: an action may have started one meanwhile
+    await this.endProcesses(); // again: an action may have started a process meanwhile
     const others = await alsoStopped;
     await isKept;
-    this.tell(actions, others);
+    this.notify(actions, others);
   }
 
   private async endProcesses(): Promise<void> {
@@ -53,7 +53,7 @@ export class StopCommand {
     (await browser)?.dispose(); // the next page starts it again
   }
 
-  private tell(actions: number, others: number): void {
+  private notify(actions: number, others: number): void {
     const counted = [
       `${actions} ${actions === 1 ? "action" : "actions"}`,
       ...(others ? [`${others} debug sessions, tasks or terminals`] : []),

@@ -1,4 +1,4 @@
-/** Unique display names of agents. Agents are told apart by hub and token id, not by name. */
+/** Unique display names of agents. The hub and the token id identify an agent, not its name. */
 import type { AgentAction } from "../hub/messages";
 
 export class AgentNames {
@@ -12,7 +12,7 @@ export class AgentNames {
     return action.agent_id ? `${this.hub()} ${action.agent_id}` : undefined;
   }
 
-  /** The name under which shells, kernels and grants are kept: `Ann`, then `Ann (2)`. */
+  /** The unique name that identifies an agent's shells, kernels and grants: `Ann`, `Ann (2)`. */
   of(action: AgentAction): string {
     const key = this.keyOf(action) ?? `${this.hub()} named ${action.agent}`;
     const known = this.names.get(key);

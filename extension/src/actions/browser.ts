@@ -1,6 +1,6 @@
 /**
- * Browser actions: run in a headless browser; opened pages are also shown in VS Code's simple
- * browser.
+ * Browser actions. A headless browser performs them; VS Code's simple browser also shows the opened
+ * pages to the user.
  */
 import * as vscode from "vscode";
 import type { BrowserWorker, PageObservation } from "../browser/browser_worker";
@@ -16,7 +16,7 @@ export class BrowserActions {
     private readonly log: Log,
   ) {}
 
-  /** Shows the page only after it was read, so that a refused address is not shown either. */
+  /** Shows the page only after the worker has read it, so that a refused address is not shown. */
   async browse(
     args: ArgsOf<"browse">,
     timeout: number | undefined,
@@ -46,7 +46,7 @@ export class BrowserActions {
     return this.worker.ask(String(this.last), { kind, args, timeout }, signal);
   }
 
-  /** Opens beside the active editor and keeps the user's focus. */
+  /** Opens the page beside the active editor and keeps the user's focus. */
   private async show(url: string): Promise<void> {
     try {
       await vscode.commands.executeCommand("simpleBrowser.api.open", vscode.Uri.parse(url, true), {

@@ -1,11 +1,18 @@
 /**
- * Decides whether an agent may perform an action: by the settings, an earlier answer or a question.
+ * Decides whether an agent may perform an action: by the settings, rules for commands, an earlier
+ * answer or a question.
  */
 import { Failure } from "../common/failure";
 import { KeyedLocks } from "../common/locks";
 import { abortable } from "../common/abortable";
-import type { Choice, Question, Questions } from "../consent/questions";
-import { partsOf, protectedPaths, warnings, type ConsentRequest } from "../consent/request";
+import type { Choice, Question, QuestionAnswer, Questions } from "../consent/questions";
+import {
+  partsOf,
+  protectedPaths,
+  warnings,
+  type ConsentRequest,
+  type RequestedCommand,
+} from "../consent/request";
 import { shortened } from "../consent/visible_text";
 import type {
   ApprovalAnswer,
@@ -13,27 +20,30 @@ import type {
   ApprovalRequested,
   AgentAction,
 } from "../hub/messages";
+import type { CommandRule } from "../rules/rule_matching";
+import type { ShellPremise } from "../terminal/premise";
+import type { CommandReview } from "./command_rules";
 
 /**
- * Bytes of a request, as JSON, that are sent to the hub; the window shows all of it. The hub admits
- * 256 KiB for a whole question (`MAX_QUESTION` in `hub/approvals.py`).
+ * Maximum bytes of a request, as JSON, in a message to the hub. The window shows the whole request.
+ * The hub accepts 256 KiB for a whole question (`MAX_QUESTION` in `hub/approvals.py`).
  */
 const PUBLISHED_BYTES = 240 << 10;
 
-const CHOICES: readonly Choice[] = [
-  ["Allow Once", "once"],
-  ["Allow in This Workspace", "workspace"],
-  ["Deny", "deny"],
-];
+/** Parts of a command, and characters of each, in a message to the hub. */
+const PUBLISHED_PARTS = 50;
+const PART_LENGTH = 200;
+/** A label with more characters says how many rules there are; the question's text lists them. */
+const LABEL_LENGTH = 80;
 
 export type Rule = "allow" | "ask" | "deny";
-export type Refusal = "untrusted" | "settings" | "time";
+export type Refusal = "untrusted" | "settings" | "rules" | "time";
 
 /** Agents the user has admitted to this workspace, by hub and token. */
 export interface Admissions {
   has(agent: string): boolean;
   add(agent: string): void;
-  /** The user has stopped everything: `allow` rules are suspended until the user lifts that. */
+  /** Whether the user has stopped all agents. Then `allow` rules of the settings do not apply. */
   isStopped(): boolean;
 }
 
@@ -41,27 +51,56 @@ export interface ConsentSettings {
   isTrusted: () => boolean;
   rules: () => Partial<Record<string, Rule>>;
   admitted: Admissions;
-  /** Hub and token id of the agent; undefined if unknown, and then every action is asked about. */
+  /** Hub and token id of the agent. Undefined if unknown: then the agent cannot be admitted. */
   keyOf: (action: AgentAction) => string | undefined;
   /** The consent request with resolved paths. Fails if a path is outside the allowed roots. */
   describe: (action: AgentAction) => Promise<ConsentRequest>;
+  commands: {
+    /** What the rules say about the command of the action; undefined if it runs none. */
+    review(action: AgentAction): CommandReview | undefined;
+    /** The same in the agent's shell, for a command that is allowed. */
+    confirm(action: AgentAction, review: CommandReview): Promise<CommandReview>;
+    readsOutput(action: AgentAction): boolean;
+    count(review: CommandReview): void;
+    /** Adds allow rules for the agent. */
+    allowAlways(action: AgentAction, rules: readonly CommandRule[]): Promise<void>;
+    rulesFile: string;
+  };
   questions: Questions;
   /** Sends the question to the hub, so that it can be answered on its page too. */
   publish: (question: ApprovalRequested) => void;
   publishAnswer: (answered: ApprovalAnswered) => void;
-  /** An agent was refused without a question or because nobody answered. */
+  /** Called when an agent is refused without a question or because nobody answered. */
   onRefused: (action: AgentAction, why: Refusal) => void;
+}
+
+/** The last answer about a command of an agent. */
+interface CommandAnswer {
+  /** What was asked: arguments and directory. */
+  asked: string;
+  answer: QuestionAnswer;
+  /** By the clock of `performance.now()`. */
+  at: number;
 }
 
 export class Consent {
   private readonly published = new Map<string, ApprovalRequested>();
   /** One question per agent at a time: its answer may also cover the next action. */
   private readonly turns = new KeyedLocks();
+  private readonly answers = new Map<string, CommandAnswer>();
 
   constructor(private readonly settings: ConsentSettings) {}
 
-  /** Fails with `workspace.untrusted` or `consent.denied` if the action may not be performed. */
-  async admit(action: AgentAction, signal: AbortSignal): Promise<void> {
+  /**
+   * Fails with `workspace.untrusted`, `rule.denied` or `consent.denied` if the action may not be
+   * performed. If rules allowed a command, returns what must hold in its shell when it starts.
+   * `arrived` is the time of `performance.now()` at which the action arrived.
+   */
+  async admit(
+    action: AgentAction,
+    signal: AbortSignal,
+    arrived = performance.now(),
+  ): Promise<ShellPremise | undefined> {
     this.ensureTrusted(action);
     const rule = this.rule(action);
     if (rule === "deny") {
@@ -69,15 +108,59 @@ export class Consent {
       throw new Failure("consent.denied", `The user's settings forbid '${action.action}' actions`);
     }
     const request = await this.settings.describe(action);
-    const isSettled = (): boolean =>
-      protectedPaths(request).length === 0 && this.isAdmitted(action, rule);
-    if (isSettled()) return;
+    const known = await this.settled(action, rule, request);
+    if (known.isSettled) return known.premise;
     const turn = this.settings.keyOf(action) ?? action.agent;
     const asked = this.turns.hold(turn, async () => {
-      if (signal.aborted || isSettled()) return;
-      await this.ask(action, request, signal);
+      if (signal.aborted) return undefined;
+      // The answer to an earlier question may have added a rule or admitted the agent.
+      const now = await this.settled(action, rule, request);
+      if (now.isSettled) return now.premise;
+      const shown = now.review
+        ? withCommand(request, now.review, this.always(action, now))
+        : request;
+      await this.ask(action, shown, now.review, { signal, turn, arrived });
+      return undefined;
     });
-    await abortable(asked, signal);
+    return abortable(asked, signal);
+  }
+
+  private async settled(
+    action: AgentAction,
+    rule: Rule,
+    request: ConsentRequest,
+  ): Promise<SettledAction> {
+    const { commands, admitted } = this.settings;
+    const review = commands.review(action);
+    if (review?.verdict === "deny") this.refuseByRule(action, review);
+    if (protectedPaths(request).length) return { isSettled: false, review };
+    if (commands.readsOutput(action) || (!review?.insists && this.isAdmitted(action, rule)))
+      return { isSettled: true, review };
+    if (review?.verdict !== "allow" || admitted.isStopped()) return { isSettled: false, review };
+    const confirmed = await commands.confirm(action, review);
+    if (confirmed.verdict !== "allow") return { isSettled: false, review: confirmed };
+    commands.count(confirmed);
+    return { isSettled: true, review: confirmed, premise: confirmed.premise };
+  }
+
+  private refuseByRule(action: AgentAction, review: CommandReview): never {
+    const { commands, onRefused } = this.settings;
+    commands.count(review);
+    onRefused(action, "rules");
+    const part = review.parts.find(({ verdict }) => verdict === "deny");
+    const rule = part && review.ruleOf(part);
+    const which = rule
+      ? `the rule '${rule.words.join(" ")}' (${rule.file}:${rule.line})`
+      : "a rule";
+    const why = rule?.why ? `: ${rule.why}` : "";
+    throw new Failure("rule.denied", `'run' was not done: ${which} denies it${why}`);
+  }
+
+  /** The rules that the answer "always" would add, and the file that gets them. */
+  private always(action: AgentAction, { review }: SettledAction): AlwaysChoice {
+    const { keyOf, commands } = this.settings;
+    const proposals = keyOf(action) === undefined ? [] : (review?.proposals ?? []);
+    return { proposals: proposals.map((words) => words.join(" ")), rulesFile: commands.rulesFile };
   }
 
   /** An answer from the hub's page. The first answer counts. */
@@ -100,8 +183,8 @@ export class Consent {
   }
 
   private rule(action: AgentAction): Rule {
-    const said = this.settings.rules();
-    return said[action.action] ?? said["*"] ?? "ask";
+    const rules = this.settings.rules();
+    return rules[action.action] ?? rules["*"] ?? "ask";
   }
 
   private isAdmitted(action: AgentAction, rule: Rule): boolean {
@@ -114,13 +197,22 @@ export class Consent {
   private async ask(
     action: AgentAction,
     request: ConsentRequest,
-    signal: AbortSignal,
+    review: CommandReview | undefined,
+    { signal, turn, arrived }: { signal: AbortSignal; turn: string; arrived: number },
   ): Promise<void> {
     const { admitted, keyOf, describe, onRefused } = this.settings;
-    const { answer, by } = await this.question(action, request, signal);
+    const asked = JSON.stringify([action.args, request.cwd]);
+    const last = review && this.answers.get(turn);
+    // The same words, sent while the user was reading them: they are asked once.
+    const isSame = last?.asked === asked && arrived < last.at;
+    const { answer, by } = isSame
+      ? last.answer
+      : await this.question(action, request, review, signal);
+    if (review && !isSame)
+      this.answers.set(turn, { asked, answer: { answer, by }, at: performance.now() });
     const kind = action.action;
     if (answer === "deny") {
-      if (by === "time") onRefused(action, "time");
+      if (by === "time" && !isSame) onRefused(action, "time");
       const why = by === "time" ? "nobody answered in time" : "the user said no";
       throw new Failure("consent.denied", `'${kind}' was not done: ${why}`);
     }
@@ -134,29 +226,33 @@ export class Consent {
       );
     const key = keyOf(action);
     if (answer === "workspace" && key !== undefined) admitted.add(key);
+    if (answer === "always" && review && !isSame)
+      await this.settings.commands.allowAlways(action, review.proposals);
   }
 
   private async question(
     action: AgentAction,
     request: ConsentRequest,
+    review: CommandReview | undefined,
     signal: AbortSignal,
-  ): Promise<{ answer: string; by: string }> {
+  ): Promise<QuestionAnswer> {
     const { questions, publish, publishAnswer } = this.settings;
     let id = "";
     const began = (question: Question): void => {
       id = question.id;
-      const published = publication(action, question);
+      const published = publication(action, question, review);
       this.published.set(id, published);
       publish(published);
     };
-    const tell = (answer: ApprovalAnswer, by: string): void => publishAnswer({ id, answer, by });
+    const publishVerdict = (answer: ApprovalAnswer, by: string): void =>
+      publishAnswer({ id, answer, by });
     try {
-      const answered = await questions.ask(request, CHOICES, signal, began);
+      const answered = await questions.ask(request, choices(request), signal, began);
       if (["window", "time"].includes(answered.by))
-        tell(answered.answer as ApprovalAnswer, answered.by);
+        publishVerdict(answered.answer as ApprovalAnswer, answered.by);
       return answered;
     } catch (error) {
-      tell("deny", "withdrawn"); // otherwise the question would stay on the hub's page
+      publishVerdict("deny", "withdrawn"); // otherwise the question would stay on the hub's page
       throw error;
     } finally {
       this.published.delete(id);
@@ -172,9 +268,53 @@ export function summary(action: AgentAction, shown = (path: string): string => p
   return `${action.action} ${shortened(about ?? "")}`.trim();
 }
 
-function publication(action: AgentAction, question: Question): ApprovalRequested {
+interface SettledAction {
+  isSettled: boolean;
+  review: CommandReview | undefined;
+  premise?: ShellPremise;
+}
+
+type AlwaysChoice = Pick<RequestedCommand, "proposals" | "rulesFile">;
+
+function withCommand(
+  request: ConsentRequest,
+  { parts }: CommandReview,
+  always: AlwaysChoice,
+): ConsentRequest {
+  const asking = parts.filter(({ verdict }) => verdict === "ask");
+  return { ...request, command: { asking, ...always } };
+}
+
+function choices({ command }: ConsentRequest): Choice[] {
+  const proposals = command?.proposals ?? [];
+  const listed = proposals.join(", ");
+  const rules = listed.length > LABEL_LENGTH ? `the ${proposals.length} rules below` : listed;
+  return [
+    ["Allow Once", "once"],
+    ...(proposals.length ? [[`Always for: ${rules}`, "always"] as const] : []),
+    ["Allow in This Workspace", "workspace"],
+    ["Deny", "deny"],
+  ];
+}
+
+function publication(
+  action: AgentAction,
+  question: Question,
+  review: CommandReview | undefined,
+): ApprovalRequested {
   const { id, request, summary, text, expires } = question;
-  const detail = cut(text, PUBLISHED_BYTES);
+  const command = review && {
+    parts: review.parts.slice(0, PUBLISHED_PARTS).map(({ text: part, verdict, reason }) => ({
+      text: shortened(part, PART_LENGTH),
+      verdict,
+      reason: shortened(reason, PART_LENGTH),
+    })),
+    proposals: (request.command?.proposals ?? []).map((each) => ({
+      rule: each.split(" "),
+      text: each,
+    })),
+  };
+  const detail = cut(text, PUBLISHED_BYTES - Buffer.byteLength(JSON.stringify(command ?? "")));
   return {
     id,
     cause: action.id,
@@ -185,11 +325,13 @@ function publication(action: AgentAction, question: Question): ApprovalRequested
     is_whole: detail === text,
     detail_length: text.length,
     warnings: warnings(request),
+    choices: question.choices.map(([, answer]) => answer as ApprovalAnswer),
+    ...command,
     expires: expires.toISOString(),
   };
 }
 
-/** The longest beginning of `text` that ends with a line and has at most `most` bytes as JSON. */
+/** The first whole lines of `text` that together have at most `most` bytes as JSON. */
 function cut(text: string, most: number): string {
   if (bytes(text) <= most) return text;
   let kept = "";
@@ -206,7 +348,7 @@ function bytes(text: string): number {
   return Buffer.byteLength(JSON.stringify(text));
 }
 
-/** Removing a directory tree is asked about even for admitted agents, unless a rule allows it. */
+/** Even an admitted agent needs a new answer, or an `allow` rule, to remove a directory tree. */
 function removesTree(action: AgentAction): boolean {
   return action.action === "rmdir" && (action.args as { recursive?: boolean }).recursive === true;
 }

@@ -1,28 +1,47 @@
 /** Turns an action into a consent request: its arguments, resolved paths and working directory. */
+import * as path from "node:path";
+import { changeScope } from "../checkpoints/changing_actions";
 import type { ConsentRequest, RequestPath } from "../consent/request";
 import { partsOf } from "../consent/request";
 import type { AgentAction } from "../hub/messages";
 import type { PathResolver } from "./paths";
 
-/** Kinds that change the file they name; `edit` may also just look at it. */
+/** Kinds of actions that change the file they name. Only the command `view` of `edit` does not. */
 const WRITES = new Set(["write", "edit", "rm", "mkdir", "rmdir"]);
 const RUNS = new Set(["run", "run_ipython"]);
 const BRIDGE_WRITES = new Set(["vscode/applyEdit"]);
 
 type Args = Readonly<Record<string, unknown>>;
 
+export interface RequestContext {
+  resolver: PathResolver;
+  cwd: string;
+  hub: string;
+  /** What checkpoints leave out, or why there are none. */
+  limits: readonly string[];
+  /** Absolute paths that a restore would change. */
+  restored: (args: Args) => Promise<string[]>;
+}
+
 export async function consentRequest(
   action: AgentAction,
-  { resolver, cwd, hub }: { resolver: PathResolver; cwd: string; hub: string },
+  { resolver, cwd, hub, limits, restored }: RequestContext,
 ): Promise<ConsentRequest> {
   const args = action.args as Args;
   const given = typeof args["cwd"] === "string" ? args["cwd"] : "";
+  const kind = action.action;
+  const isRestore = kind === "restore" && args["dry_run"] !== true;
+  const paths = isRestore
+    ? (await restored(args)).map((real) => ({ given: real, real, isWritten: true }))
+    : await pathsOf(kind, args, resolver, cwd);
+  const mayChange = changeScope(action, (path) => path) !== undefined;
   return {
     kind: action.action,
     requester: { name: action.agent, hub },
-    cwd: RUNS.has(action.action) ? given || cwd : "",
-    paths: await pathsOf(action.action, args, resolver, cwd),
+    cwd: RUNS.has(action.action) ? path.resolve(cwd, given) : "",
+    paths,
     parts: partsOf(args),
+    ...(mayChange && limits.length ? { limits } : {}),
   };
 }
 
@@ -41,7 +60,7 @@ async function pathsOf(
   return [{ given: found.shown, real: found.real, isWritten }];
 }
 
-/** Every absolute `path` anywhere in the parameters: each edit has its own. */
+/** Collects every absolute `path` at any depth of the parameters: each edit has its own path. */
 async function bridgePaths(
   request: string,
   params: unknown,

@@ -3,8 +3,8 @@
  */
 import { splitLines } from "./lines";
 
-/** Changes with more lines are shown as one block, because matching takes quadratic time. */
-const MAX_MATCHED = 2000;
+/** Changes of more lines are shown as one block: time and memory grow with the square. */
+const MAX_EDITS = 2000;
 
 export type LineChange = readonly [
   oldStart: number,
@@ -28,8 +28,8 @@ export function unifiedDiff(before: string, after: string, shown: string): strin
   return `--- ${shown}\n+++ ${shown}\n${hunks.join("")}`.replace(/\n$/, "");
 }
 
-/** Which lines of `old` have to be replaced by which of `fresh`, in order. */
-export function lineChanges(old: string[], fresh: string[]): LineChange[] {
+/** The line ranges of `old` and the ranges of `fresh` that replace them, in order. */
+export function lineChanges(old: readonly string[], fresh: readonly string[]): LineChange[] {
   let start = 0;
   while (start < old.length && start < fresh.length && old[start] === fresh[start]) start += 1;
   let end = 0;
@@ -45,37 +45,69 @@ export function lineChanges(old: string[], fresh: string[]): LineChange[] {
   return changes(a, b).map(([i1, i2, j1, j2]) => [start + i1, start + i2, start + j1, start + j2]);
 }
 
-function changes(a: string[], b: string[]): LineChange[] {
-  if (Math.max(a.length, b.length) > MAX_MATCHED || !a.length || !b.length)
-    return [[0, a.length, 0, b.length]];
+function changes(a: readonly string[], b: readonly string[]): LineChange[] {
+  const pairs = a.length && b.length ? matches(a, b) : undefined;
+  if (!pairs) return [[0, a.length, 0, b.length]];
   const found: LineChange[] = [];
   let [i, j] = [0, 0];
-  for (const [x, y] of [...matches(a, b), [a.length, b.length] as const]) {
+  for (const [x, y] of [...pairs, [a.length, b.length] as const]) {
     if (x > i || y > j) found.push([i, x, j, y]);
     [i, j] = [x + 1, y + 1];
   }
   return found;
 }
 
-/** Pairs of equal lines of a longest common subsequence, in order. */
-function matches(a: string[], b: string[]): (readonly [number, number])[] {
-  const width = b.length + 1;
-  const longest = new Uint16Array((a.length + 1) * width);
-  const at = (i: number, j: number): number => longest[i * width + j] ?? 0;
-  for (let i = a.length - 1; i >= 0; i -= 1)
-    for (let j = b.length - 1; j >= 0; j -= 1)
-      longest[i * width + j] =
-        a[i] === b[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1));
-  const pairs: (readonly [number, number])[] = [];
-  for (let i = 0, j = 0; i < a.length && j < b.length;) {
-    if (a[i] === b[j]) pairs.push([i++, j++]);
-    else if (at(i + 1, j) >= at(i, j + 1)) i += 1;
-    else j += 1;
+/**
+ * Pairs of equal lines of a longest common subsequence, in order (Myers' algorithm). Undefined if
+ * more than `MAX_EDITS` lines would have to be removed and inserted.
+ */
+function matches(
+  a: readonly string[],
+  b: readonly string[],
+): (readonly [number, number])[] | undefined {
+  const most = Math.min(a.length + b.length, MAX_EDITS);
+  const middle = most + 1;
+  // The furthest line of `a` that is reached on each diagonal (line of `a` minus line of `b`).
+  const furthest = new Int32Array(2 * middle + 1);
+  const history: Int32Array[] = [];
+  for (let edits = 0; edits <= most; edits += 1) {
+    history.push(furthest.slice(middle - edits - 1, middle + edits + 2));
+    for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
+      const at = middle + diagonal;
+      const [left, right] = [furthest[at - 1] ?? 0, furthest[at + 1] ?? 0];
+      let x = isInsertion(diagonal, edits, left, right) ? right : left + 1;
+      while (x < a.length && x - diagonal < b.length && a[x] === b[x - diagonal]) x += 1;
+      furthest[at] = x;
+      if (x >= a.length && x - diagonal >= b.length) return pairsOf(history, a.length, b.length);
+    }
   }
-  return pairs;
+  return undefined;
 }
 
-/** `line,count` of a hunk header. For an empty range, the line before it. */
+/** Walks back from the ends of both texts, through the states before each step. */
+function pairsOf(history: Int32Array[], endA: number, endB: number): (readonly [number, number])[] {
+  const pairs: (readonly [number, number])[] = [];
+  let [x, y] = [endA, endB];
+  for (let edits = history.length - 1; edits >= 0; edits -= 1) {
+    const state = history[edits] ?? new Int32Array();
+    const at = (diagonal: number): number => state[diagonal + edits + 1] ?? 0;
+    const diagonal = x - y;
+    const from = isInsertion(diagonal, edits, at(diagonal - 1), at(diagonal + 1))
+      ? diagonal + 1
+      : diagonal - 1;
+    const [fromX, fromY] = edits ? [at(from), at(from) - from] : [0, 0];
+    while (x > fromX && y > fromY) pairs.push([--x, --y]);
+    [x, y] = [fromX, fromY];
+  }
+  return pairs.reverse();
+}
+
+/** Whether the best path to a diagonal inserts a line of `b`, rather than removing one of `a`. */
+function isInsertion(diagonal: number, edits: number, left: number, right: number): boolean {
+  return diagonal === -edits || (diagonal !== edits && left < right);
+}
+
+/** `line,count` of a hunk header. For an empty range, `line` is the line before it. */
 function span(start: number, end: number): string {
   const count = end - start;
   const line = start + (count > 0 ? 1 : 0);

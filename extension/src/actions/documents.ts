@@ -1,9 +1,9 @@
 /**
  * Writes files that may be open in the editor.
  *
- * Files are written to disk and VS Code reloads them. Saving through the editor takes a hundred
- * times as long, and a document may show a formatter's change only seconds later. Unsaved changes
- * of the user are never overwritten.
+ * A change is written to disk and VS Code reloads the file. Saving through the editor takes a
+ * hundred times as long, and a document may show a formatter's change only seconds later. The
+ * user's unsaved changes are never overwritten.
  */
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import * as path from "node:path";
@@ -13,7 +13,7 @@ import { KeyedLocks } from "../common/locks";
 import { changedRange } from "./edits";
 import { unixLines } from "./lines";
 import { asFailure, withPathErrors, type ResolvedPath } from "./paths";
-import { replaceFile } from "./atomic_write";
+import { replaceFile } from "../common/atomic_write";
 import { decode, TextFormat, type DecodedText } from "./text_encoding";
 import { unsavedFiles, unsavedText } from "./unsaved_changes";
 
@@ -27,6 +27,8 @@ export interface FileChange {
   uri: vscode.Uri;
   before: string;
   after: string;
+  /** What was there before. The text `before` is empty unless it was text. */
+  was: "text" | "binary" | "nothing";
   /** Lines of the new text, counted from 0; `end` is exclusive. */
   lines?: { first: number; end: number };
 }
@@ -47,8 +49,8 @@ export class Documents {
   }
 
   /**
-   * `work` reads the file and calls `replace`. It runs again if a program changed the file in
-   * between, so that an edit always applies to the current content.
+   * Runs `work`, which reads the file and calls `replace`. Runs `work` again if a program changed
+   * the file in between, so that an edit always applies to the current content.
    */
   async retrying<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
@@ -80,7 +82,7 @@ export class Documents {
       );
   }
 
-  /** Fails with `edit.conflict` when a file below has changes that were not saved. */
+  /** Fails with `edit.conflict` if a file in this directory has unsaved changes. */
   ensureSavedBelow(target: ResolvedPath): void {
     const files = unsavedFiles(target.real);
     if (files.length)
@@ -108,10 +110,13 @@ export class Documents {
       await mkdir(path.dirname(target.real), { recursive: true });
       await writeFile(target.real, content, { flag: "wx" });
     });
-    this.tell(target, "", content);
+    this.notifyChange(target, "nothing", "", content);
   }
 
-  /** Makes `content` the text of a file whose bytes are `data`; returns the new bytes. */
+  /**
+   * Writes `content` to the file and returns the new bytes. Fails with `Outdated` if the file no
+   * longer has the bytes `data`.
+   */
   async replace(target: ResolvedPath, data: Buffer, content: string): Promise<Buffer> {
     const old = textOf(data, target.shown);
     const format = old ? writable(old.format, content, target.shown) : new TextFormat();
@@ -120,20 +125,25 @@ export class Documents {
     if (!(await this.load(target))?.equals(data)) throw new Outdated();
     this.ensureSaved(target);
     await withPathErrors(target.shown, () => replaceFile(target.real, bytes));
-    this.tell(target, old?.content ?? "", content);
+    this.notifyChange(target, old ? "text" : "binary", old?.content ?? "", content);
     return bytes;
   }
 
-  /** Waits until the editor shows everything that was written, or a timeout. */
+  /** Waits until the editor shows all written text, at most `FOLLOW_MS` per file. */
   async settled(): Promise<void> {
     await Promise.all(this.following.values());
   }
 
-  private tell(target: ResolvedPath, before: string, after: string): void {
+  private notifyChange(
+    target: ResolvedPath,
+    was: FileChange["was"],
+    before: string,
+    after: string,
+  ): void {
     const uri = vscode.Uri.file(target.real);
     this.follow(target.real, after);
     const lines = before ? changedRange(unixLines(before), unixLines(after)) : undefined;
-    this.onChanged({ shown: target.shown, uri, before, after, ...(lines ? { lines } : {}) });
+    this.onChanged({ shown: target.shown, uri, was, before, after, ...(lines ? { lines } : {}) });
   }
 
   private follow(real: string, text: string): void {

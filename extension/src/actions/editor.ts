@@ -1,8 +1,8 @@
 /**
- * The editor agents use: view, create, str_replace, insert, undo_edit.
+ * The editor commands of agents: view, create, str_replace, insert, undo_edit.
  *
- * A failed edit is not an `error` observation: its content starts with `ERROR:`, because agents'
- * clients expect that. The code is in `error_id`.
+ * A failed edit is not an `error` observation. It is an `edit` observation whose content starts
+ * with `ERROR:`, because agents' clients expect that. The error code is in `error_id`.
  */
 import { stat } from "node:fs/promises";
 import * as path from "node:path";
@@ -10,7 +10,7 @@ import { Failure } from "../common/failure";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import { unifiedDiff } from "./diff";
 import type { Documents } from "./documents";
-import { insertLines, replaceOnce, takeBack, type Edited } from "./edits";
+import { insertLines, replaceOnce, withoutEdit, type Edited } from "./edits";
 import type { Files } from "./files";
 import { countLines, sliceLines, unixLines } from "./lines";
 import type { ResolvedPath, PathResolver } from "./paths";
@@ -43,8 +43,9 @@ interface PastEdit {
 interface OpenedFile {
   target: ResolvedPath;
   data: Buffer;
-  /** With LF line endings if the whole file has CR LF. */
+  /** The content. If every line ends in CR LF, line endings are converted to LF. */
   text: string;
+  /** Converts the line endings of an argument to those of `text`. */
   asText: (given: string) => string;
 }
 
@@ -59,7 +60,7 @@ export class Editor {
   ) {}
 
   /**
-   * `old_content` and `new_content` repeat the request, as clients expect; `diff` has what changed.
+   * `old_content` and `new_content` repeat the request, as clients expect. `diff` is the change.
    */
   async edit(args: Edit, cwd: string): Promise<ObservationBody<"edit">> {
     if (args.impl_source === "llm_based_edit")
@@ -85,7 +86,7 @@ ${error.message}`,
     });
   }
 
-  /** What `view` of `edit` shows, as the answer to a `read`. */
+  /** Answers a `read` action with the output of the `view` command. */
   async view(args: ArgsOf<"read">, cwd: string): Promise<ObservationBody<"read">> {
     const path = this.shown(args.path, cwd);
     const extras = { path, impl_source: "oh_aci" } as const;
@@ -112,7 +113,7 @@ ${error.message}`,
       default:
         throw new Failure(
           "edit.invalid",
-          `Unrecognized command '${args.command ?? ""}'. Known are: ${COMMANDS}`,
+          `Unrecognized command '${args.command ?? ""}'. Known commands: ${COMMANDS}`,
         );
     }
   }
@@ -183,7 +184,7 @@ ${error.message}`,
     });
   }
 
-  /** Takes back the last edit and nothing else: what others changed in the file since stays. */
+  /** Reverts the last edit only. Later changes by others stay in the file. */
   private async undo(args: Edit, cwd: string): Promise<EditResult> {
     return this.opened(args.path, cwd, async ({ target, data, text }) => {
       const { shown } = target;
@@ -193,7 +194,7 @@ ${error.message}`,
       const [before, after, now] = [last.before, last.after, data].map(
         (bytes) => decode(bytes, shown).content,
       ) as [string, string, string];
-      const undone = takeBack(before, after, now);
+      const undone = withoutEdit(before, after, now);
       if (undone === undefined)
         throw new Failure(
           "edit.conflict",
@@ -211,7 +212,7 @@ ${error.message}`,
     });
   }
 
-  /** A text file to edit, while no other action edits it. */
+  /** Reads a text file and runs `work` on it while no other action changes the file. */
   private async opened(
     given: string,
     cwd: string,

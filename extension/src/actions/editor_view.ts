@@ -11,7 +11,7 @@ const clippedNote = (what: string): string =>
   `Due to the max output limit, only part of this ${what} has been shown to you.`;
 
 /**
- * Numbers the lines of `text` from `first`, cut to the limit; `whole` is the whole file, if known.
+ * Cuts `text` to the limit and numbers its lines from `first`. `whole` is the whole file, if known.
  */
 export function showFile(
   text: string,
@@ -31,7 +31,7 @@ export function showFile(
   return `Here's the result of running \`cat -n\` on ${shown}:\n${lines}\n`;
 }
 
-/** The `count` lines from `line` on, and those around them. */
+/** Shows `count` lines from `line` on, with four lines of context before and after. */
 export function showSnippet(text: string, line: number, count: number, shown: string): string {
   const around = 4;
   const first = Math.max(1, line - around);
@@ -39,7 +39,10 @@ export function showSnippet(text: string, line: number, count: number, shown: st
   return showFile(part, `a snippet of ${shown}`, { first, whole: text });
 }
 
-/** Two levels deep, hidden ones counted and left out; links to directories are not entered. */
+/**
+ * Lists a directory two levels deep, without hidden entries, whose number it adds. Links to
+ * directories are not followed.
+ */
 export async function showDirectory(directory: string, shown: string): Promise<string> {
   const base = shown.replace(/\/+$/, "");
   const entries = await readdir(directory, { withFileTypes: true });

@@ -1,17 +1,18 @@
 /** The editing rules as pure functions on text. Agents rely on the exact wording of the errors. */
 import { Failure } from "../common/failure";
+import { shorten, strip } from "../common/text";
 import { lineChanges } from "./diff";
 import { countLines, countNewlines, skipLines, splitLines, unixLines } from "./lines";
 
 const MAX_QUOTED = 1000;
 const MAX_LINES_NAMED = 100;
 
-/** A text after an edit, and where in it to look. */
+/** A text after an edit, and the position of the change in it. */
 export interface Edited {
   content: string;
   /** The first line that changed, from 1. */
   line: number;
-  /** How many lines hold the new text. */
+  /** Number of lines of the new text. */
   lines: number;
 }
 
@@ -41,7 +42,7 @@ export function replaceOnce(text: string, old: string, fresh: string, shown: str
   );
 }
 
-/** Puts the lines of `fresh` after `line`, 0 being the top. */
+/** Inserts the lines of `fresh` after line `line`; 0 inserts them at the top. */
 export function insertLines(text: string, line: number, fresh: string): Edited {
   const there = countLines(text);
   if (line < 0 || line > there)
@@ -67,9 +68,9 @@ export function changedRange(before: string, after: string): { first: number; en
 
 /**
  * Undoes in `text` the edit that turned `before` into `after`, and keeps later changes by others.
- * Undefined if those touch the same or adjacent lines.
+ * Returns undefined if those changes touch the same or adjacent lines.
  */
-export function takeBack(before: string, after: string, text: string): string | undefined {
+export function withoutEdit(before: string, after: string, text: string): string | undefined {
   if (text === after) return before;
   const [old, edited, now] = [splitLines(before), splitLines(after), splitLines(text)];
   const edit = lineChanges(edited, old);
@@ -92,14 +93,14 @@ function* readings(text: string, old: string, fresh: string): Iterable<[string, 
   if (old.includes("\r\n")) yield [unixLines(old), unixLines(fresh)];
   else if (old.includes("\n") && text.includes("\r\n"))
     yield [old.replaceAll("\n", "\r\n"), unixLines(fresh).replaceAll("\n", "\r\n")];
-  if (old.trim()) yield [old.trim(), fresh.trim()];
+  if (strip(old)) yield [strip(old), strip(fresh)];
 }
 
 function occursAgain(text: string, wanted: string, at: number): boolean {
   return wanted ? text.includes(wanted, at + wanted.length) : text !== "";
 }
 
-/** The lines on which `wanted` begins, as a list; a long one is cut. */
+/** The numbers of the lines on which `wanted` begins, as text. A long list is shortened. */
 function linesOf(text: string, wanted: string): string {
   const named: number[] = [];
   let [line, last] = [1, 0];
@@ -116,7 +117,7 @@ function linesOf(text: string, wanted: string): string {
 function* positions(text: string, wanted: string): Iterable<number> {
   for (let at = text.indexOf(wanted); at >= 0 && at <= text.length;) {
     yield at;
-    // An empty text occurs everywhere; once a line is enough.
+    // An empty text occurs everywhere; one position per line is enough.
     const next = wanted ? at + wanted.length : text.indexOf("\n", at) + 1 || text.length + 1;
     if (next > text.length) return;
     at = text.indexOf(wanted, next);
@@ -124,5 +125,5 @@ function* positions(text: string, wanted: string): Iterable<number> {
 }
 
 function quoted(text: string): string {
-  return text.length <= MAX_QUOTED ? text : `${text.slice(0, MAX_QUOTED)}…`;
+  return shorten(text, MAX_QUOTED);
 }

@@ -1,6 +1,10 @@
 /** Performs actions: maps every kind of action to the part that handles it. */
+import type { AsyncLocalStorage } from "node:async_hooks";
 import { Failure } from "../common/failure";
 import { within } from "../common/deadline";
+import { abortable } from "../common/abortable";
+import { changeScope, type FileChangeScope } from "../checkpoints/changing_actions";
+import type { CheckpointKind, RecordedAction } from "../checkpoints/checkpoints";
 import type { ApprovalAnswered, AgentAction } from "../hub/messages";
 import type { OnProgress, ActionExecutor } from "../hub/action_runner";
 import {
@@ -13,10 +17,11 @@ import {
 } from "../protocol";
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
+import type { ShellPremise } from "../terminal/premise";
 import type { Shells } from "../terminal/shells";
 import type { AgentNames } from "./agent_names";
 import type { BrowserActions } from "./browser";
-import type { Consent } from "./consent";
+import { summary, type Consent } from "./consent";
 import type { Editor } from "./editor";
 import type { Files } from "./files";
 import type { LanguageFeatures } from "./language";
@@ -35,7 +40,13 @@ export interface ExecutorParts {
   consent: Consent;
   names: AgentNames;
   started: StartedByAgents;
-  /** Answers what scripts ask; see `bridge/`. */
+  /** The name of the agent whose action runs. */
+  acting: AsyncLocalStorage<string>;
+  review: ActionReview;
+  checkpoints: ActionCheckpoints;
+  /** The absolute path of an argument of an action. */
+  absolute: (path: string, cwd: string) => string;
+  /** Handles the requests of scripts; see `bridge/`. */
   bridge: {
     ask(asked: {
       agent: string;
@@ -46,16 +57,37 @@ export interface ExecutorParts {
       onPiece: (value: unknown) => void;
     }): Promise<{ result: unknown; error: object | null }>;
   };
-  /** Undefined if the machine has no browser. A promise, because finding out takes a while. */
+  /** Undefined if the machine has no browser. A promise, because the search for it takes time. */
   browsing: Promise<BrowserActions | undefined>;
   /** Explains what is missing for a browser. */
   whyNoBrowser: () => string;
+}
+
+/** Records checkpoints; see `checkpoints/`. */
+export interface ActionCheckpoints {
+  /** Why there are none in this window; empty if there are. */
+  readonly whyOff: string;
+  /** Called before the user is asked about an action that may change files. Never rejects. */
+  prepare(): Promise<void>;
+  around(action: RecordedAction, work: () => Promise<ObservationBody>): Promise<ObservationBody>;
+  execute<K extends CheckpointKind>(kind: K, args: ArgsOf<K>): Promise<ObservationBody<K>>;
+}
+
+/** What the review of changes learns about actions; see `changes/`. */
+export interface ActionReview {
+  /** Called before an action that was allowed. Reads the files that it might change. */
+  prepare(kind: string): Promise<void>;
+  began(id: string, kind: string, agent: string): void;
+  ended(id: string, extras: Record<string, unknown>): void;
+  /** What the user took back from the agent, once; empty if nothing. */
+  noteFor(agent: string): string;
 }
 
 interface ActionContext {
   agent: string;
   id: string;
   cwd: string;
+  premise: ShellPremise | undefined;
   timeout: number | undefined;
   onProgress: OnProgress;
   signal: AbortSignal;
@@ -68,7 +100,7 @@ type ActionHandlers = {
   ) => Promise<ObservationBody>;
 };
 
-/** These actions handle their timeout themselves: it ends the wait and is not an error. */
+/** Actions that handle their own timeout: it ends the wait and is not an error. */
 const TIMES_ITSELF = new Set([
   "run",
   "run_ipython",
@@ -78,15 +110,18 @@ const TIMES_ITSELF = new Set([
   "browse_interactive",
 ]);
 const BROWSING = new Set(["browse", "browse_interactive"]);
+const CHECKPOINTS = new Set(["checkpoints", "checkpoint", "restore"]);
 
 export class Executor implements ActionExecutor {
   private readonly handlers: ActionHandlers;
   private canBrowse = false;
   /** Working directory of an action when consent was asked for; it is used when the action runs. */
   private readonly cwds = new WeakMap<AgentAction, string>();
+  /** What must hold in the shell when a command starts that rules allowed. */
+  private readonly premises = new WeakMap<AgentAction, ShellPremise>();
 
   constructor(private readonly parts: ExecutorParts) {
-    const { shells, kernels, files, editor, search, language, window } = parts;
+    const { shells, kernels, files, editor, search, language, window, checkpoints } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -107,10 +142,10 @@ export class Executor implements ActionExecutor {
       vscode_command: (args, { signal }) =>
         parts.started.during(() => window.command(args, signal)),
       bridge: (args, context) => this.ask(args, context),
-      run: (args, { agent, timeout, onProgress, signal }) =>
+      run: (args, { agent, premise, timeout, onProgress, signal }) =>
         shells.run(
           agent,
-          { ...args, timeout },
+          { ...args, timeout, premise },
           (shell, { offset, data }) => onProgress(shell, offset, data),
           signal,
         ),
@@ -118,6 +153,9 @@ export class Executor implements ActionExecutor {
         kernels.run(agent, { ...args, timeout, cwd }, onProgress, signal),
       interrupt: (args, { agent }) =>
         (args.shell === IPYTHON ? kernels : shells).interrupt(agent, args),
+      checkpoints: (args) => checkpoints.execute("checkpoints", args),
+      checkpoint: (args) => checkpoints.execute("checkpoint", args),
+      restore: (args) => checkpoints.execute("restore", args),
       browse: async (args, { timeout, signal }) =>
         (await this.browsing("browse")).browse(args, timeout, signal),
       browse_interactive: async (args, { timeout, signal }) =>
@@ -125,7 +163,7 @@ export class Executor implements ActionExecutor {
     };
   }
 
-  /** Pieces travel as lines of JSON. */
+  /** Performs a `bridge` action. Progress is sent as lines of JSON. */
   private async ask(
     args: ArgsOf<"bridge">,
     context: ActionContext,
@@ -152,8 +190,11 @@ export class Executor implements ActionExecutor {
 
   /** The capabilities known so far. */
   get capabilities(): string[] {
-    const known = Object.keys(this.handlers).sort();
-    return this.canBrowse ? known : known.filter((kind) => !BROWSING.has(kind));
+    const hasCheckpoints = !this.parts.checkpoints.whyOff;
+    return Object.keys(this.handlers)
+      .filter((kind) => this.canBrowse || !BROWSING.has(kind))
+      .filter((kind) => hasCheckpoints || !CHECKPOINTS.has(kind))
+      .sort();
   }
 
   private async browsing(kind: string): Promise<BrowserActions> {
@@ -162,15 +203,20 @@ export class Executor implements ActionExecutor {
     return browsing;
   }
 
-  async admit(action: AgentAction, signal: AbortSignal): Promise<void> {
+  async admit(action: AgentAction, signal: AbortSignal, arrived: number): Promise<void> {
     this.cwds.set(action, this.cwd(action));
-    if (this.handlers[action.action] && confirmation(action) === "confirmed")
-      await this.parts.consent.admit(action, signal);
+    if (this.handlers[action.action] && confirmation(action) === "confirmed") {
+      if (this.scopeOf(action)) await abortable(this.parts.checkpoints.prepare(), signal);
+      const premise = await this.parts.consent.admit(action, signal, arrived);
+      if (premise) this.premises.set(action, premise);
+    }
+    await this.parts.review.prepare(action.action);
   }
 
-  /** The directory that relative paths of the action start from. */
+  /** The directory to which relative paths of the action refer, and in which a command runs. */
   cwd(action: AgentAction): string {
-    return this.cwds.get(action) ?? this.parts.shells.cwd(this.parts.names.of(action));
+    const { shells, names } = this.parts;
+    return this.cwds.get(action) ?? shells.cwd(names.of(action), shellOf(action));
   }
 
   async perform(
@@ -188,16 +234,57 @@ export class Executor implements ActionExecutor {
     if (!handler) throw this.notSupported(kind);
     const timeout = action.timeout ?? undefined;
     const cwd = this.cwd(action);
-    const work = handler(action.args, {
-      agent: this.parts.names.of(action),
-      id: action.id,
-      cwd,
-      timeout,
-      onProgress,
-      signal,
-    });
+    const agent = this.parts.names.of(action);
+    const premise = this.premises.get(action);
+    const work = this.reviewed(action, agent, () =>
+      this.recorded(action, agent, signal, () =>
+        handler(action.args, { agent, id: action.id, cwd, premise, timeout, onProgress, signal }),
+      ),
+    );
     if (timeout === undefined || TIMES_ITSELF.has(kind)) return work;
     return within(work, timeout * 1000, () => outOfTime(kind, timeout));
+  }
+
+  /** Surrounds an action that may change files by a checkpoint. Others do not wait for it. */
+  private recorded(
+    action: AgentAction,
+    agent: string,
+    signal: AbortSignal,
+    work: () => Promise<ObservationBody>,
+  ): Promise<ObservationBody> {
+    const scope = this.scopeOf(action);
+    if (!scope) return work();
+    const { action: kind } = action;
+    const title = summary(action);
+    return this.parts.checkpoints.around({ kind, agent, title, scope, signal }, work);
+  }
+
+  private scopeOf(action: AgentAction): FileChangeScope | undefined {
+    try {
+      return changeScope(action, (path) => this.parts.absolute(path, this.cwd(action)));
+    } catch (error) {
+      if (error instanceof Failure) return undefined; // the path is invalid, so the action fails
+      throw error;
+    }
+  }
+
+  /** Tells the review when the action runs, and the agent what the user took back. */
+  private async reviewed(
+    { id, action }: AgentAction,
+    agent: string,
+    work: () => Promise<ObservationBody>,
+  ): Promise<ObservationBody> {
+    const { acting, review } = this.parts;
+    review.began(id, action, agent);
+    let extras: Record<string, unknown> = {};
+    try {
+      const seen = await acting.run(agent, work);
+      extras = seen.extras;
+      const note = [seen.note, review.noteFor(agent)].filter(Boolean).join("\n");
+      return note ? { ...seen, note } : seen;
+    } finally {
+      review.ended(id, extras);
+    }
   }
 
   approval(answered: ApprovalAnswered): void {
@@ -221,6 +308,13 @@ export class Executor implements ActionExecutor {
       { kind },
     );
   }
+}
+
+/** The shell of a command. Everything else, also a static command, starts at the default shell's. */
+function shellOf(action: AgentAction): string | undefined {
+  if (action.action !== "run") return undefined;
+  const { shell, is_static } = action.args;
+  return is_static ? undefined : shell || undefined;
 }
 
 function confirmation(action: AgentAction): string {

@@ -25,8 +25,8 @@ const MEDIA: Record<string, string> = {
 };
 
 /**
- * File actions. Reads come from disk, except that unsaved text in the editor is preferred. Writes
- * go through `Documents`, which protects unsaved changes.
+ * File actions. Reading text returns the editor's unsaved text if there is any, otherwise the text
+ * on disk. Writes go through `Documents`, which protects unsaved changes.
  */
 export class Files {
   constructor(
@@ -176,7 +176,7 @@ function ensureRange(start: number, end: number): void {
   if (start < 0 || end < -1 || (end !== -1 && end < start))
     throw new Failure(
       "file.invalid_range",
-      `Lines ${start} to ${end} are no range: \`start\` counts from 0, \`end\` is the first line` +
+      `Lines ${start} to ${end} are not a valid range: \`start\` counts from 0, \`end\` is the first line` +
         " left out, or -1 for all that follow",
     );
 }

@@ -9,8 +9,9 @@
 import { Failure } from "../common/failure";
 
 const MAX_ALTERNATIVES = 256;
+const MAX_NESTING = 32;
 
-/** Returns a function that tells whether a path, relative to the search directory, matches. */
+/** Returns a function that checks whether a path, relative to the search directory, matches. */
 export function compileGlob(pattern: string): (path: string) => boolean {
   if (pattern.startsWith("/") || pattern.split("/").includes(".."))
     throw invalid(
@@ -18,7 +19,7 @@ export function compileGlob(pattern: string): (path: string) => boolean {
     );
   try {
     const each = expandBraces(pattern.replace(/^\.\//, "")).map(
-      (one) => new RegExp(`^(?:${new Translation().translate(one)})$`, "s"),
+      (one) => new RegExp(`^(?:${new Translation().translate(one)})$`, "su"),
     );
     return (path) => each.some((expression) => expression.test(path));
   } catch (error) {
@@ -27,20 +28,24 @@ export function compileGlob(pattern: string): (path: string) => boolean {
   }
 }
 
-export function expandBraces(pattern: string): string[] {
-  const found = outerBraces(pattern);
-  if (!found) return [pattern];
-  const [start, commas, end] = found;
-  const bounds = [start, ...commas, end];
-  const heads = bounds
-    .slice(0, -1)
-    .map((from, index) => pattern.slice(from + 1, bounds[index + 1]))
-    .flatMap(expandBraces)
-    .map((option) => pattern.slice(0, start) + option);
-  const tails = expandBraces(pattern.slice(end + 1));
-  if (heads.length * tails.length > MAX_ALTERNATIVES)
-    throw new Error(`its braces stand for more than ${MAX_ALTERNATIVES} patterns`);
-  return heads.flatMap((head) => tails.map((tail) => head + tail));
+export function expandBraces(pattern: string, depth = 0): string[] {
+  if (depth > MAX_NESTING) throw new Error(`its braces are nested more than ${MAX_NESTING} deep`);
+  let expanded = [""];
+  let at = 0;
+  for (let found = outerBraces(pattern, at); found; found = outerBraces(pattern, at)) {
+    const [start, commas, end] = found;
+    const bounds = [start, ...commas, end];
+    const options = bounds
+      .slice(0, -1)
+      .map((from, index) => pattern.slice(from + 1, bounds[index + 1]))
+      .flatMap((option) => expandBraces(option, depth + 1));
+    if (expanded.length * options.length > MAX_ALTERNATIVES)
+      throw new Error(`its braces stand for more than ${MAX_ALTERNATIVES} patterns`);
+    const before = pattern.slice(at, start);
+    expanded = expanded.flatMap((head) => options.map((option) => head + before + option));
+    at = end + 1;
+  }
+  return expanded.map((head) => head + pattern.slice(at));
 }
 
 class Translation {
@@ -56,7 +61,8 @@ class Translation {
     let anchored = first.map((name) => `${name}/`).join("");
     const last = later.pop();
     if (!last) return anchored.replace(/\/$/, "");
-    // The earliest match of the names between two `**` is as good as any later one.
+    // The earliest match of the names between two `**` is as good as any later one, so the group
+    // can be atomic.
     for (const group of later.filter((each) => each.length))
       anchored += this.atomic(`(?:[^/]+/)*?${group.map((name) => `${name}/`).join("")}`);
     return anchored + (last.length ? `(?:[^/]+/)*${last.join("/")}` : ".+");
@@ -81,11 +87,11 @@ class Translation {
   }
 }
 
-/** Parts of a regular expression; undefined stands for a star. */
+/** The segment as parts of a regular expression; undefined stands for a star. */
 function* tokens(segment: string): Iterable<string | undefined> {
   for (let at = 0; at < segment.length;) {
-    const char = segment.charAt(at);
-    at += 1;
+    const char = characterAt(segment, at);
+    at += char.length;
     if (char === "*") yield undefined;
     else if (char === "?") yield "[^/]";
     else if (char === "[") {
@@ -93,13 +99,14 @@ function* tokens(segment: string): Iterable<string | undefined> {
       yield characterClass(segment.slice(at, end));
       at = end + 1;
     } else if (char === "\\" && at < segment.length) {
-      yield escape(segment.charAt(at));
-      at += 1;
+      const escaped = characterAt(segment, at);
+      yield escape(escaped);
+      at += escaped.length;
     } else yield escape(char);
   }
 }
 
-/** A bracket right at the start of a class is a member. */
+/** The position of the `]` that ends a class. A `]` directly at the start is a member. */
 function classEnd(segment: string, start: number): number {
   const at = start + ("!^".includes(segment.charAt(start)) ? 1 : 0);
   const end = segment.indexOf("]", at + 1);
@@ -109,25 +116,27 @@ function classEnd(segment: string, start: number): number {
 
 function characterClass(inside: string): string {
   const negated = "!^".includes(inside.charAt(0));
-  const members = negated ? inside.slice(1) : inside;
+  const members = Array.from(negated ? inside.slice(1) : inside);
   let parts = "";
   for (let at = 0; at < members.length; at += 1) {
-    const low = members.charAt(at);
+    const low = members[at] ?? "";
     let high = low;
     if (members[at + 1] === "-" && at + 2 < members.length) {
-      high = members.charAt(at + 2);
+      high = members[at + 2] ?? "";
       at += 2;
     }
-    if (low > high) throw new Error(`the range ${low}-${high} is empty`);
-    parts += `${escape(low)}-${escape(high)}`;
+    if ((low.codePointAt(0) ?? 0) > (high.codePointAt(0) ?? 0))
+      throw new Error(`the range ${low}-${high} is empty`);
+    parts += `${escapeMember(low)}-${escapeMember(high)}`;
   }
   return negated ? `[^/${parts}]` : `(?!/)[${parts}]`;
 }
 
-function outerBraces(pattern: string): [number, number[], number] | undefined {
+/** The positions of the next outer braces from `from` on: opening, commas, closing. */
+function outerBraces(pattern: string, from: number): [number, number[], number] | undefined {
   let [start, depth] = [-1, 0];
   const commas: number[] = [];
-  for (let at = 0; at < pattern.length; at += 1) {
+  for (let at = from; at < pattern.length; at += 1) {
     const char = pattern[at];
     if (char === "\\") at += 1;
     else if (char === "{") {
@@ -142,8 +151,18 @@ function outerBraces(pattern: string): [number, number[], number] | undefined {
   return undefined;
 }
 
+/** The character at a position; a surrogate pair is one character. */
+function characterAt(text: string, at: number): string {
+  return String.fromCodePoint(text.codePointAt(at) ?? 0);
+}
+
 function escape(char: string): string {
-  return /[\w/]/.test(char) ? char : char.replace(/[\\^$.*+?()[\]{}|-]/g, "\\$&");
+  return char.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+}
+
+/** Escapes a member of a class. With the `u` flag, a dash may be escaped only in a class. */
+function escapeMember(char: string): string {
+  return char === "-" ? "\\-" : escape(char);
 }
 
 function invalid(message: string): Failure {

@@ -6,25 +6,27 @@ import { withPathErrors, type PathResolver } from "./paths";
 
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 /** Milliseconds to wait for the first diagnostics of a file. */
-const FIRST_WORD_MS = 3000;
+const FIRST_DIAGNOSTICS_MS = 3000;
 
 export class LanguageFeatures implements Disposable {
   /** Files whose first diagnostics arrived, or for which the wait is over. */
-  private readonly heard = new Set<string>();
+  private readonly filesWithDiagnostics = new Set<string>();
   private readonly disposables = new Disposables();
 
-  /** `settled` resolves when the editor shows what was written. */
+  /** `settled` resolves when the editor shows all written text. */
   constructor(
     private readonly resolver: PathResolver,
     private readonly settled: () => Promise<void>,
   ) {
     this.disposables.add(
       vscode.languages.onDidChangeDiagnostics(({ uris }) => {
-        for (const each of uris) this.heard.add(each.toString());
+        for (const each of uris) this.filesWithDiagnostics.add(each.toString());
       }),
     );
     this.disposables.add(
-      vscode.workspace.onDidCloseTextDocument(({ uri }) => this.heard.delete(uri.toString())),
+      vscode.workspace.onDidCloseTextDocument(({ uri }) =>
+        this.filesWithDiagnostics.delete(uri.toString()),
+      ),
     );
   }
 
@@ -85,9 +87,9 @@ export class LanguageFeatures implements Disposable {
     const { shown, real } = await this.resolver.find(given, cwd);
     const uri = vscode.Uri.file(real);
     await withPathErrors(shown, async () => vscode.workspace.openTextDocument(uri));
-    // Also of a file that is open: the language may be starting because of it.
-    if (!this.heard.has(uri.toString())) await firstWord(uri);
-    this.heard.add(uri.toString());
+    // Wait for an open file too: opening it may have just started its language server.
+    if (!this.filesWithDiagnostics.has(uri.toString())) await waitForFirstDiagnostics(uri);
+    this.filesWithDiagnostics.add(uri.toString());
     return [[uri, vscode.languages.getDiagnostics(uri)]];
   }
 
@@ -166,12 +168,12 @@ function flatten(
 }
 
 /** Waits for the first diagnostics of a file, or a timeout. */
-async function firstWord(uri: vscode.Uri): Promise<void> {
+async function waitForFirstDiagnostics(uri: vscode.Uri): Promise<void> {
   await new Promise<void>((resolve) => {
     const listening = vscode.languages.onDidChangeDiagnostics(({ uris }) => {
       if (uris.some((each) => each.toString() === uri.toString())) done();
     });
-    const timer = setTimeout(() => done(), FIRST_WORD_MS);
+    const timer = setTimeout(() => done(), FIRST_DIAGNOSTICS_MS);
     const done = (): void => {
       clearTimeout(timer);
       listening.dispose();

@@ -1,6 +1,6 @@
 /** Line arithmetic on strings. A line ends after `\n` and nowhere else. */
 
-/** The position after `count` newlines from `start` on; the end when there are fewer. */
+/** The position after `count` newlines from `start` on, or the end if there are fewer. */
 export function skipLines(text: string, count: number, start = 0): number {
   let at = start;
   for (let left = count; left > 0; left -= 1) {
@@ -19,7 +19,7 @@ export function sliceLines(text: string, start: number, end: number): string {
     : text.slice(first, skipLines(text, Math.max(end - start, 0), first));
 }
 
-/** A last line without a newline counts. */
+/** Counts lines, including a last line without a newline. */
 export function countLines(text: string): number {
   return countNewlines(text) + (text && !text.endsWith("\n") ? 1 : 0);
 }
@@ -35,18 +35,18 @@ export function unixLines(text: string): string {
   return text.includes("\r") ? text.replaceAll("\r\n", "\n") : text;
 }
 
-/** Every line ends in CR LF. A mixture is not this. */
+/** Whether all line endings are CR LF. False for mixed line endings, and if there are none. */
 export function isCrlf(text: string): boolean {
   if (!text.includes("\r\n")) return false;
   return !/(^|[^\r])\n/.test(text);
 }
 
-/** Each with its newline. */
+/** Splits a text into lines, each with its newline. */
 export function splitLines(text: string): string[] {
   return text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 }
 
-/** Text that is not empty, and its last line complete. */
+/** Adds a newline to a non-empty text that does not end with one. */
 export function endWithNewline(text: string): string {
   if (!text || text.endsWith("\n")) return text;
   return text + (isCrlf(text) ? "\r\n" : "\n");

@@ -4,16 +4,16 @@ import * as path from "node:path";
 import { codeOf, Failure } from "../common/failure";
 
 export interface ResolvedPath {
-  /** For messages: absolute, but with symbolic links unresolved. */
+  /** For messages: absolute, with symbolic links and `..` unresolved. */
   shown: string;
   /** With symbolic links and `..` resolved. */
   real: string;
 }
 
 export interface PathRules {
-  /** The workspace folders, and what else the user allowed. */
+  /** The workspace folders, and other directories that the user allowed. */
   roots: () => string[];
-  /** Files outside the roots that may be read: logs of shells. */
+  /** Whether a file outside the roots may be read. True for the logs of shells. */
   isReadable: (real: string) => boolean;
 }
 
@@ -28,7 +28,7 @@ export class PathResolver {
   absolute(given: string, cwd: string): string {
     if (!given) throw new Failure("path.invalid", "The path is empty");
     if (given.includes("\0"))
-      throw new Failure("path.invalid", "The path holds a NUL character, which no path can");
+      throw new Failure("path.invalid", "The path contains a NUL character, which no path can");
     const joined = given.startsWith("/") ? given : `${cwd}/${given}`;
     const names = joined.split("/").filter((name) => name && name !== ".");
     return `/${names.join("/")}`;
@@ -39,7 +39,7 @@ export class PathResolver {
     return resolved(absolute);
   }
 
-  /** With `follow`, a symbolic link is resolved; otherwise the link itself is meant. */
+  /** Resolves a path. With `follow: false`, the result can be a symbolic link itself. */
   async find(
     given: string,
     cwd: string,
@@ -60,11 +60,11 @@ export class PathResolver {
       : ` ('${given}' was taken from ${cwd}, where the agent's shell is)`;
     throw new Failure(
       "path.outside_roots",
-      `${shown} leads outside of what may be used here: ${allowed}${origin}`,
+      `${shown} is outside the allowed directories: ${allowed}${origin}`,
     );
   }
 
-  /** Whether a directory is one of the roots, or one of them is below it. */
+  /** Whether a directory is one of the roots or contains one. */
   async holdsRoot(real: string): Promise<boolean> {
     const roots = await Promise.all(this.rules.roots().map(resolved));
     return roots.some((root) => root === real || root.startsWith(withSlash(real)));
@@ -118,7 +118,7 @@ export async function withPathErrors<T>(shown: string, work: () => Promise<T>): 
 }
 
 /** Maximum length of a chain of dangling symbolic links. */
-const MOST_LINKS = 40;
+const MAX_LINKS = 40;
 
 /** The real path of the existing part, followed by the rest as written. */
 async function resolved(file: string, links = 0): Promise<string> {
@@ -131,7 +131,7 @@ async function resolved(file: string, links = 0): Promise<string> {
         throw asFailure(error, file);
       // Follow a dangling link too: writing to it creates its target.
       const target = await readlink(here).catch(() => undefined);
-      if (target !== undefined && links < MOST_LINKS)
+      if (target !== undefined && links < MAX_LINKS)
         return resolved(path.resolve(path.dirname(here), target, rest), links + 1);
       const name = path.basename(here);
       // `..` below a missing directory cannot be resolved; treating it textually could lead

@@ -1,4 +1,4 @@
-/** The glob and grep actions, with the ripgrep that comes with VS Code. */
+/** The glob and grep actions. They run the ripgrep of VS Code, or else `rg` from PATH. */
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { stat } from "node:fs/promises";
@@ -10,13 +10,15 @@ import { observe, type ArgsOf, type GrepMatch, type ObservationBody } from "../p
 import { compileGlob } from "./globs";
 import { withPathErrors, type PathResolver } from "./paths";
 
+/** Default timeout in seconds. */
 const TIMEOUT = 30;
 /** Share of the timeout for searching; the rest is for sending the result. */
 const PART_FOR_SEARCHING = 0.9;
+/** Maximum characters shown of a matching line, and of its part before the match. */
 const MAX_TEXT = 1000;
 const BEFORE = 200;
 
-/** Text the user has not saved, by file. */
+/** Returns the editor's unsaved texts by file. */
 export type Unsaved = () => Promise<ReadonlyMap<string, string>>;
 
 export class Search {
@@ -36,7 +38,7 @@ export class Search {
     timeout?: number,
   ): Promise<ObservationBody<"glob">> {
     const limit = ensureLimit(args.limit ?? 100);
-    const fits = compileGlob(args.pattern);
+    const isMatch = compileGlob(args.pattern);
     const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
     await ensureDirectory(real, shown);
     const found: { path: string; modified: number }[] = [];
@@ -47,13 +49,13 @@ export class Search {
     );
     for await (const piece of pieces(child.stdout, "\0")) {
       const file = piece.replace(/^\.\//, "");
-      if (fits(file)) found.push({ path: file, modified: modified(path.join(real, file)) });
+      if (isMatch(file)) found.push({ path: file, modified: modified(path.join(real, file)) });
     }
     const { late } = await child.end();
     found.sort((a, b) => b.modified - a.modified || (a.path < b.path ? -1 : 1));
     const paths = found.slice(0, limit).map((each) => joined(shown, each.path));
     const note = late ? LATE : found.length > limit ? limited(limit, "files") : "";
-    const lines = paths.length ? paths : [`No files fit '${args.pattern}' in ${shown}`];
+    const lines = paths.length ? paths : [`No files match '${args.pattern}' in ${shown}`];
     return observe("glob", lines.join("\n") + note, {
       path: shown,
       pattern: args.pattern,
@@ -62,7 +64,7 @@ export class Search {
     });
   }
 
-  /** Lines in files below `path`, or in `path` itself, file by file in the order of names. */
+  /** Matching lines in files below `path`, or in `path` itself, sorted by file and line. */
   async grep(
     args: ArgsOf<"grep">,
     cwd: string,
@@ -70,11 +72,11 @@ export class Search {
   ): Promise<ObservationBody<"grep">> {
     const limit = ensureLimit(args.limit ?? 100);
     ensureLinePattern(args.pattern);
-    const fits = compileGlob(args.include ?? "");
+    const isMatch = compileGlob(args.include ?? "");
     const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
     const isFile = (await withPathErrors(shown, () => stat(real))).isFile();
     const wanted = (file: string): boolean =>
-      isFile || !args.include || fits(args.include.includes("/") ? file : path.basename(file));
+      isFile || !args.include || isMatch(args.include.includes("/") ? file : path.basename(file));
     const { hits, late } = await this.hits({ args, real, isFile, limit, wanted, timeout });
     const matches = hits
       .slice(0, limit)
@@ -162,7 +164,7 @@ export class Search {
   }
 }
 
-/** The program that VS Code brings, or the machine's. */
+/** The path of the ripgrep that VS Code includes, or else of `rg` in PATH. */
 export function findRipgrep(appRoot: string): string | undefined {
   const name = process.platform === "win32" ? "rg.exe" : "rg";
   const here = `${process.platform}-${process.arch}`;
@@ -185,7 +187,7 @@ interface GrepRequest {
   timeout: number | undefined;
 }
 
-/** A ripgrep process that ends by itself, by timeout, or when enough was found. */
+/** A ripgrep process. It exits by itself, at the timeout, or when `end` closes its output. */
 class RipgrepProcess {
   readonly stdout: Readable;
   private readonly process;
@@ -216,6 +218,7 @@ class RipgrepProcess {
   }
 
   async end(): Promise<{ late: boolean; complaint: string }> {
+    // If the caller stopped reading early, the closed pipe ends ripgrep.
     if (this.process.exitCode === null) this.stdout.destroy();
     const status = await this.closed.finally(() => clearTimeout(this.timer));
     return { late: this.late, complaint: status === 2 ? this.complaint.trim() || "refused" : "" };
@@ -244,7 +247,7 @@ interface RipgrepMessage {
 
 type Bytes = { text: string } | { bytes: string };
 
-/** The matches of each file, without those of binary files. */
+/** Matches file by file. Only the `end` message of a file shows whether the file is binary. */
 async function* matchesOf(stream: Readable): AsyncIterable<GrepMatch> {
   let held: GrepMatch[] = [];
   for await (const line of createInterface({ input: stream, crlfDelay: Infinity })) {
@@ -265,7 +268,7 @@ function matchOf(data: RipgrepMessage["data"]): GrepMatch {
   return { path: file, line: data.line_number, text: excerpt(line, at) };
 }
 
-/** Of a long line, the part around what was found. */
+/** Shortens a long line to the part around the match at position `at`. */
 function excerpt(line: string, at: number): string {
   if (line.length <= MAX_TEXT) return line;
   const start = Math.max(0, Math.min(at - BEFORE, line.length - MAX_TEXT));
@@ -290,17 +293,17 @@ async function ensureDirectory(real: string, shown: string): Promise<void> {
 }
 
 function ensureLimit(limit: number): number {
-  if (limit < 1) throw new Failure("file.invalid_range", "`limit` of a search is 1 or more");
+  if (limit < 1) throw new Failure("file.invalid_range", "`limit` of a search must be 1 or more");
   return limit;
 }
 
 function ensureLinePattern(pattern: string): void {
   if (!pattern)
-    throw new Failure("search.invalid_pattern", "The pattern is empty, and would fit every line");
+    throw new Failure("search.invalid_pattern", "The pattern is empty and would match every line");
   if (/[\n\0]/.test(pattern))
     throw new Failure(
       "search.invalid_pattern",
-      "Patterns fit within a line: a newline or NUL in them never does",
+      "A pattern matches within one line, so it must not contain a newline or NUL",
     );
 }
 

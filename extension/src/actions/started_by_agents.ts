@@ -3,8 +3,9 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 
 /**
- * VS Code does not report who started something. Whatever starts while an agent's command runs is
- * counted as the agent's, and so are child sessions of such a debug session.
+ * VS Code does not report who started a debug session, task or terminal. Each one that starts while
+ * an agent's command runs counts as started by an agent. So do child sessions of such a debug
+ * session.
  */
 export class StartedByAgents implements Disposable {
   private readonly owned = new Disposables();
@@ -29,7 +30,7 @@ export class StartedByAgents implements Disposable {
     this.owned.add(window.onDidCloseTerminal((each) => this.terminals.delete(each)));
   }
 
-  /** Runs `work`, an agent's command. */
+  /** Runs `work`, an agent's command, and records what VS Code starts in the meantime. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     this.commands += 1;
     try {
@@ -39,7 +40,7 @@ export class StartedByAgents implements Disposable {
     }
   }
 
-  /** Ends all of them and returns how many there were. */
+  /** Ends all recorded debug sessions, tasks and terminals, and returns their number. */
   async stop(): Promise<number> {
     const [sessions, tasks] = [[...this.sessions], [...this.tasks]];
     const terminals = [...this.terminals];

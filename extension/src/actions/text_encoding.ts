@@ -15,7 +15,7 @@ const MARKS: readonly (readonly [Buffer, Encoding])[] = [
   [Buffer.from([0xfe, 0xff]), "utf-16be"],
 ];
 /** Non-UTF-8 data with more than one control byte in this many bytes is binary. */
-const TOO_MANY = 50;
+const BYTES_PER_CONTROL = 50;
 /** The five bytes windows-1252 leaves undefined. */
 const UNDEFINED_1252 = /[\x81\x8d\x8f\x90\x9d]/;
 
@@ -41,7 +41,7 @@ export class TextFormat {
       if (code !== undefined) return code;
       throw new Failure(
         "file.undecodable",
-        `${shown} is kept in ${this.encoding}, which has no '${char}'. Convert the file first (\`iconv\`), or write it whole`,
+        `${shown} is encoded in ${this.encoding}, which cannot represent '${char}'. Convert the file first (\`iconv\`), or write the whole file`,
       );
     });
     return Buffer.from(bytes);
@@ -95,7 +95,7 @@ function hasManyControls(sample: Buffer): boolean {
       byte === 0x7f
     )
       controls += 1;
-  return controls * TOO_MANY > sample.length;
+  return controls * BYTES_PER_CONTROL > sample.length;
 }
 
 const LATIN1 = new Map(Array.from({ length: 256 }, (_, code) => [String.fromCharCode(code), code]));

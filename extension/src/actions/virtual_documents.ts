@@ -3,13 +3,13 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 
 export const VIRTUAL_SCHEME = "bascule-text";
-const MOST = 200;
+const MAX_DOCUMENTS = 200;
 
 export class VirtualDocuments implements vscode.TextDocumentContentProvider {
   private readonly texts = new Map<string, string>();
   private count = 0;
 
-  /** Adds a text and returns its URI, whose name is that of `file`. */
+  /** Adds a text and returns its URI. The URI ends with the name of `file`. */
   add(file: string, text: string): vscode.Uri {
     this.count += 1;
     const uri = vscode.Uri.from({
@@ -18,7 +18,7 @@ export class VirtualDocuments implements vscode.TextDocumentContentProvider {
     });
     this.texts.set(uri.toString(), text);
     const oldest = this.texts.keys().next().value;
-    if (this.texts.size > MOST && oldest !== undefined) this.texts.delete(oldest);
+    if (this.texts.size > MAX_DOCUMENTS && oldest !== undefined) this.texts.delete(oldest);
     return uri;
   }
 

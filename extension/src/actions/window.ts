@@ -16,7 +16,7 @@ export class WindowActions {
     private readonly resolver: PathResolver,
     private readonly virtualDocuments: VirtualDocuments,
     private readonly allowedCommands: () => string[],
-    /** Waits until the editor shows what was written. */
+    /** Waits until the editor shows all written text. */
     private readonly settled: () => Promise<void>,
   ) {}
 
@@ -97,7 +97,7 @@ export class WindowActions {
 
   private ensureAllowed(command: string): void {
     if (CONSENT_COMMANDS.has(command))
-      throw new Failure("consent.denied", "Only the user may answer an agent's questions");
+      throw new Failure("consent.denied", "Only the user may answer questions and review changes");
     if (!this.allowedCommands().some((pattern) => matchesPattern(command, pattern)))
       throw new Failure(
         "consent.denied",

@@ -5,8 +5,8 @@ import { Failure, codeOf, messageOf } from "../common/failure";
 import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { count, flag, isGiven, text } from "./params";
 
-const MOST_CONVERSATIONS = 50;
-const MOST_MESSAGES = 200;
+const MAX_CONVERSATIONS = 50;
+const MAX_MESSAGES = 200;
 
 interface ChatMessage {
   role: "system" | "user" | "assistant";
@@ -16,7 +16,7 @@ interface ChatMessage {
 
 interface Conversation {
   run: string;
-  said: ChatMessage[];
+  messages: ChatMessage[];
 }
 
 export class Chat {
@@ -35,18 +35,18 @@ export class Chat {
     const message = text(params, "message");
     const isStreamed = flag(params, "stream");
     const id = isGiven(params, "conversationId") ? text(params, "conversationId") : randomUUID();
-    const before = isGiven(params, "conversationId") ? this.find(request.run, id).said : [];
+    const before = isGiven(params, "conversationId") ? this.find(request.run, id).messages : [];
     const system = text(params, "system", "");
-    const told: ChatMessage[] = [
+    const messages: ChatMessage[] = [
       ...before,
       ...(system ? [chatMessage("system", system)] : []),
       chatMessage("user", message),
     ];
     const model = await choose(text(params, "model", ""));
-    const response = await ask(model, told, signal, (piece) => {
+    const response = await ask(model, messages, signal, (piece) => {
       if (isStreamed) request.progress(piece);
     });
-    this.keep(id, request.run, [...told, chatMessage("assistant", response)]);
+    this.keep(id, request.run, [...messages, chatMessage("assistant", response)]);
     return { response, conversationId: id, model: model.id };
   }
 
@@ -64,7 +64,7 @@ export class Chat {
   }
 
   private history({ params, run }: BridgeRequest): unknown {
-    const { said: all } = this.find(run, text(params, "conversationId"));
+    const { messages: all } = this.find(run, text(params, "conversationId"));
     return { messages: all.slice(-count(params, "limit", 10)) };
   }
 
@@ -77,9 +77,9 @@ export class Chat {
 
   private keep(id: string, run: string, all: ChatMessage[]): void {
     this.conversations.delete(id);
-    this.conversations.set(id, { run, said: all.slice(-MOST_MESSAGES) });
+    this.conversations.set(id, { run, messages: all.slice(-MAX_MESSAGES) });
     const oldest = this.conversations.keys().next().value;
-    if (this.conversations.size > MOST_CONVERSATIONS && oldest !== undefined)
+    if (this.conversations.size > MAX_CONVERSATIONS && oldest !== undefined)
       this.conversations.delete(oldest);
   }
 }
@@ -102,7 +102,7 @@ async function choose(wanted: string): Promise<vscode.LanguageModelChat> {
 
 async function ask(
   model: vscode.LanguageModelChat,
-  told: readonly ChatMessage[],
+  messages: readonly ChatMessage[],
   signal: AbortSignal,
   onPiece: (piece: string) => void,
 ): Promise<string> {
@@ -111,7 +111,7 @@ async function ask(
   signal.addEventListener("abort", cancel, { once: true });
   try {
     const options = { justification: "A script you started asks the model." };
-    const reply = await model.sendRequest(told.map(asMessage), options, source.token);
+    const reply = await model.sendRequest(messages.map(asMessage), options, source.token);
     let whole = "";
     for await (const piece of reply.text) {
       whole += piece;
@@ -139,7 +139,7 @@ function asFailure(error: unknown, model: string): Failure {
       return new Failure("chat.unavailable", `The language model '${model}' is gone: ${reason}`);
     case "NoPermissions":
     case "Blocked":
-      return new Failure("chat.blocked", `'${model}' may not be asked: ${reason}`);
+      return new Failure("chat.blocked", `'${model}' may not be used: ${reason}`);
     default:
       return new Failure("bridge.failed", `The language model '${model}' failed: ${reason}`);
   }

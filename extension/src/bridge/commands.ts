@@ -14,7 +14,10 @@ export function commands(consent: RunConsent): RequestHandlers {
       const command = text(params, "command");
       const args = list(params, "args", []);
       if (commandsRunBy(command, args).some((each) => CONSENT_COMMANDS.has(each)))
-        throw new Failure("bridge.not_allowed", "Only the user may answer a script's questions");
+        throw new Failure(
+          "bridge.not_allowed",
+          "Only the user may answer questions and review changes",
+        );
       const parts = partsOf({ command, args });
       await consent.admit(
         run,

@@ -15,16 +15,16 @@ export type Grant = "once" | "run" | "always" | undefined;
 
 export interface RunConsentSettings {
   isTrusted: () => boolean;
-  /** Whether the settings allow it without a question. */
+  /** Whether the settings allow `what` without a question. */
   isAllowed: (what: string) => boolean;
   /** Asks the user; undefined if refused or dismissed. */
   ask: (request: ConsentRequest, signal: AbortSignal) => Promise<Grant>;
-  /** Adds it to the settings. */
+  /** Adds `what` to the settings. */
   allowAlways: (what: string) => Promise<void>;
 }
 
 export class RunConsent {
-  /** What the user allowed until the end of a run, by run. */
+  /** Grants that last until the end of a run, by run. */
   private readonly granted = new Map<string, Set<string>>();
   /** Open questions, so that many threads of a script with the same request ask only once. */
   private readonly open = new Map<string, Promise<Grant>>();
@@ -34,7 +34,10 @@ export class RunConsent {
 
   constructor(private readonly settings: RunConsentSettings) {}
 
-  /** Fails with `bridge.not_allowed`. `what` is what is granted, `request` what the user reads. */
+  /**
+   * Fails with `bridge.not_allowed` unless the settings or the user allow the request. `what` names
+   * the grant: a command or `edits`. The user reads `request`.
+   */
   async admit(
     run: string,
     what: string,
@@ -60,12 +63,12 @@ export class RunConsent {
       throw new Failure("bridge.not_allowed", `The user did not allow it: ${summaryOf(request)}`);
   }
 
-  /** The run has ended. */
+  /** Removes the grants of a run that has ended. */
   forget(run: string): void {
     this.granted.delete(run);
   }
 
-  /** Forgets what the user allowed for the rest of a run. */
+  /** Removes the grants of all runs. */
   forgetAll(): void {
     this.granted.clear();
   }

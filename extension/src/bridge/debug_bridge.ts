@@ -61,12 +61,14 @@ export class DebugBridge implements Disposable {
       key: session.id,
       send: (text) => {
         const { id, ...rest } = JSON.parse(text) as Record<string, unknown>;
-        const told = id === undefined ? rest : { requestId: id, ...rest };
-        session.customRequest("customRequestResponse", told).then(undefined, (error: unknown) => {
-          this.log.debug(
-            `debug session ${session.name} did not take an answer: ${messageOf(error)}`,
-          );
-        });
+        const response = id === undefined ? rest : { requestId: id, ...rest };
+        session
+          .customRequest("customRequestResponse", response)
+          .then(undefined, (error: unknown) => {
+            this.log.debug(
+              `debug session ${session.name} did not take an answer: ${messageOf(error)}`,
+            );
+          });
       },
     };
   }

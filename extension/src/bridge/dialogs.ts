@@ -27,7 +27,7 @@ async function showMessage({ params }: BridgeRequest): Promise<unknown> {
 }
 
 async function inputBox({ params, signal }: BridgeRequest): Promise<unknown> {
-  const fits = pattern(text(params, "pattern", ""));
+  const expected = pattern(text(params, "pattern", ""));
   const options: vscode.InputBoxOptions = {
     prompt: unlinked(text(params, "prompt")),
     value: text(params, "value", ""),
@@ -35,7 +35,7 @@ async function inputBox({ params, signal }: BridgeRequest): Promise<unknown> {
     password: flag(params, "password"),
     ignoreFocusOut: true,
     validateInput: (given) =>
-      fits.test(given) ? undefined : `The value must match ${fits.source}`,
+      expected.test(given) ? undefined : `The value must match ${expected.source}`,
   };
   return cancellable(signal, async (token) => ({
     value: (await vscode.window.showInputBox(options, token)) ?? null,

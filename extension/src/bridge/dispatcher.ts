@@ -16,9 +16,9 @@ import {
 } from "./messages";
 
 /** Maximum number of pending requests of a run. */
-const MOST_RUNNING = 256;
+const MAX_RUNNING = 256;
 /** Maximum number, and total characters, of answers kept for clients that reconnect. */
-const MOST_KEPT = 256;
+const MAX_KEPT = 256;
 const KEPT_LENGTH = 16 << 20;
 
 /** A request as its handler sees it. */
@@ -27,10 +27,10 @@ export interface BridgeRequest {
   /** Display name of the run. */
   readonly name: string;
   readonly params: Params;
-  /** Aborts when the answer is no longer wanted. */
+  /** Aborts when the request is cancelled or times out, or its run ends. */
   readonly signal: AbortSignal;
   readonly progress: (value: unknown) => void;
-  /** Receives what the script sends about this request while it is pending. */
+  /** Registers a listener for values that the script sends while this request is pending. */
   readonly onAdded: (listener: (value: unknown) => void) => void;
 }
 
@@ -46,6 +46,7 @@ export interface BridgeClient {
 /** A pending request. It is answered once. */
 class PendingRequest implements BridgeRequest {
   private readonly listeners: ((value: unknown) => void)[] = [];
+  /** Values that arrived before the handler registered a listener. */
   private readonly early: unknown[] = [];
   private controller: AbortController | undefined;
   private reason: Failure | undefined;
@@ -63,6 +64,7 @@ class PendingRequest implements BridgeRequest {
     if (typeof timeout !== "number" || !(timeout >= 0)) return;
     const late = `There was no answer in ${timeout / 1000} seconds`;
     const expire = (): void => this.abort(new Failure("bridge.timed_out", late));
+    // Node fires a timer with a longer delay at once.
     this.timer = setTimeout(expire, Math.min(timeout, 2 ** 31 - 1));
   }
 
@@ -73,7 +75,7 @@ class PendingRequest implements BridgeRequest {
     return this.controller.signal;
   }
 
-  /** Answers with an error now and ignores what the handler returns later. */
+  /** Answers with an error now; the handler's later result is ignored. */
   abort(reason: Failure): void {
     if (this.reason) return;
     this.reason = reason;
@@ -97,7 +99,7 @@ class PendingRequest implements BridgeRequest {
   };
 
   add(value: unknown): void {
-    if (!this.listeners.length && this.early.length < MOST_KEPT) this.early.push(value);
+    if (!this.listeners.length && this.early.length < MAX_KEPT) this.early.push(value);
     for (const listener of this.listeners) listener(value);
   }
 }
@@ -128,7 +130,7 @@ export class RequestDispatcher implements Disposable {
         this.running.get(keyOf(client, message.id))?.add(message.value);
         break;
       case "event":
-        this.log.debug(`run ${this.run.id} tells ${message.event}`);
+        this.log.debug(`run ${this.run.id} sent the event ${message.event}`);
         break;
       case "hello":
         break;
@@ -155,6 +157,7 @@ export class RequestDispatcher implements Disposable {
     this.answers.clear();
   }
 
+  /** A client may repeat a request after a reconnect; the handler runs only once. */
   private ask(client: BridgeClient, message: Incoming & { is: "request" }): void {
     const key = keyOf(client, message.id);
     const entry = this.running.get(key);
@@ -196,8 +199,8 @@ export class RequestDispatcher implements Disposable {
     if (!handler)
       throw new Failure("bridge.unknown_type", `This window does not know the request '${type}'`);
     if (this.isOver) throw new Failure("bridge.closed", "The run has ended");
-    if (this.running.size >= MOST_RUNNING)
-      throw new Failure("bridge.busy", `${MOST_RUNNING} requests of this run are already pending`);
+    if (this.running.size >= MAX_RUNNING)
+      throw new Failure("bridge.busy", `${MAX_RUNNING} requests of this run are already pending`);
     return handler;
   }
 
@@ -205,7 +208,7 @@ export class RequestDispatcher implements Disposable {
     this.answers.set(key, text);
     this.keptLength += text.length;
     for (const [oldest, kept] of this.answers) {
-      if (this.answers.size <= MOST_KEPT && this.keptLength <= KEPT_LENGTH) break;
+      if (this.answers.size <= MAX_KEPT && this.keptLength <= KEPT_LENGTH) break;
       this.answers.delete(oldest);
       this.keptLength -= kept.length;
     }

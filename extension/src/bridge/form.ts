@@ -8,7 +8,7 @@ import { object, text } from "./params";
 
 export const forms: RequestHandlers = { "vscode/form": form };
 
-/** Closing the tab, or Cancel, answers null. */
+/** The result has a null `value` if the user closes the tab or presses Cancel. */
 async function form({ params, name, signal }: BridgeRequest): Promise<unknown> {
   const schema = object(params, "schema");
   const { title: own } = schema;

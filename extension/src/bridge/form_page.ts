@@ -9,7 +9,7 @@ export interface FormSpec {
   value: Params;
 }
 
-const MOST_FIELDS = 100;
+const MAX_FIELDS = 100;
 
 export function formPage(spec: FormSpec, nonce: string): string {
   const fields = fieldsOf(spec);
@@ -48,8 +48,8 @@ function fieldsOf({ schema, uiSchema, value }: FormSpec): Field[] {
   if (!isObject(properties))
     throw new Failure("bridge.invalid_params", "The form's schema has no 'properties'");
   const entries = Object.entries(properties);
-  if (entries.length > MOST_FIELDS)
-    throw new Failure("bridge.invalid_params", `A form has at most ${MOST_FIELDS} fields`);
+  if (entries.length > MAX_FIELDS)
+    throw new Failure("bridge.invalid_params", `A form has at most ${MAX_FIELDS} fields`);
   return entries.map(([name, given]) => {
     const each = isObject(given) ? given : {};
     const ui = isObject(uiSchema[name]) ? uiSchema[name] : {};

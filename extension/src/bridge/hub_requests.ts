@@ -9,7 +9,7 @@ export interface BridgeAnswer {
 }
 
 export interface HubRequest {
-  /** The agent's name; it takes the place of a run. */
+  /** The agent's unique name. All requests of an agent belong to the same run. */
   agent: string;
   /** Id of the action. */
   id: string;
@@ -34,9 +34,9 @@ export class HubRequests {
       const client: BridgeClient = {
         key: agent,
         send: (text) => {
-          const told = JSON.parse(text) as Record<string, unknown>;
-          if ("success" in told) resolve(answered(told));
-          else if (isObject(told["params"])) onPiece(told["params"]["value"]);
+          const message = JSON.parse(text) as Record<string, unknown>;
+          if ("success" in message) resolve(answered(message));
+          else if (isObject(message["params"])) onPiece(message["params"]["value"]);
         },
       };
       if (request === "$/progress") {

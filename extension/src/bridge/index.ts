@@ -1,4 +1,4 @@
-/** Builds the bridge: what scripts, nets and debug sessions may request from this window. */
+/** Builds the bridge, which answers requests of scripts, nets and debug sessions in this window. */
 import * as vscode from "vscode";
 import { userCommand } from "../user_command";
 import { Disposables, type Disposable } from "../common/disposables";
@@ -27,17 +27,20 @@ export interface BridgeParts {
   addText: (name: string, content: string) => vscode.Uri;
   /** For questions about scripts' requests. */
   questions: Questions;
-  /** Where an absolute path leads, links resolved. */
+  /** The real path of an absolute path. */
   real: (file: string) => Promise<string>;
   /** Shows the marking of a net while it runs. */
   follow: LaunchSettings["follow"];
   log: Log;
 }
 
-/** Builds the request handlers, the ways to reach them, and the commands that start runs. */
+/**
+ * Builds the request handlers, their transports (WebSocket, debug sessions, hub) and the commands
+ * that start runs.
+ */
 export function buildBridge(parts: BridgeParts): Disposable & {
   hubRequests: HubRequests;
-  /** Forgets what the user allowed for the rest of a run. */
+  /** Removes the grants of all runs. */
   forgetGrants: () => void;
 } {
   const { context, addText, follow, questions, real, log } = parts;
@@ -109,7 +112,7 @@ async function askUser(
     const { answer } = await questions.ask(request, GRANTS, signal);
     return answer === "deny" ? undefined : (answer as Grant);
   } catch (error) {
-    if (signal.aborted) return undefined; // nobody waits for the answer
+    if (signal.aborted) return undefined; // the request was cancelled
     throw error;
   }
 }

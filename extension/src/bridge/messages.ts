@@ -40,7 +40,7 @@ export function parse(text: string): Incoming {
   return parseMessage(shape);
 }
 
-/** The same for a message that is already decoded. */
+/** Like `parse`, for a message that is already decoded from JSON. */
 export function parseMessage(shape: unknown): Incoming {
   if (!isObject(shape)) throw new Failure("bridge.protocol", "A message is an object");
   const { type, id, params = {} } = shape;

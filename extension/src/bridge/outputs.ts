@@ -5,7 +5,7 @@ import { Failure } from "../common/failure";
 import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { flag, text } from "./params";
 
-const MOST = 32;
+const MAX_CHANNELS = 32;
 
 export class OutputChannels implements Disposable {
   private readonly channels = new Map<string, vscode.OutputChannel>();
@@ -30,10 +30,10 @@ export class OutputChannels implements Disposable {
   private channel(name: string): vscode.OutputChannel {
     const known = this.channels.get(name);
     if (known) return known;
-    if (this.channels.size >= MOST)
+    if (this.channels.size >= MAX_CHANNELS)
       throw new Failure(
         "bridge.busy",
-        `Scripts already have ${MOST} output channels, which is the limit`,
+        `Scripts already have ${MAX_CHANNELS} output channels, which is the limit`,
       );
     const made = vscode.window.createOutputChannel(name);
     this.channels.set(name, made);

@@ -3,7 +3,7 @@ import { Failure } from "../common/failure";
 import { isObject, type Params } from "./messages";
 
 export function text(params: Params, name: string, otherwise?: string): string {
-  return given(params, name, otherwise, (value) => typeof value === "string", "a text");
+  return given(params, name, otherwise, (value) => typeof value === "string", "a string");
 }
 
 export function flag(params: Params, name: string, otherwise = false): boolean {
@@ -12,8 +12,8 @@ export function flag(params: Params, name: string, otherwise = false): boolean {
 
 /** A whole number of 1 or more. */
 export function count(params: Params, name: string, otherwise?: number): number {
-  const fits = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0;
-  return given(params, name, otherwise, fits, "a number from 1");
+  const isValid = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0;
+  return given(params, name, otherwise, isValid, "a number from 1");
 }
 
 export function object(params: Params, name: string, otherwise?: Params): Params {
@@ -41,17 +41,17 @@ export function isGiven(params: Params, name: string): boolean {
 }
 
 export function invalid(name: string, expected: string): Failure {
-  return new Failure("bridge.invalid_params", `'${name}' has to be ${expected}`);
+  return new Failure("bridge.invalid_params", `'${name}' must be ${expected}`);
 }
 
 function given<T>(
   params: Params,
   name: string,
   otherwise: T | undefined,
-  fits: (value: unknown) => boolean,
+  isValid: (value: unknown) => boolean,
   expected: string,
 ): T {
   const value = params[name] ?? otherwise;
-  if (!fits(value)) throw invalid(name, expected);
+  if (!isValid(value)) throw invalid(name, expected);
   return value as T;
 }

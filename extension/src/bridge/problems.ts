@@ -12,7 +12,7 @@ const LEVELS = [
   vscode.DiagnosticSeverity.Information,
   vscode.DiagnosticSeverity.Hint,
 ];
-const MOST = 2000;
+const MAX_PROBLEMS = 2000;
 
 /** Problems of a script stay after it ended, like those of a compiler. */
 export class ScriptProblems implements Disposable {
@@ -30,7 +30,7 @@ export class ScriptProblems implements Disposable {
     this.shown.dispose();
   }
 
-  /** The run has ended. */
+  /** Forgets which problems a run reported. The problems stay visible. */
   forget(run: string): void {
     this.byRun.delete(run);
   }
@@ -44,7 +44,7 @@ export class ScriptProblems implements Disposable {
       return {};
     }
     const uri = vscode.Uri.file(text(params, "path"));
-    this.shown.set(uri, objects(params, "items").slice(0, MOST).map(asDiagnostic));
+    this.shown.set(uri, objects(params, "items").slice(0, MAX_PROBLEMS).map(asDiagnostic));
     mine.set(uri.toString(), uri);
     return {};
   }
@@ -60,7 +60,7 @@ function read(params: Params): unknown {
   const items = all
     .filter(([uri]) => uri.scheme === "file")
     .flatMap(([uri, problems]) => problems.map((problem) => describe(uri, problem)));
-  return { items: items.slice(0, MOST) };
+  return { items: items.slice(0, MAX_PROBLEMS) };
 }
 
 function describe(uri: vscode.Uri, problem: vscode.Diagnostic): Record<string, unknown> {

@@ -4,7 +4,7 @@ import type { Log } from "../common/log";
 import { RequestDispatcher, type BridgeClient, type RequestHandlers } from "./dispatcher";
 
 /** Maximum number of connections of a run. */
-const MOST_CLIENTS = 32;
+const MAX_CLIENTS = 32;
 /** Milliseconds a client has to reconnect before its requests are cancelled. */
 const RETURN_MS = 30_000;
 
@@ -23,13 +23,14 @@ export class Run {
   get isFull(): boolean {
     let all = 0;
     for (const each of this.connections.values()) all += each.size;
-    return all >= MOST_CLIENTS;
+    return all >= MAX_CLIENTS;
   }
 
   has(hash: Buffer): boolean {
     return timingSafeEqual(this.hash, hash);
   }
 
+  /** A client connected, or reconnected: its pending requests continue. */
   joined(client: BridgeClient): void {
     clearTimeout(this.leaving.get(client.key));
     this.leaving.delete(client.key);
@@ -38,6 +39,7 @@ export class Run {
     this.dispatcher.moved(client);
   }
 
+  /** A connection closed. Cancels the client's requests if it does not reconnect in time. */
   left(client: BridgeClient): void {
     const all = this.connections.get(client.key);
     all?.delete(client);

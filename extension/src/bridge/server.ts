@@ -20,12 +20,12 @@ const HEAD_MS = 1000;
 /** Milliseconds between two pings. A client that missed one is disconnected. */
 const PING_MS = 30_000;
 /** Maximum unsent bytes for a client before it is disconnected. */
-const MOST_WAITING = 32 << 20;
+const MAX_WAITING = 32 << 20;
 /** WebSocket close codes. */
 const GOING_AWAY = 1001;
 const POLICY = 1008;
 
-/** What a process needs to connect. Disposing it ends the run. */
+/** The environment variables with which a process connects. Disposing ends the run. */
 export interface RunConnection extends Disposable {
   readonly session: string;
   readonly environment: Readonly<Record<string, string>>;
@@ -40,7 +40,8 @@ export interface RunBridgeSettings {
 export class RunBridge implements Disposable {
   private readonly runs: Runs;
   /**
-   * Id of this server instance. A client that sees another one knows that its requests are lost.
+   * Id of this server instance. A client that reconnects to another instance knows that its
+   * requests are lost.
    */
   private readonly instance = randomUUID();
   private readonly sockets = new Map<WebSocket, Run>();
@@ -177,6 +178,7 @@ export class RunBridge implements Disposable {
         if (isBinary) throw new Failure("bridge.protocol", "Messages must be text");
         const message = parse((data as Buffer).toString());
         if (message.is !== "hello") return run.dispatcher.receive(client, message);
+        // `id` is the client's own id, which stays the same when it reconnects.
         const { id, pid } = message.params;
         this.log.debug(`run ${run.id}: a script says hello (pid ${String(pid)})`);
         if (typeof id === "string" && id) {
@@ -198,7 +200,7 @@ export class RunBridge implements Disposable {
       key,
       send: (text) => {
         if (socket.readyState !== socket.OPEN) return;
-        if (socket.bufferedAmount > MOST_WAITING) socket.terminate();
+        if (socket.bufferedAmount > MAX_WAITING) socket.terminate();
         else socket.send(text);
       },
     };

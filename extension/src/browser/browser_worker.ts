@@ -1,11 +1,11 @@
-/** The worker process of the headless browser (`bascule.sandbox.browser.worker`), over pipes. */
+/** Runs the headless browser's worker process (`bascule.sandbox.browser.worker`) over pipes. */
 import { execFile, spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { createInterface } from "node:readline";
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 
-/** What the worker needs to know at start: directories and refused addresses. */
+/** Start parameters of the worker: directories, and addresses that the browser must refuse. */
 export interface BrowserScope {
   working_dir: string;
   roots: string[];
@@ -45,11 +45,12 @@ export async function findChromium(python: string, log: Log): Promise<string | u
   });
 }
 
-/** Starts the process with the first request, and again after it died. Disposing ends it. */
+/** Starts the process with the first request, and again after it exited. Disposing ends it. */
 export class BrowserWorker implements Disposable {
   private child: ChildProcessWithoutNullStreams | undefined;
   private readonly waiting = new Map<string, Waiting>();
-  private words = "";
+  /** The last part of the worker's stderr. */
+  private stderrTail = "";
 
   constructor(
     private readonly python: string,
@@ -96,16 +97,16 @@ export class BrowserWorker implements Disposable {
       env: this.env,
     });
     this.child = child;
-    this.words = "";
+    this.stderrTail = "";
     child.on("error", (error) => this.ended(child, messageOf(error)));
-    child.on("close", () => this.ended(child, this.words.trim()));
+    child.on("close", () => this.ended(child, this.stderrTail.trim()));
     child.stdin.on("error", (error) => this.log.debug(`the browser's worker: ${error.message}`));
     child.stderr.on(
       "data",
-      (data: Buffer) => (this.words = (this.words + data.toString()).slice(-2000)),
+      (data: Buffer) => (this.stderrTail = (this.stderrTail + data.toString()).slice(-2000)),
     );
     createInterface(child.stdout).on("line", (line) =>
-      this.heard(JSON.parse(line) as BrowserMessage),
+      this.onMessage(JSON.parse(line) as BrowserMessage),
     );
     this.send(child, {
       op: "start",
@@ -119,7 +120,7 @@ export class BrowserWorker implements Disposable {
     if (child.stdin.writable) child.stdin.write(`${JSON.stringify(message)}\n`);
   }
 
-  private heard(message: BrowserMessage): void {
+  private onMessage(message: BrowserMessage): void {
     const { id = "", error, observation } = message;
     if (message.op === "failed" && error) {
       const failure = new Failure(error.code, error.message, error.detail);

@@ -1,6 +1,6 @@
-/** Finds the commands that VS Code's `runCommands` runs on behalf of whoever calls it. */
+/** Finds the commands that VS Code's command `runCommands` would run. */
 
-/** The command, and for `runCommands` those in its arguments too, however deep. */
+/** The command and, for `runCommands`, all commands in its arguments at any depth. */
 export function commandsRunBy(command: string, args: readonly unknown[]): string[] {
   return command === "runCommands" ? [command, ...args.flatMap(nested)] : [command];
 }

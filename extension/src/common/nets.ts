@@ -12,7 +12,7 @@ export function isNet(path: string): boolean {
   return NET_ENDINGS.some((ending) => path.endsWith(ending));
 }
 
-/** The command line of `bascule`: of the given Python, or the command if empty. */
+/** The command line that runs bascule: with `python`, or the command `bascule` if it is empty. */
 export function bascule(python: string, ...args: string[]): [string, ...string[]] {
   return python ? [python, "-m", "bascule", ...args] : ["bascule", ...args];
 }

@@ -19,7 +19,7 @@ export function sessionOf(uri: vscode.Uri): vscode.DebugConfiguration {
   };
 }
 
-/** Completes configurations. Runs without a `trace` of their own are followed to show markings. */
+/** Completes configurations. Adds a `trace` file if there is none, to show the marking live. */
 export class DebugConfigurations implements vscode.DebugConfigurationProvider, vscode.Disposable {
   private readonly followed = new Map<string, FollowedRun>();
   private readonly watching = vscode.debug.onDidTerminateDebugSession(({ configuration }) => {

@@ -1,6 +1,6 @@
 /**
- * The debugger for nets: VS Code's debugger with our debug adapter. The bridge answers requests of
- * the net meanwhile. VS Code owns the breakpoints; nothing here changes them.
+ * The debugger for nets: VS Code's debugger with our debug adapter. During a session the bridge
+ * answers requests of the net. VS Code owns the breakpoints; nothing here changes them.
  */
 import * as vscode from "vscode";
 import { userCommand } from "../user_command";

@@ -17,8 +17,11 @@ import { ProgressBatch } from "./progress";
 
 /** Performs actions. */
 export interface ActionExecutor {
-  /** Rejects with a `Failure` if the action is not allowed. Called in the order of arrival. */
-  admit(action: AgentAction, signal: AbortSignal): Promise<void>;
+  /**
+   * Rejects with a `Failure` if the action is not allowed. Called in the order of arrival;
+   * `arrived` is the time of `performance.now()` at which the action arrived.
+   */
+  admit(action: AgentAction, signal: AbortSignal, arrived: number): Promise<void>;
   /** Starts at once; resolves with an observation or rejects with a `Failure`. */
   perform(
     action: AgentAction,
@@ -26,9 +29,9 @@ export interface ActionExecutor {
     signal: AbortSignal,
   ): Promise<ObservationBody>;
   approval(answered: ApprovalAnswered): void;
-  /** Connected to a hub, perhaps a restarted one: send open questions again. */
+  /** Called after each registration. Sends open questions again, in case the hub was restarted. */
   ready(): void;
-  /** Ends what outlives actions: shells, kernels and their processes. */
+  /** Ends shells, kernels and their processes, which outlive actions. */
   end(): void;
 }
 
@@ -39,7 +42,7 @@ export interface ActionListener {
   ended(action: AgentAction, observation: SentObservation): void;
 }
 
-const MOST_UNWANTED = 1000;
+const MAX_UNWANTED = 1000;
 
 interface RunningAction {
   controller: AbortController;
@@ -50,6 +53,7 @@ interface RunningAction {
   isLost: boolean;
 }
 
+/** Kinds of actions that do not wait for earlier ones; see `admitted`. */
 const READS = new Set([
   "read",
   "list",
@@ -58,12 +62,14 @@ const READS = new Set([
   "diagnostics",
   "symbols",
   "selection",
+  "checkpoints",
+  "checkpoint",
   "interrupt",
 ]);
 
 export class ActionRunner implements HubReceiver, Disposable {
   private readonly running = new Map<string, RunningAction>();
-  /** Ids that were cancelled before they arrived; they are never started. */
+  /** Ids of actions that were cancelled before they arrived. They are never started. */
   private readonly unwanted = new Set<string>();
   private readonly turns = new KeyedLocks();
   private connection: HubConnection | undefined;
@@ -94,7 +100,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     else this.begin(action);
   }
 
-  /** Resolves when the action has ended. False: it has not arrived, and will not be started. */
+  /** Resolves when the action has ended; false if it has not arrived and will not be started. */
   async cancel(id: string): Promise<boolean> {
     const running = this.running.get(id);
     running?.controller.abort();
@@ -102,7 +108,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     if (running || this.journal.find(id).state !== "new") return true;
     this.unwanted.add(id);
     const oldest = this.unwanted.values().next().value;
-    if (this.unwanted.size > MOST_UNWANTED && oldest) this.unwanted.delete(oldest);
+    if (this.unwanted.size > MAX_UNWANTED && oldest) this.unwanted.delete(oldest);
     return false;
   }
 
@@ -187,7 +193,7 @@ export class ActionRunner implements HubReceiver, Disposable {
       running.isAdmitted = true;
       const onProgress: OnProgress = (...piece) => action.progress && progress.add(...piece);
       const what = await this.worker.perform(action, onProgress, signal);
-      return this.fitting(observationFor(action.id, what));
+      return this.limited(observationFor(action.id, what));
     } catch (error) {
       return observationFor(action.id, this.failure(action, error));
     } finally {
@@ -200,9 +206,10 @@ export class ActionRunner implements HubReceiver, Disposable {
    * refused, which keeps their order. Agents do not wait for each other.
    */
   private admitted(action: AgentAction, signal: AbortSignal): Promise<void> {
+    const arrived = performance.now();
     const ask = async (): Promise<void> => {
       ensureWanted(signal);
-      await this.worker.admit(action, signal);
+      await this.worker.admit(action, signal, arrived);
       ensureWanted(signal);
     };
     if (READS.has(action.action)) return ask();
@@ -218,7 +225,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     );
   }
 
-  private fitting(observation: SentObservation): SentObservation {
+  private limited(observation: SentObservation): SentObservation {
     const limit = this.connection?.messageBytes;
     if (limit === undefined) return observation;
     const size = Buffer.byteLength(JSON.stringify(observation));
@@ -226,7 +233,9 @@ export class ActionRunner implements HubReceiver, Disposable {
     const text =
       `The answer has ${size.toLocaleString("en")} bytes and the hub takes ` +
       `${limit.toLocaleString("en")}. Ask for less: fewer lines, or a smaller output_limit`;
-    return observationFor(observation.cause, errorObservation("message.too_large", text));
+    const { note } = observation;
+    const error = errorObservation("message.too_large", text);
+    return observationFor(observation.cause, note === undefined ? error : { ...error, note });
   }
 
   /** If not connected, `ready` sends it later from the journal. */
@@ -241,7 +250,7 @@ function ensureWanted(signal: AbortSignal): void {
 
 const UNKNOWN = {
   lost: "The window was reloaded while it did this. It may have been done, in part or whole, and is not done again",
-  done: "This action was done before. What was seen then is not kept any more, and it is not done again",
+  done: "This action ran before. Its observation is no longer stored, and it does not run again",
   expired:
     "This action was first sent so long ago that the window may have forgotten it. Whether it was done is not known, and it is not done now",
 };

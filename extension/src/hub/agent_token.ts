@@ -1,13 +1,13 @@
-/** Gets a token for VS Code's own agents. The window's token cannot be used for that. */
+/** Gets an agent token for VS Code's own agents, which cannot use the window's token. */
 import { within } from "../common/deadline";
 import { Failure } from "../common/failure";
 import type { KeyValueStore } from "./identity";
 
-const PATIENCE_MS = 10_000;
+const REQUEST_MS = 10_000;
 
 /**
- * Asks the user for a token; undefined if cancelled. `complaint` says what was wrong with the last
- * one.
+ * Asks the user for a token; undefined if cancelled. `complaint` says why the hub refused the last
+ * token.
  */
 export type AskForToken = (hub: string, complaint: string) => Promise<string | undefined>;
 
@@ -38,7 +38,7 @@ async function refusal(hub: string, token: string): Promise<string> {
   const url = new URL("/api/vscode/instances", hub);
   const headers = { Authorization: `Bearer ${token}` };
   const unreachable = () => new Failure("hub.unreachable", `No hub answers at ${hub}`);
-  const response = await within(fetch(url, { headers }), PATIENCE_MS, unreachable).catch(
+  const response = await within(fetch(url, { headers }), REQUEST_MS, unreachable).catch(
     (error: unknown) => {
       throw error instanceof Failure ? error : unreachable();
     },

@@ -41,25 +41,25 @@ export interface HubConnectionSettings {
   retry?: { firstMs: number; mostMs: number };
 }
 
-/** Receives what the hub sends. */
+/** Handles the messages of the hub. */
 export interface HubReceiver {
   action(message: unknown): void;
   cancel(id: string): Promise<boolean>;
   /** The senders of these actions have received the observations. */
   received(ids: string[]): void;
   approval(answered: ApprovalAnswered): void;
-  /** Nobody waits for these actions any more: those that have not begun are cancelled. */
+  /** The senders of these actions disconnected: cancel those that are not yet allowed. */
   left(ids: readonly string[]): void;
   /** Another extension host took over this window: stop everything here. */
   superseded(): void;
-  /** Registered, also after a reconnect: unconfirmed observations can be sent. */
+  /** Called after each registration, also after a reconnect: send unconfirmed observations. */
   ready(): void;
 }
 
 /**
- * Stays connected until disposed. An unreachable hub is retried with exponential backoff. A hub
- * that refuses the window (protocol version, token, window id of another) is not retried: only a
- * person can fix that.
+ * Stays connected until disposed. Retries an unreachable hub with exponential backoff. Does not
+ * retry a hub that refuses the window because of its protocol version, its token or a window id
+ * that belongs to another window: only a person can fix that.
  */
 export class HubConnection implements Disposable {
   readonly onState: Emitter<ConnectionState>;
@@ -111,7 +111,7 @@ export class HubConnection implements Disposable {
     });
   }
 
-  /** Sends an observation; `taken` is called when the hub confirms it. False: not connected. */
+  /** Sends an observation and calls `taken` when the hub confirms it. False if not connected. */
   send(observation: SentObservation, taken: () => void): boolean {
     if (!this.isReady) return false;
     this.socket.emit("oh_event", observation, taken);

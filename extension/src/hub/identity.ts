@@ -27,7 +27,7 @@ export async function readIdentity(file: string): Promise<WindowIdentity> {
     unknown
   >;
   if (typeof window_id !== "string" || typeof window_key !== "string")
-    throw new Error(`${file} holds no window_id and window_key`);
+    throw new Error(`${file} contains no window_id and window_key`);
   return { window_id, window_key, host_id: randomUUID() };
 }
 

@@ -2,12 +2,14 @@
  * A journal on disk of actions that began and ended here, so that no action runs twice.
  *
  * Each extension host writes its own file (two tabs are two hosts of one window) and reads those of
- * the others. At start, it takes over files of hosts that have ended. A line is written before an
- * action begins, after it ended, when the hub has its observation, and when its sender has it.
+ * the others. At start, it takes over files of hosts that have ended. A host writes a line before
+ * an action begins, after the action ended, when the hub has confirmed its observation, and when
+ * the sender of the action has received the observation.
  *
- * An id is kept for an hour after its action ended. A sender that repeats an id says how old it is;
- * an unknown id older than an hour may have been forgotten, so it is not started. An observation is
- * kept as long as its id, unless its sender has it or all observations together are too large.
+ * The journal keeps an id for an hour after its action ended. A sender that repeats an action says
+ * how old it is. The journal may have forgotten an id older than an hour, so an unknown action of
+ * that age is not started. An observation is kept as long as its id, unless the sender has received
+ * it or all observations together exceed `MAX_BYTES`.
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -15,7 +17,7 @@ import type { SentObservation } from "../protocol";
 
 /** Milliseconds that an id is kept after its action ended. See docs/extension-protocol.md. */
 export const LIFE_MS = 3_600_000;
-/** The same once its sender has the answer. A repeated copy may still be on its way. */
+/** The same after the sender received the observation. A repeated action may still arrive. */
 const RECEIVED_LIFE_MS = 600_000;
 /** Maximum bytes of all observations. Beyond that the oldest are dropped, but not their ids. */
 export const MAX_BYTES = 64 << 20;
@@ -24,7 +26,7 @@ const FILE_BYTES = 32 << 20;
 /** Milliseconds within which two changes of a directory may have the same modification time. */
 const CLOCK_TICK = 100;
 
-/** `at` is in milliseconds since 1970. An `ended` line without observation: it was dropped. */
+/** `at` is in milliseconds since 1970. An `ended` line has no observation if it was dropped. */
 type JournalLine =
   | { begun: string; at?: number }
   | { ended: string; at?: number; observation?: SentObservation }
@@ -32,13 +34,14 @@ type JournalLine =
   | { received: string };
 
 interface JournalEntry {
-  /** When it began, or ended. */
+  /** Time at which the action began or, if it ended, the time of its end. */
   at: number;
+  /** This host began the action, or took over its end from an ended host. */
   mine: boolean;
   ended: boolean;
-  /** The hub has taken the observation. */
+  /** The hub has confirmed the observation. */
   acknowledged: boolean;
-  /** The sender of the action has the observation. */
+  /** The sender of the action has received the observation. */
   received: boolean;
   observation?: SentObservation | undefined;
   size: number;
@@ -55,9 +58,9 @@ export type JournalState =
   | { state: "running" }
   | { state: "lost" }
   | { state: "ended"; observation: SentObservation }
-  /** It was done; its observation is no longer kept. */
+  /** The action ended; its observation is no longer kept. */
   | { state: "done" }
-  /** Unknown: an action this old may have been forgotten. */
+  /** The id is unknown, but the journal may have forgotten an id of this age. */
   | { state: "expired" };
 
 export class Journal {
@@ -66,8 +69,11 @@ export class Journal {
   private listed = { names: [] as string[], changed: -1 };
   private readonly file: string;
   private descriptor: number;
+  /** Bytes of all observations in memory. */
   private held = 0;
+  /** Bytes of this host's file. */
   private written = 0;
+  /** File size at which the file is compacted next. */
   private rewriteAt = FILE_BYTES;
 
   constructor(
@@ -81,11 +87,11 @@ export class Journal {
     const takenOver = this.takeOver();
     this.descriptor = fs.openSync(this.file, "a", 0o600);
     this.rewrite();
-    // Only now: a third host must find each line in one file or the other at any moment.
+    // Remove them last, so that a third host finds each line in one of the files at any moment.
     for (const name of takenOver) fs.rmSync(path.join(directory, name), { force: true });
   }
 
-  /** `ageMs` is how long ago the id was first sent, as far as its sender says. */
+  /** `ageMs` is the time since the action was first sent, according to its sender. */
   find(id: string, ageMs = 0): JournalState {
     let entry = this.entries.get(id);
     if (!entry?.ended && !entry?.mine) {
@@ -99,8 +105,9 @@ export class Journal {
   }
 
   /**
-   * False: another host has begun it since `find` was asked, so it must not be done here. Each host
-   * writes its line before it looks for the other's, so at least one of the two sees both lines.
+   * Returns false if another host has begun the action since `find`; then it must not run here.
+   * Each host writes its own line before it reads the other's, so at least one of two hosts sees
+   * both lines.
    */
   begin(id: string): boolean {
     const entry = this.entry(undefined, true);
@@ -123,13 +130,13 @@ export class Journal {
     this.write({ acknowledged: id });
   }
 
-  /** Whoever asked for the action has its observation. */
+  /** The sender of the action has received its observation. */
   receive(id: string): void {
     const entry = this.entries.get(id);
     if (entry?.ended && !entry.received) this.write(this.applied({ received: id }));
   }
 
-  /** Observations of this host that nobody has confirmed, oldest first. */
+  /** Observations of this host that the hub has not confirmed, oldest first. */
   unacknowledged(): SentObservation[] {
     return [...this.entries.values()]
       .filter((entry) => entry.mine && !entry.acknowledged)
@@ -202,13 +209,13 @@ export class Journal {
     }
   }
 
-  /** Reads what other hosts wrote. Returns the files of those that are gone. */
+  /** Reads the files of other hosts. Returns the files of hosts that have ended. */
   private takeOver(): string[] {
     const takenOver: string[] = [];
     for (const name of this.otherFiles()) {
       const lines = this.readFrom(name);
       if (isAlive(hostOf(name))) continue;
-      // This host now sends what that host had ended and nobody confirmed.
+      // This host now sends the unconfirmed observations of the ended host.
       for (const line of lines) if ("ended" in line) this.adopt(line.ended);
       this.others.delete(name);
       takenOver.push(name);
@@ -221,7 +228,7 @@ export class Journal {
     if (entry) entry.mine = true;
   }
 
-  /** Returns the ids of actions that others have begun since they were last read. */
+  /** Returns the ids of actions that other hosts have begun since the last read. */
   private readOthers(): Set<string> {
     const lines = this.otherFiles().flatMap((name) => this.readFrom(name));
     return new Set(lines.flatMap((line) => ("begun" in line ? [line.begun] : [])));
@@ -241,13 +248,13 @@ export class Journal {
     return names;
   }
 
-  /** Takes in the lines that were written to a file since it was last read, and returns them. */
+  /** Applies the lines that were added to a file since the last read, and returns them. */
   private readFrom(name: string): JournalLine[] {
     const known = this.others.get(name);
     const there = readFile(path.join(this.directory, name), known);
     if (there === "unchanged") return [];
     if (there === "gone") {
-      this.others.delete(name); // its host ended and another took it over
+      this.others.delete(name); // its host ended and another host took over the file
       return [];
     }
     // A new inode: the file was rewritten. A last line without newline is still being written.
@@ -280,8 +287,8 @@ export class Journal {
 }
 
 /**
- * Removes the journals of windows that have none of their hosts left and whose last action is so
- * long ago that nobody sends it again. `own` is the name of the one that stays in any case.
+ * Removes the journals of windows whose hosts have all ended and whose last action is older than
+ * `LIFE_MS`, so that no sender repeats it. Never removes the journal named `own`.
  */
 export function removeOldJournals(directory: string, own: string, now = Date.now()): void {
   if (!fs.existsSync(directory)) return;
@@ -294,13 +301,13 @@ export function removeOldJournals(directory: string, own: string, now = Date.now
 function isOver(journal: string, now: number): boolean {
   const isOld = (file: string): boolean =>
     now - (fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > LIFE_MS;
-  // The directory too: it may be empty because its first host is just starting.
+  // Check the directory too: it may be empty because its first host is just starting.
   if (!isOld(journal)) return false;
   const names = fs.readdirSync(journal);
   return names.every((name) => isOld(path.join(journal, name)) && !isAlive(hostOf(name)));
 }
 
-/** From one descriptor, so that inode and content belong together also while it is replaced. */
+/** Uses one descriptor, so that inode and content match even if the file is being replaced. */
 function readFile(
   file: string,
   known: FilePosition | undefined,
@@ -321,7 +328,7 @@ function readFile(
   }
 }
 
-/** The process that writes the file of that name. */
+/** The id of the process that writes the file with this name. */
 function hostOf(name: string): number {
   return Number(name.split(".")[0]);
 }

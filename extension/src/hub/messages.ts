@@ -48,7 +48,7 @@ export type AgentAction = Action & {
   agent: string;
   agent_id?: string;
   progress?: boolean;
-  /** Seconds since it was first sent; missing the first time. */
+  /** Seconds since the action was first sent; missing the first time. */
   age?: number;
 };
 
@@ -59,7 +59,15 @@ export interface ProgressMessage {
   data: string;
 }
 
-export type ApprovalAnswer = "once" | "workspace" | "deny";
+/** `always`: the proposals become allow rules of the user, for this agent. */
+export type ApprovalAnswer = "once" | "always" | "workspace" | "deny";
+
+/** One part of a command text, and what the rules say about it. */
+export interface ApprovalPart {
+  text: string;
+  verdict: "allow" | "ask" | "deny";
+  reason: string;
+}
 
 export interface ApprovalRequested {
   id: string;
@@ -68,13 +76,19 @@ export interface ApprovalRequested {
   kind: string;
   /** One line. */
   summary: string;
-  /** The request as plain text, cut at its end when the hub would not admit all of it. */
+  /** The request as plain text, cut at its end if the hub would not accept its full length. */
   detail: string;
-  /** False: the detail was cut. Then the request can be allowed only in the window. */
+  /** False if the detail was cut. Then the request can be allowed only in the window. */
   is_whole: boolean;
   /** Characters of the detail before it was cut. */
   detail_length: number;
   warnings: string[];
+  /** The answers that this question admits. */
+  choices: ApprovalAnswer[];
+  /** Only for `run` actions with a command text, in the order in which bash would run them. */
+  parts?: ApprovalPart[];
+  /** The rules that `always` would add; only with `parts`. */
+  proposals?: { rule: string[]; text: string }[];
   expires: string;
 }
 
@@ -94,7 +108,7 @@ export interface FromHub {
   health: (nothing: unknown, ack: (health: { ok: boolean; milliseconds: number }) => void) => void;
   oh_event: (action: unknown) => void;
   oh_cancel: (what: { id: string }, ack?: (known: { known: boolean }) => void) => void;
-  /** Whoever asked for these actions has their observations. */
+  /** The senders of these actions have received the observations. */
   oh_received: (what: { ids: string[] }) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
   /** The senders of these actions disconnected. */
@@ -112,8 +126,8 @@ export interface ToHub {
 }
 
 /**
- * Checks an action just enough to answer it; returns the error as a string. The hub validated its
- * fields.
+ * Checks only the fields that an answer needs, because the hub has validated the action. Returns
+ * the error as a string.
  */
 export function parseAction(message: unknown): AgentAction | string {
   const event = message as Record<string, unknown> | null;

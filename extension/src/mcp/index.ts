@@ -56,7 +56,7 @@ export class McpServerProvider implements Disposable {
     );
   }
 
-  /** The hub changed: connected, another one, or none. */
+  /** Makes VS Code list the servers again. Call it after the connection to the hub changed. */
   moved(): void {
     this.changed.fire();
   }
@@ -73,7 +73,7 @@ export class McpServerProvider implements Disposable {
     return [vscode.Uri.parse(url.href, true)];
   }
 
-  /** Called when an agent is about to use the server: a token is asked for only then. */
+  /** Called when an agent is about to use the server. Only then is the user asked for a token. */
   private async resolve(definition: Definition): Promise<Definition | undefined> {
     const now = this.hub();
     if (!now) return undefined;

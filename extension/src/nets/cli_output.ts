@@ -17,7 +17,7 @@ export interface NetDrawing {
   transitions: ReadonlyMap<string, number>;
 }
 
-interface Told {
+interface FindingJson {
   severity: string;
   code: string;
   message: string;
@@ -28,14 +28,14 @@ interface Told {
 }
 
 export function readFindings(output: string, text: string): Finding[] {
-  const told = parsed(output);
-  if (!Array.isArray(told)) throw odd(output);
+  const answer = parsed(output);
+  if (!Array.isArray(answer)) throw odd(output);
   const lines = text.split(/\r\n|\r|\n/);
   const at = (line: number, column: number): readonly [number, number] => [
     line - 1,
     columnOf(lines[line - 1] ?? "", column),
   ];
-  return (told as Told[]).map((each) => ({
+  return (answer as FindingJson[]).map((each) => ({
     isError: each.severity === "error",
     code: each.code,
     message: each.message,
@@ -45,9 +45,11 @@ export function readFindings(output: string, text: string): Finding[] {
 }
 
 export function readDrawing(output: string): NetDrawing {
-  const told = parsed(output) as Partial<Record<"svg" | "places" | "transitions", unknown>> | null;
-  if (typeof told?.svg !== "string") throw odd(output);
-  return { svg: told.svg, places: lines(told.places), transitions: lines(told.transitions) };
+  const answer = parsed(output) as Partial<
+    Record<"svg" | "places" | "transitions", unknown>
+  > | null;
+  if (typeof answer?.svg !== "string") throw odd(output);
+  return { svg: answer.svg, places: lines(answer.places), transitions: lines(answer.transitions) };
 }
 
 /** Converts a column: Python counts code points, VS Code UTF-16 code units. */
@@ -57,8 +59,8 @@ function columnOf(line: string, column: number): number {
     .join("").length;
 }
 
-function lines(told: unknown): Map<string, number> {
-  const entries = Object.entries((told ?? {}) as Record<string, number>);
+function lines(value: unknown): Map<string, number> {
+  const entries = Object.entries((value ?? {}) as Record<string, number>);
   return new Map(entries.map(([id, line]) => [id, line - 1]));
 }
 

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
 import { suggestionsAt, type Schema } from "./schema_keys";
 
-/** This extension completes YAML from contributed schemas, including ours. */
+/** An extension that completes YAML from contributed schemas, including the schema of nets. */
 const YAML_EXTENSION = "redhat.vscode-yaml";
 
 export class NetCompletion implements vscode.CompletionItemProvider {

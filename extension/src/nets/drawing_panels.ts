@@ -9,7 +9,7 @@ import { shownTokens } from "./marking";
 import type { NetDrawings } from "./net_drawings";
 
 /** Maximum characters of tokens shown at a place. */
-const LONGEST = 16;
+const MAX_TOKENS_TEXT = 16;
 
 export class DrawingPanels implements Disposable {
   private readonly open = new Map<string, DrawingPanel>();
@@ -102,7 +102,7 @@ class DrawingPanel implements Disposable {
   private marking(): Exclude<ToPage["marking"], undefined> {
     const marking = this.live.markingOf(this.document.uri);
     if (!marking) return null;
-    const shown = [...marking.places].map(([id, some]) => [id, shownTokens(some, LONGEST)]);
+    const shown = [...marking.places].map(([id, some]) => [id, shownTokens(some, MAX_TOKENS_TEXT)]);
     return { tokens: Object.fromEntries(shown) as Record<string, string>, fired: marking.fired };
   }
 

@@ -11,7 +11,7 @@ import type { NetDrawings } from "./net_drawings";
 
 /** Minimum milliseconds between two updates of a running net. */
 const FRAME_MS = 50;
-const LONGEST = 60;
+const MAX_TOKENS_TEXT = 60;
 
 /** A run whose trace is followed. Call `end` when it has ended. */
 export interface FollowedRun {
@@ -30,7 +30,7 @@ class LiveMarking {
 
 export class LiveMarkings implements Disposable {
   private readonly owned = new Disposables();
-  private readonly lives = new Map<string, LiveMarking>();
+  private readonly shown = new Map<string, LiveMarking>();
   private readonly traces = new Set<Trace>();
   private readonly changed: Emitter<string>;
   private readonly style = this.owned.add(
@@ -48,7 +48,7 @@ export class LiveMarkings implements Disposable {
     this.owned.add(vscode.window.onDidChangeVisibleTextEditors(() => this.showAll()));
     this.owned.add(
       vscode.workspace.onDidChangeTextDocument(({ document, contentChanges }) => {
-        const live = this.lives.get(document.uri.toString());
+        const live = this.shown.get(document.uri.toString());
         if (live?.isOver && contentChanges.length) this.drop(document.uri.toString());
       }),
     );
@@ -56,7 +56,7 @@ export class LiveMarkings implements Disposable {
 
   /** The marking shown for a net; undefined if none. */
   markingOf(uri: vscode.Uri): Marking | undefined {
-    const marking = this.lives.get(uri.toString())?.marking;
+    const marking = this.shown.get(uri.toString())?.marking;
     return marking?.isBegun ? marking : undefined;
   }
 
@@ -76,7 +76,7 @@ export class LiveMarkings implements Disposable {
   }
 
   dispose(): void {
-    for (const key of [...this.lives.keys()]) this.drop(key);
+    for (const key of [...this.shown.keys()]) this.drop(key);
     for (const trace of this.traces) void trace.end();
     this.owned.dispose();
   }
@@ -88,11 +88,11 @@ export class LiveMarkings implements Disposable {
       this.log.warn(`the trace of ${document.uri.fsPath}: ${messageOf(error)}`);
     const trace = await Trace.begin((lines) => {
       for (const line of lines) live.marking.add(line);
-      if (this.lives.get(key) === live) this.showSoon(key, live);
+      if (this.shown.get(key) === live) this.showSoon(key, live);
     }, onError);
     this.traces.add(trace);
     this.drop(key);
-    this.lives.set(key, live);
+    this.shown.set(key, live);
     live.watching = this.views.watch(document, (view) => {
       live.view = view ?? live.view;
       this.show(key);
@@ -106,11 +106,11 @@ export class LiveMarkings implements Disposable {
   }
 
   private drop(key: string): void {
-    const live = this.lives.get(key);
+    const live = this.shown.get(key);
     if (!live) return;
     live.watching?.dispose();
     clearTimeout(live.timer);
-    this.lives.delete(key);
+    this.shown.delete(key);
     this.show(key);
   }
 
@@ -122,12 +122,12 @@ export class LiveMarkings implements Disposable {
   }
 
   private showAll(): void {
-    for (const key of this.lives.keys()) this.show(key);
+    for (const key of this.shown.keys()) this.show(key);
   }
 
   private show(key: string): void {
     this.changed.fire(key);
-    const live = this.lives.get(key);
+    const live = this.shown.get(key);
     for (const editor of vscode.window.visibleTextEditors)
       if (editor.document.uri.toString() === key)
         editor.setDecorations(this.style, live ? decorations(live, editor.document) : []);
@@ -141,7 +141,7 @@ function decorations(
   return [...(view?.places ?? [])].flatMap(([place, line]) => {
     const tokens = marking.places.get(place) ?? [];
     if (!tokens.length || line >= document.lineCount) return [];
-    const contentText = shownTokens(tokens, LONGEST);
+    const contentText = shownTokens(tokens, MAX_TOKENS_TEXT);
     const hoverMessage = new vscode.MarkdownString().appendCodeblock(
       tokens
         .map((token) => JSON.stringify(token))

@@ -4,7 +4,7 @@ import { codeOf, Failure } from "../common/failure";
 import { bascule, NO_PROGRAM } from "../common/nets";
 
 const NOT_THERE = ["ENOENT", "EACCES", "ENOTDIR"];
-const MOST_OUTPUT = 16 << 20;
+const MAX_OUTPUT = 16 << 20;
 /** A net that takes longer to read is not checked or drawn. */
 const TIMEOUT_MS = 30_000;
 /** Error code: the program exceeded the timeout and was killed. */
@@ -24,8 +24,8 @@ export class NetCli {
   ) {}
 
   /**
-   * Runs it with `input` on stdin. Rejects when `signal` aborts, with `NO_PROGRAM` if bascule is
-   * not installed, and with `TOO_LONG` after the timeout, which kills the program.
+   * Runs bascule with `input` on stdin. Rejects when `signal` aborts, with `NO_PROGRAM` if bascule
+   * is not installed, and with `TOO_LONG` after the timeout, which kills the program.
    */
   ask(args: string[], input: string, signal: AbortSignal): Promise<NetCliResult> {
     return new Promise((resolve, reject) => {
@@ -46,11 +46,11 @@ export class NetCli {
       child.stdin.on("error", () => undefined); // it ended without reading; `close` reports the status
       child.stdin.end(input);
       child.on("close", (status) => {
-        const said = { status, output: output(), errors: errors() };
+        const result = { status, output: output(), errors: errors() };
         if (child.killed && !signal.aborted) reject(tooLong(this.timeoutMs));
-        else if (status !== 0 && /No module named '?bascule/.test(said.errors))
+        else if (status !== 0 && /No module named '?bascule/.test(result.errors))
           reject(missing(command));
-        else resolve(said);
+        else resolve(result);
       });
     });
   }
@@ -73,7 +73,7 @@ function collect(stream: NodeJS.ReadableStream): () => string {
   let length = 0;
   stream.on("data", (data: Buffer) => {
     length += data.length;
-    if (length <= MOST_OUTPUT) parts.push(data);
+    if (length <= MAX_OUTPUT) parts.push(data);
   });
   return () => Buffer.concat(parts).toString();
 }

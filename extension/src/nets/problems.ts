@@ -19,7 +19,7 @@ export class NetProblems implements Disposable {
     vscode.languages.createDiagnosticCollection("bascule-nets"),
   );
   private readonly latest = this.owned.add(new LatestTasks());
-  private isTold = false;
+  private isReported = false;
 
   constructor(
     private readonly program: NetCli,
@@ -27,7 +27,7 @@ export class NetProblems implements Disposable {
   ) {
     this.owned.add(
       watchNets(
-        (document, delayMs) => this.look(document, delayMs),
+        (document, delayMs) => this.check(document, delayMs),
         (document) => {
           this.latest.cancel(document.uri.toString());
           this.shown.delete(document.uri);
@@ -40,7 +40,7 @@ export class NetProblems implements Disposable {
     this.owned.dispose();
   }
 
-  private look(document: vscode.TextDocument, delayMs: number): void {
+  private check(document: vscode.TextDocument, delayMs: number): void {
     if (!vscode.workspace.isTrusted) return;
     this.latest.begin(document.uri.toString(), delayMs, async (signal) => {
       try {
@@ -58,8 +58,8 @@ export class NetProblems implements Disposable {
     if (codeOf(error) === TOO_LONG) this.shown.set(document.uri, [unchecked(messageOf(error))]);
     else this.shown.delete(document.uri);
     this.log.warn(`${document.uri.fsPath} was not checked: ${messageOf(error)}`);
-    if (codeOf(error) !== NO_PROGRAM || this.isTold) return;
-    this.isTold = true;
+    if (codeOf(error) !== NO_PROGRAM || this.isReported) return;
+    this.isReported = true;
     const open = "Open Settings";
     void vscode.window.showInformationMessage(whyUnchecked(), open).then((answer) => {
       if (answer === open)

@@ -21,7 +21,7 @@ export interface Suggestion {
 const LINE = /^(?<indent>\s*)(?<dashes>(?:-\s+)*)(?:"?(?<key>[\w@-]+)"?\s*:(?<value>.*))?/;
 const BLOCK = /^\s*[|>][-+\d]*\s*(?:#.*)?$/;
 
-/** `before` is the text up to the cursor. */
+/** Suggestions at the cursor. `before` is the text up to the cursor. */
 export function suggestionsAt(before: string, root: Schema): Suggestion[] {
   const lines = before.split(/\r?\n/);
   const last = lines.pop() ?? "";

@@ -1,4 +1,4 @@
-/** Watches open nets: reports those that were opened, edited, or need another check. */
+/** Watches open nets: reports each net that was opened or edited, or needs another check. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { isNet } from "../common/nets";

@@ -66,10 +66,10 @@ export class Kernel {
   private readonly interrupts = new Map<string, (wasRunning: boolean) => void>();
   private readonly views = new Map<string, CellView>();
 
-  /** `hadLife`: an earlier kernel of this agent was ended, and the agent must be told. */
+  /** `hadKernel`: an earlier kernel of this agent was closed, and the agent must be informed. */
   constructor(
     private readonly settings: KernelSettings,
-    private hadLife = false,
+    private hadKernel = false,
   ) {
     this.log = new DiskLog(settings.logFile, settings.logLimit);
   }
@@ -88,7 +88,7 @@ export class Kernel {
     if (limit < 0)
       throw new Failure(
         "shell.command_invalid",
-        `output_limit is ${limit}; it counts characters, and 0 asks for all`,
+        `output_limit is ${limit}; it is a number of characters, or 0 for no limit`,
       );
     this.usedAt = performance.now();
     const worker = await this.ready(view);
@@ -116,10 +116,10 @@ export class Kernel {
     const pending = this.orders.get(id);
     this.orders.delete(id);
     this.usedAt = performance.now();
-    // A cell that never started has no more output.
+    // In these states no more output follows, so the cell's view ends here.
     if (["refused", "lost", "cancelled"].includes(done.state)) this.endView(id, done.error);
     if (done.state === "cancelled" || !pending) throw cancelled();
-    return this.compose(order, pending, done);
+    return this.observation(order, pending, done);
   }
 
   async interrupt(kill: boolean): Promise<boolean> {
@@ -158,18 +158,18 @@ export class Kernel {
   private async start(): Promise<KernelWorker> {
     const { python, script, directory, workingDir, env } = this.settings;
     const worker = await KernelWorker.start(
-      { python: python(), script, directory, cwd: workingDir, env, isFirst: !this.hadLife },
-      (message) => this.take(message),
+      { python: python(), script, directory, cwd: workingDir, env, isFirst: !this.hadKernel },
+      (message) => this.handle(message),
       () => this.alive === worker && this.onEnd(),
     );
     this.alive = worker;
-    this.hadLife = true;
+    this.hadKernel = true;
     this.python = worker.python;
     if (this.closed) worker.close();
     return worker;
   }
 
-  private take(message: KernelMessage): void {
+  private handle(message: KernelMessage): void {
     switch (message.op) {
       case "text":
         return this.show(message.id, Buffer.from(message.text));
@@ -211,7 +211,7 @@ export class Kernel {
     for (const cell of [...this.views.keys()]) this.endView(cell, gone);
   }
 
-  private compose(
+  private observation(
     order: CellOrder,
     pending: Pending,
     done: CellResult,

@@ -1,10 +1,10 @@
-/** The process of a kernel. It runs `ipython_worker.py` and exchanges JSON lines with it. */
+/** The worker process of a kernel, `ipython_worker.py`. Messages are JSON lines over pipes. */
 import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { StringDecoder } from "node:string_decoder";
 import { Failure } from "../common/failure";
 
-/** Characters of its stderr that are kept for error messages. */
-const LAST_WORDS = 2000;
+/** Characters of the worker's stderr that are kept for error messages. */
+const STDERR_CHARS = 2000;
 
 /** An exception in a cell. */
 export interface CellError {
@@ -56,16 +56,16 @@ export interface KernelWorkerSettings {
   directory: string;
   cwd: string;
   env: Record<string, string>;
-  /** False: an earlier worker's variables are lost, and the agent must be told. */
+  /** False if the variables of an earlier worker are lost, and the agent must be informed. */
   isFirst: boolean;
 }
 
-/** `onMessage` receives its messages; `onEnd` is called once, when it has ended. */
+/** Calls `onMessage` for each message, and `onEnd` once when a started worker has ended. */
 export class KernelWorker {
   python = "";
   isAlive = true;
   private rest = "";
-  private words = "";
+  private stderrTail = "";
   private first: ((message: KernelMessage | undefined) => void) | undefined;
 
   private constructor(
@@ -76,17 +76,17 @@ export class KernelWorker {
     const decoder = new StringDecoder("utf8");
     child.stdout.on("data", (data: Buffer) => this.read(decoder.write(data)));
     child.stderr.on("data", (data: Buffer) => {
-      this.words = (this.words + data.toString()).slice(-LAST_WORDS);
+      this.stderrTail = (this.stderrTail + data.toString()).slice(-STDERR_CHARS);
     });
-    child.stdin.on("error", () => undefined); // it has ended, which `close` reports
+    child.stdin.on("error", () => undefined); // the worker has ended; `close` reports that
     child.on("error", (error) => {
-      this.words += error.message;
+      this.stderrTail += error.message;
       this.ended();
     });
     child.on("close", () => this.ended());
   }
 
-  /** Fails with `machine.missing_tool` when the interpreter or ipykernel is not there. */
+  /** Fails with `machine.missing_tool` if the interpreter or ipykernel is missing. */
   static async start(
     settings: KernelWorkerSettings,
     onMessage: (message: KernelMessage) => void,
@@ -96,24 +96,24 @@ export class KernelWorker {
     const flags = settings.isFirst ? ["--rich"] : ["--rich", "--again"];
     const child = spawn(python, [script, directory, ...flags], { cwd, env });
     const worker = new KernelWorker(child, onMessage, onEnd);
-    const said = await new Promise<KernelMessage | undefined>(
+    const message = await new Promise<KernelMessage | undefined>(
       (resolve) => (worker.first = resolve),
     );
-    if (said?.op === "failed") {
+    if (message?.op === "failed") {
       worker.close();
       throw new Failure(
         "machine.missing_tool",
-        `${said.message}; or set bascule.python to a Python that has it`,
-        { missing: said.missing },
+        `${message.message}; or set bascule.python to a Python that has it`,
+        { missing: message.missing },
       );
     }
-    if (said?.op !== "ready")
+    if (message?.op !== "ready")
       throw new Failure(
         "machine.missing_tool",
         `IPython did not start with '${python}' (set bascule.python to a Python that has ` +
-          `ipykernel): ${worker.words.trim() || "it said nothing"}`,
+          `ipykernel): ${worker.stderrTail.trim() || "it printed nothing"}`,
       );
-    worker.python = said.python;
+    worker.python = message.python;
     return worker;
   }
 

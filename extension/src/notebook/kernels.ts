@@ -15,8 +15,8 @@ export interface KernelsSettings {
 
 export class Kernels implements Disposable {
   private readonly kernels = new Map<string, Kernel>();
-  /** Agents whose kernel was closed; their next one tells them that it is new. */
-  private readonly bereft = new Set<string>();
+  /** Agents whose kernel was closed. Their next kernel informs them that it is new. */
+  private readonly agentsOfClosedKernels = new Set<string>();
   private started = 0;
 
   constructor(private readonly settings: KernelsSettings) {}
@@ -58,9 +58,9 @@ export class Kernels implements Disposable {
     return observe("interrupt", content, { shell: IPYTHON, was_running: running });
   }
 
-  /** Ends every kernel. Interrupting is not enough: a cell may catch it or leave a thread. */
+  /** Ends every kernel. A cell could catch an interrupt, or leave a thread running. */
   stop(): void {
-    for (const agent of this.kernels.keys()) this.bereft.add(agent);
+    for (const agent of this.kernels.keys()) this.agentsOfClosedKernels.add(agent);
     this.endAll();
   }
 
@@ -79,7 +79,7 @@ export class Kernels implements Disposable {
     this.makeRoom();
     this.started += 1;
     const settings = this.settings.kernel(agent, this.started);
-    const kernel = new Kernel(settings, this.bereft.delete(agent));
+    const kernel = new Kernel(settings, this.agentsOfClosedKernels.delete(agent));
     this.kernels.set(agent, kernel);
     return kernel;
   }
@@ -96,6 +96,6 @@ export class Kernels implements Disposable {
       );
     oldest[1].close();
     this.kernels.delete(oldest[0]);
-    this.bereft.add(oldest[0]);
+    this.agentsOfClosedKernels.add(oldest[0]);
   }
 }

@@ -15,9 +15,12 @@ const TYPE = "jupyter-notebook";
 const CONTROLLER = "bascule.ipython";
 const EMPTY = JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_minor: 5 });
 /** Maximum cells of a notebook; the oldest are removed first. */
-const MOST = 200;
-/** Milliseconds for VS Code to open a notebook with our controller, or to add a cell. */
-const PATIENCE = 15_000;
+const MAX_CELLS = 200;
+/**
+ * Milliseconds for VS Code to open a notebook with our controller, or to add a cell. Long, because a
+ * busy machine takes its time for the first notebook of a window, and a cell does not wait for it.
+ */
+const OPEN_MS = 60_000;
 
 export interface NotebooksSettings {
   directory: string;
@@ -33,7 +36,7 @@ export class Notebooks implements Disposable {
   private readonly owned = new Disposables();
   private readonly controller: vscode.NotebookController;
   private readonly opening = new Map<string, Promise<vscode.NotebookDocument>>();
-  /** By agent: its previous cell, which must be added first. */
+  /** The previous cell of each agent, which must be added before the next one. */
   private readonly turns = new Map<string, Promise<unknown>>();
 
   constructor(private readonly settings: NotebooksSettings) {
@@ -72,11 +75,11 @@ export class Notebooks implements Disposable {
     const edit = new vscode.WorkspaceEdit();
     const cell = new vscode.NotebookCellData(vscode.NotebookCellKind.Code, code, "python");
     const edits = [vscode.NotebookEdit.insertCells(at, [cell])];
-    if (at >= MOST)
-      edits.push(vscode.NotebookEdit.deleteCells(new vscode.NotebookRange(0, at + 1 - MOST)));
+    if (at >= MAX_CELLS)
+      edits.push(vscode.NotebookEdit.deleteCells(new vscode.NotebookRange(0, at + 1 - MAX_CELLS)));
     edit.set(notebook.uri, edits);
     const taking = Promise.resolve(vscode.workspace.applyEdit(edit));
-    if (!(await within(taking, PATIENCE, () => new Error("the notebook takes no cell"))))
+    if (!(await within(taking, OPEN_MS, () => new Error("the notebook takes no cell"))))
       throw new Error("the notebook took no cell");
     const added = notebook.cellAt(notebook.cellCount - 1);
     const execution = this.controller.createNotebookCellExecution(added);
@@ -96,7 +99,7 @@ export class Notebooks implements Disposable {
     }
     // If the editor is closed while it opens, VS Code may never answer.
     const silent = (): Error => new Error("VS Code did not show the notebook with our controller");
-    const opening = within(this.openAnew(file), PATIENCE, silent);
+    const opening = within(this.openAnew(file), OPEN_MS, silent);
     this.opening.set(file, opening);
     return opening;
   }
@@ -113,9 +116,12 @@ export class Notebooks implements Disposable {
       if (change.notebook === notebook && change.selected) selected();
     });
     try {
-      // Do not cover what the user reads.
+      // Do not cover the editor that the user reads.
       const isFree = vscode.window.tabGroups.activeTabGroup.tabs.length === 0;
-      const viewColumn = isFree ? vscode.ViewColumn.Active : vscode.ViewColumn.Beside;
+      const free = isFree ? vscode.ViewColumn.Active : vscode.ViewColumn.Beside;
+      const { visibleNotebookEditors } = vscode.window;
+      const shown = visibleNotebookEditors.find((editor) => editor.notebook === notebook);
+      const viewColumn = shown?.viewColumn ?? free;
       const options = { preserveFocus: true, preview: false, viewColumn };
       const notebookEditor = await vscode.window.showNotebookDocument(notebook, options);
       const { extension } = this.settings;

@@ -11,6 +11,7 @@ export class ShownCell implements CellView {
   private readonly shown = new Map<string, vscode.NotebookCellOutput>();
   private printed: { name: string; output: vscode.NotebookCellOutput } | undefined;
   private streamName = "stdout";
+  /** After `clear_output(wait=True)`: the next output replaces the earlier ones. */
   private clearsFirst = false;
   private isOver = false;
 

@@ -30,6 +30,9 @@ export type Action =
   | GlobAction
   | GrepAction
   | InterruptAction
+  | ListCheckpointsAction
+  | ShowCheckpointAction
+  | RestoreCheckpointAction
   | DiagnosticsAction
   | SymbolsAction
   | SelectionAction
@@ -65,6 +68,9 @@ export type Observation =
   | GlobResultObservation
   | GrepResultObservation
   | InterruptedObservation
+  | CheckpointListObservation
+  | CheckpointDetailObservation
+  | CheckpointRestoredObservation
   | DiagnosedObservation
   | SymbolsFoundObservation
   | SelectedObservation
@@ -75,7 +81,8 @@ export type Observation =
   | BridgeAnsweredObservation;
 
 /**
- * Run a command in a shell, read on from a running one (''), or type into it (`is_input`).
+ * Run a command in a shell. An empty `command` reads more output of the running command, and
+ * `is_input` types into it.
  */
 export interface CmdRunAction {
   id: string;
@@ -95,48 +102,52 @@ export interface CmdRunAction {
   args: {
     command: string;
     /**
-     * Type `command` into the running program; `C-c`, `C-d`, … are keys, other text gets Enter
-     * unless it ends with one (a lone newline is just Enter).
+     * Type `command` into the running program. `C-c`, `C-d`, … are keys. Other text is followed by
+     * Enter unless it ends with a newline (a single newline is Enter alone).
      */
     is_input?: boolean;
     thought?: string;
     /**
-     * Do not answer early when no new output comes; only the hard time-out applies.
+     * Do not answer early if there is no new output; only the hard timeout applies.
      */
     blocking?: boolean;
     /**
-     * Run in a throw-away shell started in `cwd`, apart from every other one.
+     * Run in a temporary shell that starts in `cwd` and is separate from all other shells.
      */
     is_static?: boolean;
     /**
-     * Where to run it: a shell goes there first, and stays; a static command starts there.
+     * Directory to run the command in. A shell changes to it first and stays there; a static
+     * command starts in it.
      */
     cwd?: string | null;
     hidden?: boolean;
     confirmation_state?: "confirmed" | "rejected" | "awaiting_confirmation";
     security_risk?: -1 | 0 | 1 | 2;
     /**
-     * Ours: the name of the shell to use; empty is the default one. Made when first named.
+     * Bascule's own: name of the shell to use; empty: the default shell. A shell is created when
+     * its name is first used.
      */
     shell?: string;
     /**
-     * Ours: characters of output to return, head and tail kept. 0: all of it. None: the default.
+     * Bascule's own: characters of output to return, from its start and its end. 0: all output.
+     * None: the default.
      */
     output_limit?: number | null;
     /**
-     * Ours: wait for the shell to be free instead of being refused while a program runs.
+     * Bascule's own: wait until the shell is free, instead of being refused while a program
+     * runs.
      */
     queue?: boolean;
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Run a cell in the IPython kernel, or answer what the running one asks (`is_input`).
+ * Run a cell in the IPython kernel, or send input to the running cell (`is_input`).
  */
 export interface IPythonRunAction {
   id: string;
@@ -157,33 +168,34 @@ export interface IPythonRunAction {
     code: string;
     thought?: string;
     /**
-     * End `content` with the kernel's directory and interpreter.
+     * Append the kernel's working directory and interpreter to `content`.
      */
     include_extra?: boolean;
     confirmation_state?: "confirmed" | "rejected" | "awaiting_confirmation";
     security_risk?: -1 | 0 | 1 | 2;
     /**
-     * Run first, once in every kernel.
+     * Code to run before the first cell of every kernel.
      */
     kernel_init_code?: string;
     /**
-     * Ours: `code` is the answer to a cell that asks for input.
+     * Bascule's own: `code` is the answer to a cell that waits for input.
      */
     is_input?: boolean;
     /**
-     * Ours: characters of output to return, head and tail kept. 0: all of it. None: the default.
+     * Bascule's own: characters of output to return, from its start and its end. 0: all output.
+     * None: the default.
      */
     output_limit?: number | null;
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Read a file: lines `start` to `end` (0-based, -1: to the end), or `view_range` (1-based).
+ * Read a file: lines `start` to `end` (from 0; -1: to the end), or `view_range` (from 1).
  */
 export interface FileReadAction {
   id: string;
@@ -211,7 +223,7 @@ export interface FileReadAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -244,7 +256,7 @@ export interface FileWriteAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -281,19 +293,19 @@ export interface FileEditAction {
     security_risk?: -1 | 0 | 1 | 2;
     impl_source?: "oh_aci" | "llm_based_edit";
     /**
-     * Ours: for `view`; OpenHands sends ranges with `read`.
+     * Bascule's own, for `view`; OpenHands sends line ranges with `read`.
      */
     view_range?: number[] | null;
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Open a page and read it.
+ * Open a page in the browser and return its text.
  */
 export interface BrowseAction {
   id: string;
@@ -318,7 +330,7 @@ export interface BrowseAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -350,7 +362,7 @@ export interface BrowseInteractiveAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -383,7 +395,7 @@ export interface McpCallAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -407,7 +419,7 @@ export interface NullAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -436,7 +448,7 @@ export interface MessageAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -464,7 +476,7 @@ export interface SystemMessageAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -489,7 +501,7 @@ export interface ThinkAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -518,7 +530,7 @@ export interface FinishAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -546,7 +558,7 @@ export interface RejectAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -575,7 +587,7 @@ export interface DelegateAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -602,7 +614,7 @@ export interface RecallAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -628,7 +640,7 @@ export interface ChangeAgentStateAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -660,7 +672,7 @@ export interface CondensationAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -684,7 +696,7 @@ export interface CondensationRequestAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -713,7 +725,7 @@ export interface TaskTrackingAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -738,13 +750,13 @@ export interface LoopRecoveryAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Make a directory and its parents; one that exists already is fine.
+ * Create a directory and its parents; no error if it exists already.
  */
 export interface MakeDirAction {
   id: string;
@@ -767,13 +779,13 @@ export interface MakeDirAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Remove an empty directory, or with `recursive` all that is in it.
+ * Remove an empty directory; with `recursive`, also a directory with contents.
  */
 export interface RemoveDirAction {
   id: string;
@@ -797,13 +809,13 @@ export interface RemoveDirAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Remove a file or link (the link, not what it points to).
+ * Remove a file or symbolic link (the link itself, not its target).
  */
 export interface RemoveAction {
   id: string;
@@ -826,7 +838,7 @@ export interface RemoveAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -855,13 +867,13 @@ export interface ListDirAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Find files by pattern (`** /*.py`), newest first; ignored files are left out.
+ * Find files by pattern (`** /*.py`), most recently modified first, without ignored files.
  */
 export interface GlobAction {
   id: string;
@@ -887,13 +899,13 @@ export interface GlobAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Find lines by regular expression; ignored and binary files are left out.
+ * Find lines by regular expression, without ignored and binary files.
  */
 export interface GrepAction {
   id: string;
@@ -914,7 +926,7 @@ export interface GrepAction {
     pattern: string;
     path?: string;
     /**
-     * Only files whose name fits this glob, `*.py`.
+     * Search only files whose name matches this glob, such as `*.py`.
      */
     include?: string;
     ignore_case?: boolean;
@@ -925,13 +937,14 @@ export interface GrepAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Interrupt the program a shell runs, or the cell the kernel does; `kill` ends it by force.
+ * Interrupt the running program of a shell, or the running cell of the kernel, as Ctrl-C would.
+ * With `kill`, kill it.
  */
 export interface InterruptAction {
   id: string;
@@ -950,7 +963,8 @@ export interface InterruptAction {
   } | null;
   args: {
     /**
-     * `ipython` is the kernel; killing it loses its variables, and the next cell gets a new one.
+     * Name of the shell; `ipython` for the kernel. Killing the kernel loses its variables, and the
+     * next cell gets a new kernel.
      */
     shell?: string;
     kill?: boolean;
@@ -958,13 +972,118 @@ export interface InterruptAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Problems the editor knows of, for one file or all.
+ * List the checkpoints of the workspace: what each action changed in it.
+ */
+export interface ListCheckpointsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "checkpoints";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Show which paths one action changed, and the changes as a diff.
+ */
+export interface ShowCheckpointAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "checkpoint";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    checkpoint: number;
+    /**
+     * Only these files and directories, relative to the workspace; empty: all of them.
+     */
+    paths?: string[];
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Undo what one action changed, or everything since then.
+ *
+ * Paths that somebody changed since are not restored, but reported. The restore gets its own
+ * checkpoint, so that it can be undone in the same way.
+ */
+export interface RestoreCheckpointAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "restore";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    checkpoint: number;
+    /**
+     * Only these files and directories, relative to the workspace; empty: all of them.
+     */
+    paths?: string[];
+    /**
+     * Also undo every later checkpoint.
+     */
+    since?: boolean;
+    /**
+     * Only report what would be restored.
+     */
+    dry_run?: boolean;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * List the problems that the editor reports, for one file or for all files.
  */
 export interface DiagnosticsAction {
   id: string;
@@ -984,7 +1103,7 @@ export interface DiagnosticsAction {
   args: {
     path?: string | null;
     /**
-     * The least severe that is still wanted.
+     * Return problems of this severity and above.
      */
     severity?: "error" | "warning" | "information" | "hint";
     limit?: number;
@@ -992,13 +1111,13 @@ export interface DiagnosticsAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Symbols of a file, or by name across the workspace.
+ * List the symbols of a file, or search the workspace for symbols by name.
  */
 export interface SymbolsAction {
   id: string;
@@ -1023,13 +1142,13 @@ export interface SymbolsAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * What the user has selected in the active editor.
+ * Return the user's selection in the active editor.
  */
 export interface SelectionAction {
   id: string;
@@ -1051,13 +1170,13 @@ export interface SelectionAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Show a file to the user, at a line.
+ * Open a file in the user's editor, at a line.
  */
 export interface OpenFileAction {
   id: string;
@@ -1083,13 +1202,13 @@ export interface OpenFileAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Show the user a proposed content of a file beside the present one.
+ * Show the user a diff between a file and its proposed content.
  */
 export interface ShowDiffAction {
   id: string;
@@ -1114,13 +1233,13 @@ export interface ShowDiffAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Ask the user a question; free text, or one of `options`.
+ * Ask the user a question. The answer is free text, or one of `options`.
  */
 export interface AskUserAction {
   id: string;
@@ -1145,7 +1264,7 @@ export interface AskUserAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
@@ -1175,13 +1294,15 @@ export interface VscodeCommandAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * Ask a window what its own scripts ask it, from elsewhere. Pieces come as lines of JSON.
+ * Send a bridge request to a window, as a script started in the window would.
+ *
+ * Partial results are sent as progress, one JSON document per line.
  */
 export interface BridgeRequestAction {
   id: string;
@@ -1200,7 +1321,8 @@ export interface BridgeRequestAction {
   } | null;
   args: {
     /**
-     * Its type, `vscode/chat` and others; `$/progress` adds `value` to the request `id`.
+     * Type of the request, such as `vscode/chat`. `$/progress` sends another `value` to the running
+     * request `id`.
      */
     request: string;
     params?: {
@@ -1210,13 +1332,13 @@ export interface BridgeRequestAction {
     [k: string]: unknown;
   };
   /**
-   * Seconds the action may take; it travels with the action. None: the runtime's default.
+   * Seconds the action may take; sent with the action. None: the runtime's default.
    */
   timeout?: number | null;
   [k: string]: unknown;
 }
 /**
- * What a shell showed while a command ran; the text is decoded and otherwise untouched.
+ * The output of a shell command, as decoded text; otherwise unchanged.
  */
 export interface CmdOutputObservation {
   id: string;
@@ -1227,7 +1349,7 @@ export interface CmdOutputObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "run";
@@ -1245,18 +1367,24 @@ export interface CmdOutputObservation {
     [k: string]: unknown;
   };
   success?: boolean;
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 /**
- * The state of a shell when it answered. The part below `suffix` is ours.
+ * The state of a shell when it answered. OpenHands knows the fields up to `suffix`; Bascule
+ * adds the rest.
  */
 export interface CmdMetadata {
   /**
-   * -1 while the program is still running, or when nothing was run.
+   * -1 while the program is still running, or if no command was run.
    */
   exit_code?: number;
   /**
-   * The last background job the shell started, else -1.
+   * Process id of the last background job the shell started; -1 if there is none.
    */
   pid?: number;
   username?: string | null;
@@ -1264,45 +1392,47 @@ export interface CmdMetadata {
   working_dir?: string | null;
   py_interpreter_path?: string | null;
   /**
-   * A note for the reader before the content, such as whose output it is.
+   * A note for the agent before the content, such as which command printed it.
    */
   prefix?: string;
   /**
-   * A note for the reader after the content: status, time-out, what can be done next.
+   * A note for the agent after the content: exit code, timeout, possible next steps.
    */
   suffix?: string;
   shell?: string;
   /**
-   * done: ended, `exit_code` is its status. running: it goes on. refused: this command was not
-   * run because another one is running. idle: there was nothing to read from or type into.
+   * done: the command ended with `exit_code`. running: it still runs. refused: this command was
+   * not run because another one is running. idle: no command runs that could be read from or typed
+   * into.
    */
   state?: "done" | "running" | "refused" | "idle";
   /**
-   * Why the answer came before the end: no new output (soft) or out of time (hard).
+   * Why the answer was sent before the command ended: no new output (soft), or the timeout was
+   * reached (hard).
    */
   timed_out?: "" | "soft" | "hard";
   /**
-   * This command is the first of a new shell: variables and jobs of an earlier one are gone.
+   * This command is the first of a new shell: variables and jobs of the shell before are lost.
    */
   new_shell?: boolean;
   /**
-   * The shell itself ended with this command; the next one gets a new shell.
+   * The shell itself ended with this command; the next command gets a new shell.
    */
   shell_ended?: boolean;
   /**
-   * What background jobs printed since the last command, before this one started.
+   * Output that background jobs printed between the last command and this one.
    */
   background?: string;
   /**
-   * Bytes the command printed for this answer, left-out part included.
+   * Bytes of output since the last answer, including the part that `content` leaves out.
    */
   output_bytes?: number;
   /**
-   * How many of those are not in `content`; the log has them.
+   * How many of those bytes are not in `content`; the log has them.
    */
   left_out_bytes?: number;
   /**
-   * Where this answer's output starts in the shell's log, in bytes since the log began.
+   * Position of this answer's output in the shell's log, in bytes from the start of the log.
    */
   log_start?: number;
   log_end?: number;
@@ -1314,7 +1444,7 @@ export interface CmdMetadata {
   [k: string]: unknown;
 }
 /**
- * What a cell printed, returned and raised, as text; pictures come as data URLs.
+ * The output, result and exception of a cell as text, and its images as data URLs.
  */
 export interface IPythonOutputObservation {
   id: string;
@@ -1325,7 +1455,7 @@ export interface IPythonOutputObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "run_ipython";
@@ -1343,56 +1473,62 @@ export interface IPythonOutputObservation {
     [k: string]: unknown;
   };
   success?: boolean;
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 /**
- * How a cell went and the state of its kernel then. All of it is ours.
+ * The outcome of a cell and the state of its kernel. OpenHands has none of these fields.
  */
 export interface CellMetadata {
   /**
-   * done: it ended. failed: it raised `error_name`. running: it was interrupted and goes on all
-   * the same. input: it asks and waits for an answer. died: the kernel did. refused: this cell was
-   * not run because another one does not end. idle: no cell waits for this answer.
+   * done: the cell ended. failed: it raised `error_name`. running: it was interrupted but still
+   * runs. input: it waits for input from the user. died: the kernel died. refused: this cell was
+   * not run because another one still runs. idle: no cell waits for input.
    */
   state?: "done" | "failed" | "running" | "input" | "died" | "refused" | "idle";
   /**
-   * The class of what was raised, `ZeroDivisionError`.
+   * The class of the exception, for example `ZeroDivisionError`.
    */
   error_name?: string;
   error_value?: string;
   /**
-   * The cell was out of time and was interrupted.
+   * The cell reached its timeout and was interrupted.
    */
   timed_out?: boolean;
   /**
-   * This cell is the first of a new kernel: variables and imports of an earlier one are gone.
+   * This cell is the first of a new kernel: variables and imports of the kernel before are
+   * lost.
    */
   new_kernel?: boolean;
   execution_count?: number | null;
   working_dir?: string | null;
   py_interpreter_path?: string | null;
   /**
-   * Bytes the cell printed for this answer, left-out part included.
+   * Bytes of output since the last answer, including the part that `content` leaves out.
    */
   output_bytes?: number;
   /**
-   * How many of those are not in `content`; the log has them.
+   * How many of those bytes are not in `content`; the log has them.
    */
   left_out_bytes?: number;
   /**
-   * Where this answer's output starts in the kernel's log, in bytes since the log began.
+   * Position of this answer's output in the kernel's log, in bytes from the start of the log.
    */
   log_start?: number;
   log_end?: number;
   log_path?: string | null;
   /**
-   * Seconds from giving the cell to this answer.
+   * Seconds from sending the cell to this answer.
    */
   duration?: number;
   [k: string]: unknown;
 }
 /**
- * The lines asked for; images, PDF and video come as a data URL.
+ * The requested lines of a file; a data URL for images, PDF and video.
  */
 export interface FileContentObservation {
   id: string;
@@ -1403,7 +1539,7 @@ export interface FileContentObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "read";
@@ -1418,11 +1554,16 @@ export interface FileContentObservation {
     path: string;
     impl_source?: "default" | "oh_aci";
     /**
-     * Ours: the code of the error when the editor's `view` failed and `content` says why.
+     * Bascule's own: the error code if the editor's `view` failed; `content` has the reason.
      */
     error_id?: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface FileWrittenObservation {
@@ -1434,7 +1575,7 @@ export interface FileWrittenObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "write";
@@ -1449,6 +1590,11 @@ export interface FileWrittenObservation {
     path: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface FileEditedObservation {
@@ -1460,7 +1606,7 @@ export interface FileEditedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "edit";
@@ -1480,11 +1626,16 @@ export interface FileEditedObservation {
     diff?: string | null;
     _diff_cache?: string | null;
     /**
-     * Ours: the code of the error when the edit failed and `content` says why.
+     * Bascule's own: the error code if the edit failed; `content` has the reason.
      */
     error_id?: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface BrowserOutputObservation {
@@ -1496,7 +1647,7 @@ export interface BrowserOutputObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "browse";
@@ -1532,10 +1683,15 @@ export interface BrowserOutputObservation {
     filter_visible_only?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 /**
- * The action failed; `content` says why, `error_id` is the error's code.
+ * The action failed; `content` has the reason, `error_id` is the code of the error.
  */
 export interface ErrorObservation {
   id: string;
@@ -1546,7 +1702,7 @@ export interface ErrorObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "error";
@@ -1561,6 +1717,11 @@ export interface ErrorObservation {
     error_id?: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface FileDownloadedObservation {
@@ -1572,7 +1733,7 @@ export interface FileDownloadedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "download";
@@ -1587,6 +1748,11 @@ export interface FileDownloadedObservation {
     file_path: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface McpResultObservation {
@@ -1598,7 +1764,7 @@ export interface McpResultObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "mcp";
@@ -1616,6 +1782,11 @@ export interface McpResultObservation {
     };
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface NothingObservation {
@@ -1627,7 +1798,7 @@ export interface NothingObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "null";
@@ -1641,6 +1812,11 @@ export interface NothingObservation {
   extras: {
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface SuccessObservation {
@@ -1652,7 +1828,7 @@ export interface SuccessObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "success";
@@ -1666,6 +1842,11 @@ export interface SuccessObservation {
   extras: {
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface UserRejectedObservation {
@@ -1677,7 +1858,7 @@ export interface UserRejectedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "user_rejected";
@@ -1691,6 +1872,11 @@ export interface UserRejectedObservation {
   extras: {
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface CondensedObservation {
@@ -1702,7 +1888,7 @@ export interface CondensedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "condense";
@@ -1716,6 +1902,11 @@ export interface CondensedObservation {
   extras: {
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface ThoughtObservation {
@@ -1727,7 +1918,7 @@ export interface ThoughtObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "think";
@@ -1741,6 +1932,11 @@ export interface ThoughtObservation {
   extras: {
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface LoopDetectedObservation {
@@ -1752,7 +1948,7 @@ export interface LoopDetectedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "loop_detection";
@@ -1766,6 +1962,11 @@ export interface LoopDetectedObservation {
   extras: {
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface DelegatedObservation {
@@ -1777,7 +1978,7 @@ export interface DelegatedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "delegate";
@@ -1794,6 +1995,11 @@ export interface DelegatedObservation {
     };
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface AgentStateChangedObservation {
@@ -1805,7 +2011,7 @@ export interface AgentStateChangedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "agent_state_changed";
@@ -1821,6 +2027,11 @@ export interface AgentStateChangedObservation {
     reason?: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface RecalledObservation {
@@ -1832,7 +2043,7 @@ export interface RecalledObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "recall";
@@ -1864,6 +2075,11 @@ export interface RecalledObservation {
     }[];
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface TasksTrackedObservation {
@@ -1875,7 +2091,7 @@ export interface TasksTrackedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "task_tracking";
@@ -1893,6 +2109,11 @@ export interface TasksTrackedObservation {
     }[];
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface DirMadeObservation {
@@ -1904,7 +2125,7 @@ export interface DirMadeObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "mkdir";
@@ -1918,11 +2139,16 @@ export interface DirMadeObservation {
   extras: {
     path: string;
     /**
-     * False when it was there already.
+     * False if the directory existed already.
      */
     created?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface DirRemovedObservation {
@@ -1934,7 +2160,7 @@ export interface DirRemovedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "rmdir";
@@ -1949,6 +2175,11 @@ export interface DirRemovedObservation {
     path: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface FileRemovedObservation {
@@ -1960,7 +2191,7 @@ export interface FileRemovedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "rm";
@@ -1975,10 +2206,16 @@ export interface FileRemovedObservation {
     path: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 /**
- * Directories first, each group by name; `content` has one per line, directories with `/`.
+ * Directories first, then files, each sorted by name. `content` has one entry per line;
+ * directories end with `/`.
  */
 export interface DirListingObservation {
   id: string;
@@ -1989,7 +2226,7 @@ export interface DirListingObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "list";
@@ -2006,6 +2243,11 @@ export interface DirListingObservation {
     truncated?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface DirEntry {
@@ -2027,7 +2269,7 @@ export interface GlobResultObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "glob";
@@ -2042,12 +2284,17 @@ export interface GlobResultObservation {
     path: string;
     pattern: string;
     /**
-     * Absolute, newest first.
+     * Absolute paths, most recently modified first.
      */
     paths?: string[];
     truncated?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface GrepResultObservation {
@@ -2059,7 +2306,7 @@ export interface GrepResultObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "grep";
@@ -2077,12 +2324,17 @@ export interface GrepResultObservation {
     truncated?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface GrepMatch {
   path: string;
   /**
-   * 1-based.
+   * Line number, from 1.
    */
   line: number;
   text: string;
@@ -2097,7 +2349,7 @@ export interface InterruptedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "interrupt";
@@ -2111,11 +2363,166 @@ export interface InterruptedObservation {
   extras: {
     shell?: string;
     /**
-     * False when there was nothing to interrupt.
+     * False if no program was running.
      */
     was_running?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The checkpoints of the workspace, oldest first. `content` has one line for each.
+ */
+export interface CheckpointListObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "checkpoints";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: id, agent, title, began, ended, is_interrupted, notes, files.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Checkpoints up to this id were removed to save space.
+     */
+    removed_up_to?: number;
+    /**
+     * Files and directories that cannot be restored. Each: path, size, reason.
+     */
+    not_kept?: {
+      [k: string]: unknown;
+    }[];
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The changes of one action. `content` is a unified diff.
+ */
+export interface CheckpointDetailObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "checkpoint";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * As in `CheckpointList.items`.
+     */
+    checkpoint: {
+      [k: string]: unknown;
+    };
+    /**
+     * Each: path, change (`added`, `modified` or `deleted`).
+     */
+    changes?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Whether the diff was too long and lacks its end.
+     */
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The result of a restore. `content` has one line for each path.
+ */
+export interface CheckpointRestoredObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "restore";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * The restore's own checkpoint; restoring it undoes the restore. None if nothing changed.
+     */
+    checkpoint?: number | null;
+    /**
+     * Paths with their earlier contents again. With `dry_run`, paths that would be restored.
+     */
+    restored?: string[];
+    /**
+     * Paths that an agent had created, and that the restore removed.
+     */
+    removed?: string[];
+    /**
+     * Paths that were not changed. Each: path, reason.
+     */
+    conflicts?: {
+      [k: string]: unknown;
+    }[];
+    dry_run?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface DiagnosedObservation {
@@ -2127,7 +2534,7 @@ export interface DiagnosedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "diagnostics";
@@ -2148,6 +2555,11 @@ export interface DiagnosedObservation {
     truncated?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface SymbolsFoundObservation {
@@ -2159,7 +2571,7 @@ export interface SymbolsFoundObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "symbols";
@@ -2180,6 +2592,11 @@ export interface SymbolsFoundObservation {
     truncated?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface SelectedObservation {
@@ -2191,7 +2608,7 @@ export interface SelectedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "selection";
@@ -2210,6 +2627,11 @@ export interface SelectedObservation {
     end_column?: number;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface FileOpenedObservation {
@@ -2221,7 +2643,7 @@ export interface FileOpenedObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "open_file";
@@ -2236,6 +2658,11 @@ export interface FileOpenedObservation {
     path: string;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface DiffShownObservation {
@@ -2247,7 +2674,7 @@ export interface DiffShownObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "show_diff";
@@ -2263,10 +2690,15 @@ export interface DiffShownObservation {
     outcome?: "shown" | "accepted" | "rejected";
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 /**
- * `content` is the answer.
+ * The user's answer, in `content`.
  */
 export interface UserAnsweredObservation {
   id: string;
@@ -2277,7 +2709,7 @@ export interface UserAnsweredObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "ask_user";
@@ -2291,11 +2723,16 @@ export interface UserAnsweredObservation {
   extras: {
     question?: string;
     /**
-     * False when the user dismissed the question.
+     * False if the user dismissed the question.
      */
     answered?: boolean;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface VscodeCommandDoneObservation {
@@ -2307,7 +2744,7 @@ export interface VscodeCommandDoneObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "vscode_command";
@@ -2325,6 +2762,11 @@ export interface VscodeCommandDoneObservation {
     };
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }
 export interface BridgeAnsweredObservation {
@@ -2336,7 +2778,7 @@ export interface BridgeAnsweredObservation {
    */
   message?: string;
   /**
-   * The id of the action that led to this.
+   * The id of the action that this observation answers.
    */
   cause?: string | null;
   observation: "bridge";
@@ -2353,12 +2795,17 @@ export interface BridgeAnsweredObservation {
       [k: string]: unknown;
     };
     /**
-     * `code`, `message` and `detail`, in place of a result.
+     * `code`, `message` and `detail` of a failure, instead of a result.
      */
     error?: {
       [k: string]: unknown;
     } | null;
     [k: string]: unknown;
   };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
   [k: string]: unknown;
 }

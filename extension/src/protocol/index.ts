@@ -17,6 +17,10 @@ export interface ObservationBody<K extends ObservationKind = ObservationKind> {
   content: string;
   extras: Record<string, unknown>;
   success?: boolean;
+  /** Something that the agent should know besides the result. */
+  note?: string;
+  /** Number of the checkpoint with what the action changed. The hub takes it out of the message. */
+  checkpoint?: number;
 }
 
 export function observe<K extends ObservationKind>(

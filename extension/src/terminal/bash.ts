@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { Failure } from "../common/failure";
 
 const run = promisify(execFile);
+/** Control characters that a terminal turns into signals. */
 const SIGNALS = new Map<number, NodeJS.Signals>([
   [0x03, "SIGINT"],
   [0x1a, "SIGTSTP"],
@@ -17,8 +18,9 @@ const SIGNALS = new Map<number, NodeJS.Signals>([
 const SHELLS = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
 /** A terminal in canonical mode holds at most 4,095 bytes of a line. */
 const TYPED_LINE = 4000;
-/** Bytes read at once, and in one drain: a background job may print forever. */
+/** Maximum bytes of one read. */
 const PIECE = 64 << 10;
+/** Maximum bytes of one `drain`: a background job may print forever. */
 const DRAINED = 4 << 20;
 
 /** The part of VS Code's bundled node-pty that we use. */
@@ -50,8 +52,8 @@ export interface Pty {
 export interface BashEvents {
   output(data: Buffer): void;
   /** Data on the private channel: ends of commands. */
-  said(data: Buffer): void;
-  /** Called after the last output. Above 128: ended by a signal. */
+  onMessage(data: Buffer): void;
+  /** Called after the last output. A status above 128 means that a signal ended bash. */
   ended(status: number): void;
 }
 
@@ -68,23 +70,23 @@ let channels = 0;
 
 export class BashProcess {
   isAlive = true;
-  /** Bash ended before it had read all command lines. */
+  /** Whether bash ended before it had read all command lines. */
   leftLinesUnread = false;
 
   private constructor(
     private readonly pty: Pty,
     private readonly commands: Fifo,
-    private readonly telling: Fifo,
+    private readonly channel: Fifo,
     private readonly events: BashEvents,
   ) {
-    telling.socket.on("data", (data: Buffer) => events.said(data));
+    channel.socket.on("data", (data: Buffer) => events.onMessage(data));
     pty.onData((data) => events.output(data));
     pty.onExit(({ exitCode, signal }) => {
-      for (let data = telling.read(); data; data = telling.read()) events.said(data);
+      for (let data = channel.read(); data; data = channel.read()) events.onMessage(data);
       this.leftLinesUnread = commands.socket.writableLength > 0 || commands.read() !== undefined;
       this.isAlive = false;
       commands.close();
-      telling.close();
+      channel.close();
       events.ended(signal ? 128 + signal : exitCode);
     });
   }
@@ -101,8 +103,8 @@ export class BashProcess {
       await run("mkfifo", ["-m", "600", name, `${name}-ends`]);
       const commands = new Fifo(name, { readable: false, writable: true });
       made.push(commands);
-      const telling = new Fifo(`${name}-ends`, { readable: true, writable: false });
-      made.push(telling);
+      const channel = new Fifo(`${name}-ends`, { readable: true, writable: false });
+      made.push(channel);
       const script = 'exec bash --norc --noprofile --noediting -i <"$0"';
       const pty = module.spawn("bash", ["-c", script, name], {
         name: "xterm-256color",
@@ -112,7 +114,7 @@ export class BashProcess {
         env: place.env,
         encoding: null,
       });
-      return new BashProcess(pty, commands, telling, events);
+      return new BashProcess(pty, commands, channel, events);
     } catch (error) {
       for (const fifo of made) fifo.close();
       throw new Failure("sandbox.start_failed", `bash could not be started: ${String(error)}`);
@@ -121,15 +123,15 @@ export class BashProcess {
 
   /** The FIFO on which bash reports ends of commands. */
   get ends(): string {
-    return this.telling.path;
+    return this.channel.path;
   }
 
   get pid(): number {
     return this.pty.pid;
   }
 
-  /** Writes command lines; the rest follows if the channel is full. */
-  tell(lines: string): void {
+  /** Writes command lines to the channel. Lines that do not fit yet are buffered. */
+  sendLines(lines: string): void {
     if (this.isAlive) this.commands.socket.write(lines);
   }
 
@@ -147,7 +149,10 @@ export class BashProcess {
     }
   }
 
-  /** Types into whatever reads the terminal. Long lines are sent in pieces, pushed by Ctrl-D. */
+  /**
+   * Types into the program that reads the terminal. Splits long lines with Ctrl-D, which passes the
+   * line so far to the program.
+   */
   type(data: Buffer): void {
     if (!this.isAlive) return;
     if (data.length <= TYPED_LINE) return this.pty.write(data);
@@ -165,22 +170,27 @@ export class BashProcess {
   }
 
   /**
-   * Presses a control key such as `C-c`, if it is still wanted. A signal key is sent as a signal:
-   * as a byte it could arrive later, in the middle of the next command. Programs in raw mode get
-   * the byte. If the signal may have been lost (it reached only bash, a child before exec, or a
-   * program that just ended), returns the process group that must not get it again.
+   * Presses a control key such as `C-c`, if `isWanted` still holds. A signal key is sent as a
+   * signal: as a byte it could arrive later, in the middle of the next command. Programs in raw
+   * mode get the byte, and the terminal keeps it for them. If a signal may have been lost (it
+   * reached only bash, a child before exec, or a program that just ended), returns the process
+   * group that must not get it again.
    */
   async press(key: string, isWanted: () => boolean): Promise<number | undefined> {
     const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
     const signal = SIGNALS.get(code);
     const asByte = !signal || !(await this.keysSignal());
     if (!isWanted() || !this.isAlive) return undefined;
+    if (asByte) {
+      this.type(Buffer.of(code));
+      return undefined;
+    }
     const group = this.foreground();
     const isEarly = group === this.pid || this.isStartingProgram();
     const handles = handlesInterrupts(group);
-    if (asByte || !this.signal(signal)) this.type(Buffer.of(code));
+    if (!this.signal(signal)) this.type(Buffer.of(code));
     if (isEarly) return this.pid;
-    // A program without a handler dies of it, and then bash ends the whole command.
+    // The signal kills a program without a handler, and then bash ends the whole command.
     return handles ? undefined : group;
   }
 
@@ -196,8 +206,8 @@ export class BashProcess {
   }
 
   /**
-   * The foreground process is still a fork of bash before its exec (or a subshell, which looks the
-   * same).
+   * Whether the foreground process is still a fork of bash before its exec (or a subshell, which
+   * looks the same).
    */
   isStartingProgram(): boolean {
     const group = this.foreground();
@@ -206,12 +216,12 @@ export class BashProcess {
     return theirs !== undefined && theirs.join("\0") === ours?.join("\0");
   }
 
-  /** Bash still has its own descriptor of the terminal, which it gives to every command. */
+  /** Whether bash still has fd 255, its own descriptor of the terminal, for its commands. */
   hasTerminal(): boolean {
     return linkOf(`/proc/${this.pid}/fd/255`).startsWith("/dev/");
   }
 
-  /** Bash reads its command channel: while it evaluates a command, fd 0 is the terminal instead. */
+  /** Whether bash reads its command channel. While it runs a command, its fd 0 is the terminal. */
   isListening(): boolean {
     return linkOf(`/proc/${this.pid}/fd/0`) === this.commands.path;
   }
@@ -237,7 +247,10 @@ export class BashProcess {
     }
   }
 
-  /** Kills bash and what is in its foreground; bash first, or it starts the next command of a list. */
+  /**
+   * Kills bash and its foreground process group. Bash is killed first, or it would start the next
+   * command of a list.
+   */
   end(): void {
     const group = this.foreground();
     this.kill();
@@ -269,7 +282,7 @@ export class BashProcess {
     return pairs && Object.fromEntries(pairs);
   }
 
-  /** `exec` put an interactive shell, as opposed to a program or script, in bash's place. */
+  /** Whether `exec` replaced bash by an interactive shell, not by a program or script. */
   isOtherShell(): boolean {
     const [program = "", ...words] = procList(this.pid, "cmdline") ?? [];
     if (this.hasChannel()) return false;
@@ -285,12 +298,12 @@ export class BashProcess {
       const open = fs.readdirSync(`/proc/${this.pid}/fd`);
       return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.commands.path);
     } catch {
-      return true; // it ended or is not readable: nothing to take over
+      return true; // the process ended or is not readable: nothing to take over
     }
   }
 }
 
-/** A FIFO between bash and us, one per direction. */
+/** A FIFO between bash and the extension host, one per direction. */
 class Fifo {
   readonly socket: net.Socket;
   private readonly descriptor: number;
@@ -307,7 +320,7 @@ class Fifo {
     this.socket.on("error", () => undefined);
   }
 
-  /** Data that was not read yet. */
+  /** Reads data that is still in the FIFO. */
   read(): Buffer | undefined {
     return readNow(this.descriptor);
   }
@@ -320,7 +333,7 @@ class Fifo {
 
 const scratch = Buffer.alloc(PIECE);
 
-/** Reads what is available without blocking. */
+/** Reads available data without blocking; undefined if there is none. */
 function readNow(descriptor: number): Buffer | undefined {
   try {
     const size = fs.readSync(descriptor, scratch);
@@ -340,6 +353,7 @@ function statOf(pid: number): string[] | undefined {
   }
 }
 
+/** Whether the process ignores or catches SIGINT. */
 function handlesInterrupts(pid: number): boolean {
   try {
     const status = fs.readFileSync(`/proc/${pid}/status`, "latin1");
@@ -347,7 +361,7 @@ function handlesInterrupts(pid: number): boolean {
     const bit = 1n << BigInt(os.constants.signals.SIGINT - 1);
     return masks?.slice(1).some((mask) => (BigInt(`0x${mask}`) & bit) !== 0n) ?? false;
   } catch {
-    return false; // gone
+    return false; // it has ended
   }
 }
 

@@ -4,9 +4,9 @@ import * as fs from "node:fs";
 const BLOCK = 4096;
 
 /**
- * A position is a file offset, so `tail -c +N` finds what an observation names. Beyond `limit` the
- * oldest part is dropped: the file is truncated and the kept part is written at its old offset,
- * which leaves a sparse file. A full disk stops the log, never the shell.
+ * A position in the log is a file offset, so `tail -c +N` finds the bytes that an observation
+ * refers to. Beyond `limit` the oldest part is dropped: the file is truncated and the kept part is
+ * written at its old offset, which leaves a sparse file. A full disk stops the log, not the shell.
  */
 export class DiskLog {
   private readonly descriptor: number;

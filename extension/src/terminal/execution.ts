@@ -13,45 +13,55 @@ export class Execution {
   isTold = false;
   /** Output from here on belongs to the command. */
   started = false;
-  /** Marks on the terminal say where its output starts and ends. */
+  /** Marks on the terminal show where its output starts and ends. */
   isMarked = false;
-  /** All its output has been read, including the end mark. */
+  /** All output of the command has been read, including the end mark. */
   isPrinted = false;
   /** The end that bash reported. The last output may still arrive. */
   end: CommandEnd | undefined;
-  /** Bash is known to run it. Checked only when needed. */
+  /** Bash is known to run the command. Checked only when needed. */
   isBegun = false;
+  /** Number of callers that waited for the command so far. */
   answers = 0;
+  /** Log offset of the first output that no observation contains yet. */
   logStart = 0;
+  /** Output of background jobs before the command. */
   background = "";
+  /** Note before the output, such as unread output of the previous command. */
   leftByPrevious = "";
+  /** The shell's PATH when the command ended. */
   path = "";
   status = -1;
   backgroundPid = -1;
   isOver = false;
+  /** The caller cancelled the command; its output is dropped. */
   abandoned = false;
   wasSignalled = false;
   wasTypedInto = false;
   /** Bash was asked again whether the command ended. */
   wasAsked = false;
   userTyped = false;
+  /** The command is the first of a new bash that replaces an earlier one. */
   newShell = false;
+  /** The command ended bash itself. */
   shellEnded = false;
+  /** `exec` replaced bash by another shell. */
   replaced = false;
+  /** Bash could not report the status. */
   statusUnknown = false;
   whenBegun: (() => void) | undefined;
   /** Resolves when the command is over, however it ended. */
   readonly ended: Promise<void>;
   /**
-   * Resolve when the command was sent to bash, and when bash runs it; at the latest when it is
-   * over.
+   * `sent` resolves when the command was sent to bash, `begun` when bash runs it. Both resolve at
+   * the latest when the command is over.
    */
-  readonly told: Promise<void>;
+  readonly sent: Promise<void>;
   readonly begun: Promise<void>;
 
-  private tellEnded!: () => void;
-  private tellTold!: () => void;
-  private tellBegun!: () => void;
+  private resolveEnded!: () => void;
+  private resolveSent!: () => void;
+  private resolveBegun!: () => void;
   private readonly began = performance.now();
   private lastOutput = this.began;
   private readonly timers = new Set<NodeJS.Timeout>();
@@ -65,27 +75,27 @@ export class Execution {
     readonly isRetry: boolean,
     readonly who: "agent" | "user",
   ) {
-    this.ended = new Promise((resolve) => (this.tellEnded = resolve));
-    this.told = new Promise((resolve) => (this.tellTold = resolve));
-    this.begun = new Promise((resolve) => (this.tellBegun = resolve));
+    this.ended = new Promise((resolve) => (this.resolveEnded = resolve));
+    this.sent = new Promise((resolve) => (this.resolveSent = resolve));
+    this.begun = new Promise((resolve) => (this.resolveBegun = resolve));
   }
 
   get isWaitedFor(): boolean {
     return this.settle !== undefined;
   }
 
-  tell(): void {
+  markSent(): void {
     this.isTold = true;
-    this.tellTold();
+    this.resolveSent();
   }
 
   begin(): void {
     this.isBegun = true;
-    this.tellBegun();
+    this.resolveBegun();
     this.whenBegun?.();
   }
 
-  /** Seconds since it was sent. */
+  /** Seconds since the command was accepted. */
   age(): number {
     return (performance.now() - this.began) / 1000;
   }
@@ -105,7 +115,7 @@ export class Execution {
     this.timers.add(timer);
   }
 
-  /** Until the command ends, prints nothing for `softMs`, or `hardMs` have passed. */
+  /** Waits until the command ends, prints nothing for `softMs`, or `hardMs` have passed. */
   async wait(softMs: number | undefined, hardMs: number | undefined): Promise<WaitResult> {
     if (this.isOver) return "end";
     const timers: NodeJS.Timeout[] = [];
@@ -137,7 +147,7 @@ export class Execution {
     this.settle?.("end");
   }
 
-  /** Bash died before it ran this. True if a waiting caller will retry. */
+  /** Bash did not run the command. Returns true if a waiting caller will retry. */
   lose(): boolean {
     this.close();
     if (!this.settle) return false;
@@ -159,8 +169,8 @@ export class Execution {
     this.isOver = true;
     this.timers.forEach(clearTimeout);
     this.timers.clear();
-    this.tellTold();
-    this.tellBegun();
-    this.tellEnded();
+    this.resolveSent();
+    this.resolveBegun();
+    this.resolveEnded();
   }
 }

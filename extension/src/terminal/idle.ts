@@ -1,5 +1,5 @@
 /**
- * Handles a bash that is at its prompt although the end of its command was not reported: asks for
+ * Handles a bash that is at its prompt but has not reported the end of its command: asks bash for
  * the end, and repairs a broken shell.
  */
 import type { BashProcess } from "./bash";
@@ -14,42 +14,42 @@ const MENDED_MS = 1000;
 export class IdleBash {
   constructor(private readonly bash: () => BashProcess | undefined) {}
 
-  /** If only bash is in the foreground, it may be waiting for a line. */
-  look(execution: Execution): void {
+  /** Asks for the end if only bash is in the foreground: it may be waiting for a line. */
+  query(execution: Execution): void {
     const bash = this.bash();
     if (bash && bash.foreground() === bash.pid) this.ask(execution);
   }
 
-  /** A prompt, or text that looks like one, was printed. Asking is harmless either way. */
+  /** Call after a prompt, or text that looks like one, was printed. Asking is always harmless. */
   promptSeen(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || !bash) return;
-    // The signal came as bash was starting a program and took bash back to its prompt. The
-    // half-started process has the foreground and waits for bash forever.
+    // The signal arrived while bash was starting a program, and bash returned to its prompt. The
+    // half-started process is in the foreground and waits for bash forever.
     if (execution.wasSignalled && bash.isStartingProgram()) bash.signal("SIGKILL");
     this.ask(execution);
   }
 
-  /** An interrupt can drop the line that reports the end. This question makes bash report it. */
+  /** An interrupt can make bash drop the line that reports the end. This line asks for the end. */
   private ask(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || execution.end || !bash?.isListening()) return;
     execution.wasAsked = true;
-    bash.tell(askLine(execution.nonce, bash.ends));
-    // `setImmediate`: first read what has arrived, which may contain the answer.
-    execution.later(ANSWER_MS, () => setImmediate(() => this.mend(execution)));
+    bash.sendLines(askLine(execution.nonce, bash.ends));
+    // `setImmediate`: first read the data that has arrived, which may contain the answer.
+    execution.later(ANSWER_MS, () => setImmediate(() => this.repair(execution)));
   }
 
   /**
-   * Bash did not answer: its marks are broken, or a signal split the question and bash waits for
-   * the other half. An interrupt clears the latter.
+   * Repairs a bash that did not answer. Either its marks are broken, or a signal split the question
+   * and bash waits for the rest. An interrupt clears a split question.
    */
-  private mend(execution: Execution): void {
+  private repair(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || execution.end || !bash?.isListening()) return;
     execution.statusUnknown = !execution.wasSignalled;
     bash.signal("SIGINT");
-    execution.later(CLEARED_MS, () => bash.tell(repairLine(execution.nonce, bash.ends)));
+    execution.later(CLEARED_MS, () => bash.sendLines(repairLine(execution.nonce, bash.ends)));
     execution.later(MENDED_MS, () => bash.kill());
   }
 }

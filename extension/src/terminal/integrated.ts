@@ -2,9 +2,9 @@
  * A shell in an ordinary VS Code terminal, driven by VS Code's shell integration. Used where our
  * own terminal is not available.
  *
- * It is slower, waits for the user's start-up files, and is less exact: some exit codes are unknown
- * (-1), input and keys reach whatever program reads the terminal, and a command interrupts what the
- * user runs there.
+ * This shell is slower, waits for the user's start-up files, and is less exact: some exit codes are
+ * unknown (-1), input and keys reach any program that reads the terminal, and a command interrupts
+ * a program that the user runs there.
  */
 import * as vscode from "vscode";
 import { within } from "../common/deadline";
@@ -21,12 +21,12 @@ import * as notes from "./notes";
 import { CommandOutput } from "./output";
 import { IntegrationOutput } from "./integration_output";
 import { KEY } from "./processes";
-import { cancelled, type OutputPiece } from "./shell";
+import { cancelled, shellClosed, type OutputPiece } from "./shell";
 import type { AgentShell, ShellRequest } from "./shells";
 
 /** Milliseconds for a shell to start, including start-up files, and to react to an interrupt. */
 const START_MS = 20_000;
-const PATIENCE = 1000;
+const INTEGRATION_MS = 1000;
 
 export class IntegratedShell implements AgentShell {
   readonly onOutput: Emitter<OutputPiece>;
@@ -85,7 +85,7 @@ export class IntegratedShell implements AgentShell {
     if (this.closed) return;
     this.closed = true;
     this.listening.dispose();
-    this.execution?.fail(this.closedError());
+    this.execution?.fail(shellClosed(this.name));
     this.execution = undefined;
     this.terminal?.dispose();
     this.log.close();
@@ -141,27 +141,27 @@ export class IntegratedShell implements AgentShell {
     return integration;
   }
 
-  /** Follows a command: its output and its exit code. */
+  /** Runs a command and follows its output until its exit code is known. */
   private async follow(
     execution: Execution,
     integration: vscode.TerminalShellIntegration,
     text: string,
   ): Promise<void> {
-    let tell!: (code: number | undefined) => void;
-    const ended = new Promise<number | undefined>((resolve) => (tell = resolve));
+    let resolveExitCode!: (code: number | undefined) => void;
+    const ended = new Promise<number | undefined>((resolve) => (resolveExitCode = resolve));
     const listening = vscode.window.onDidEndTerminalShellExecution((event) => {
-      if (event.execution === told) tell(event.exitCode);
+      if (event.execution === shellExecution) resolveExitCode(event.exitCode);
     });
-    const told = integration.executeCommand(asOneCommand(text));
+    const shellExecution = integration.executeCommand(asOneCommand(text));
     const plain = new IntegrationOutput();
-    for await (const piece of told.read()) this.emit(execution, plain.add(piece));
+    for await (const piece of shellExecution.read()) this.emit(execution, plain.add(piece));
     this.emit(execution, plain.end());
-    if (execution.isOver) tell(undefined); // the terminal was closed
+    if (execution.isOver) resolveExitCode(undefined); // the terminal was closed
     const status = await ended;
     listening.dispose();
     // A command that ended its shell has no status either, and its end may arrive before the
     // shell's.
-    if (status === undefined && this.terminal) await goneWithin(this.terminal, PATIENCE);
+    if (status === undefined && this.terminal) await goneWithin(this.terminal, INTEGRATION_MS);
     if (execution.isOver) return;
     execution.statusUnknown = status === undefined;
     this.finish(execution, status ?? -1);
@@ -211,7 +211,7 @@ export class IntegratedShell implements AgentShell {
   private abandon(execution: Execution): void {
     execution.abandoned = true;
     this.press("C-c");
-    execution.later(PATIENCE, () => this.terminal?.dispose());
+    execution.later(INTEGRATION_MS, () => this.terminal?.dispose());
     execution.release();
   }
 
@@ -246,14 +246,7 @@ export class IntegratedShell implements AgentShell {
   }
 
   private ensureOpen(): void {
-    if (this.closed) throw this.closedError();
-  }
-
-  private closedError(): Failure {
-    return new Failure(
-      "shell.closed",
-      `the shell '${this.name}' was closed; use another, or make a new one`,
-    );
+    if (this.closed) throw shellClosed(this.name);
   }
 }
 

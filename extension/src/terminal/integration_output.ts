@@ -1,4 +1,4 @@
-/** Removes from the shell integration's stream what is not program output: its marks and CRs. */
+/** Reduces the stream of VS Code's shell integration to program output. */
 
 const ESC = "\u001b";
 const BEL = "\u0007";
@@ -8,7 +8,7 @@ const MARKS = new RegExp(
 );
 const UNFINISHED = new RegExp(`(?:${ESC}(?:\\][136]?[^${BEL}]*|\\[(?:\\?[0-9]*)?)?|\\r)$`);
 /** Maximum characters held back as a possible start of a mark. */
-const LONGEST = 4096;
+const MAX_HELD = 4096;
 
 /** A streaming filter: removes marks and converts CR LF to LF. */
 export class IntegrationOutput {
@@ -17,7 +17,7 @@ export class IntegrationOutput {
   add(piece: string): string {
     const text = this.rest + piece;
     const at = text.search(UNFINISHED);
-    const cut = at < 0 || text.length - at > LONGEST ? text.length : at;
+    const cut = at < 0 || text.length - at > MAX_HELD ? text.length : at;
     this.rest = text.slice(cut);
     return plain(text.slice(0, cut));
   }

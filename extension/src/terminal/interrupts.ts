@@ -4,12 +4,12 @@ import type { Execution } from "./execution";
 import type { IdleBash } from "./idle";
 
 /** Milliseconds between escalation steps for an abandoned command. */
-const PATIENCE = 1000;
-/** Milliseconds after which a key that may have been lost is pressed again. */
-const AGAIN = [20, 20, 50, 100, 100, 200, 500, 500, 500];
+const ESCALATION_MS = 1000;
+/** Delays in milliseconds after which a key that may have been lost is pressed again. */
+const RETRY_DELAYS_MS = [20, 20, 50, 100, 100, 200, 500, 500, 500];
 const IDLE_MS = 50;
-/** Milliseconds between checks whether bash runs the command, when a signal waits for that. */
-const GLANCE = 2;
+/** Milliseconds between checks whether bash runs the command, while a signal waits for that. */
+const BEGIN_POLL_MS = 2;
 
 export class Interrupts {
   constructor(
@@ -18,23 +18,23 @@ export class Interrupts {
   ) {}
 
   async press(execution: Execution, key: string): Promise<void> {
-    await this.canBeSignalled(execution);
-    await this.pressUntilFelt(execution, key, AGAIN);
+    await this.untilSignalCanArrive(execution);
+    await this.pressUntilDelivered(execution, key, RETRY_DELAYS_MS);
   }
 
-  /** Kills without asking the program. */
+  /** Sends SIGKILL once bash runs the command. */
   async kill(execution: Execution): Promise<void> {
-    await this.canBeSignalled(execution);
+    await this.untilSignalCanArrive(execution);
     if (!execution.isOver) this.killForeground();
   }
 
-  /** Nobody waits any more: ends the command, politely first. */
+  /** Ends a command that nobody waits for: Ctrl-C, then SIGTERM, then SIGKILL, then bash itself. */
   abandon(execution: Execution): void {
     if (execution.isOver) return;
     execution.abandoned = true;
     execution.wasSignalled = true;
     const steps = [
-      () => void this.pressUntilFelt(execution, "C-c", AGAIN),
+      () => void this.pressUntilDelivered(execution, "C-c", RETRY_DELAYS_MS),
       () => void this.bash()?.signal("SIGTERM"),
       () => this.killForeground(),
       () => this.bash()?.kill(),
@@ -42,11 +42,11 @@ export class Interrupts {
     const step = (number: number): void => {
       if (execution.isOver || !this.bash()) return;
       steps[number]?.();
-      if (number + 1 < steps.length) execution.later(PATIENCE, () => step(number + 1));
+      if (number + 1 < steps.length) execution.later(ESCALATION_MS, () => step(number + 1));
     };
     if (execution.isBegun) return step(0);
     execution.whenBegun = () => step(0); // a signal now would hit bash while it still reads the line
-    this.lookForBegin(execution);
+    this.pollForBegin(execution);
   }
 
   /**
@@ -54,30 +54,34 @@ export class Interrupts {
    * the program, or the child before its exec or after its end. Then press again. A signal that
    * reached a program is never repeated, because a second one may mean something else.
    */
-  private async pressUntilFelt(execution: Execution, key: string, again: number[]): Promise<void> {
+  private async pressUntilDelivered(
+    execution: Execution,
+    key: string,
+    retryDelays: number[],
+  ): Promise<void> {
     const bash = this.bash();
     if (execution.isOver || !bash) return;
     const isWanted = (): boolean =>
       // Bash is at its prompt and answers a question; a signal would split the question.
       !execution.isOver && !(execution.wasAsked && bash.foreground() === bash.pid);
-    const spared = await bash.press(key, isWanted);
-    if (spared !== undefined) this.pressLater(execution, key, spared, again);
-    execution.later(IDLE_MS, () => this.idle.look(execution));
+    const signalledGroup = await bash.press(key, isWanted);
+    if (signalledGroup !== undefined) this.pressLater(execution, key, signalledGroup, retryDelays);
+    execution.later(IDLE_MS, () => this.idle.query(execution));
   }
 
   private pressLater(
     execution: Execution,
     key: string,
-    spared: number,
+    signalledGroup: number,
     [delay, ...others]: number[],
   ): void {
     if (delay === undefined) return;
     execution.later(delay, () => {
       const bash = this.bash();
       if (!bash) return;
-      if ([bash.pid, spared].includes(bash.foreground()))
-        this.pressLater(execution, key, spared, others);
-      else void this.pressUntilFelt(execution, key, others);
+      if ([bash.pid, signalledGroup].includes(bash.foreground()))
+        this.pressLater(execution, key, signalledGroup, others);
+      else void this.pressUntilDelivered(execution, key, others);
     });
   }
 
@@ -89,20 +93,21 @@ export class Interrupts {
   }
 
   /**
-   * Waits until bash runs the command: a signal while it reads the line would lose one of the two.
+   * Waits until bash runs the command. If a signal arrives while bash reads the line, either the
+   * line or the signal is lost.
    */
-  private async canBeSignalled(execution: Execution): Promise<void> {
-    await execution.told;
-    this.lookForBegin(execution);
+  private async untilSignalCanArrive(execution: Execution): Promise<void> {
+    await execution.sent;
+    this.pollForBegin(execution);
     await execution.begun;
     execution.wasSignalled = true;
   }
 
   /** Bash sends no start event, so poll; this is rarely needed. */
-  private lookForBegin(execution: Execution): void {
+  private pollForBegin(execution: Execution): void {
     const bash = this.bash();
     if (execution.isBegun || execution.isOver || !bash) return;
-    if (!bash.isListening() || execution.age() * 1000 > PATIENCE) execution.begin();
-    else execution.later(GLANCE, () => this.lookForBegin(execution));
+    if (!bash.isListening() || execution.age() * 1000 > ESCALATION_MS) execution.begin();
+    else execution.later(BEGIN_POLL_MS, () => this.pollForBegin(execution));
   }
 }

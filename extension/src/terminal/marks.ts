@@ -1,27 +1,27 @@
 /**
- * The protocol with bash: command lines that we send, and how we recognize ends of commands. No
- * I/O.
+ * The protocol with bash: the command lines that we send, and how we recognize ends of commands.
+ * This module does no I/O.
  *
  * The same protocol as the sandbox's; src/bascule/sandbox/shell/marks.py explains it in full. Bash
  * reads commands from a private channel on its fd 0, while the programs it runs have the terminal.
  * Each command is one line on that channel: it restores `$?`, evaluates the text with the terminal
- * as
- * stdin, and reports the end with the status and the shell's state. All output of the command is in
- * the terminal by then, and is read before the end is accepted.
+ * as stdin, and reports the end with the status and the shell's state. All output of the command is
+ * in the terminal by then, and is read before the end is accepted.
  *
- * A calm shell needs no marks on the terminal. If something else may print between two commands (a
- * job's notice, a prompt hook, a trace), marks are printed too: `ESC ] 7771 ; NONCE ; S BEL`, with
- * a
- * new nonce for each command. If an interrupt made bash drop the rest of a line, its prompt is
- * printed; the prompt is visible only while a line runs. Then another line asks for the end.
+ * A shell is calm if only its commands print; it needs no marks on the terminal. If something else
+ * may print between two commands (a job's notice, a prompt hook, a trace), bash prints marks too:
+ * `ESC ] 7771 ; NONCE ; S BEL`, with a new nonce for each command. If an interrupt makes bash drop
+ * the rest of a line, bash prints its prompt, which is visible only while a line runs. Then another
+ * line asks for the end.
  *
- * The sandbox uses one socket as the channel. Here it is two FIFOs, because node-pty passes no file
- * descriptors to its child: one is bash's stdin, the other, `ends`, is opened by bash to report.
- * Bash
- * opens it for reading and writing, or it would block forever if the reader had died.
+ * The sandbox uses one socket as the channel. Here the channel is two FIFOs, because node-pty
+ * passes no file descriptors to its child. One FIFO is bash's stdin; bash opens the other, `ends`,
+ * to report. Bash opens it for reading and writing: otherwise bash would block forever if the
+ * reader had died.
  */
 import { randomBytes } from "node:crypto";
 import { Failure } from "../common/failure";
+import { halfCharacter } from "../common/text";
 
 export const MAX_COMMAND = 16 << 20;
 
@@ -31,16 +31,17 @@ export const PROMPT = Buffer.from("\x1b]7771;P\x07");
 const OPEN = Buffer.from("\x1b]7771;");
 const ESC = 0x1b;
 const NEWLINE = 0x0a;
-const LONGEST_MARK = 32;
+const MAX_MARK = 32;
 const N = "[0-9a-f]{16}";
 const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};[SEF])\\x07`, "g");
 const MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
+const TYPE = /^[a-z]*\n$/;
 const SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'";
 /** PS1 between two lines. Not empty, because scripts use it to detect an interactive shell. */
 export const HIDDEN_PROMPT = "\\[\\]";
 const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 
-/** What bash reports at the end of a command. */
+/** The report of bash at the end of a command. */
 export interface CommandEnd {
   status: number;
   backgroundPid: number;
@@ -52,7 +53,7 @@ export interface CommandEnd {
   isCalm: boolean;
   /** A mark on the terminal follows. */
   isMarked: boolean;
-  /** The command's own line was dropped, and bash printed a prompt before this end. */
+  /** This end answers a question: bash dropped the command's own line and printed a prompt. */
   wasAsked: boolean;
 }
 
@@ -61,7 +62,7 @@ export interface FoundMark {
   before: number;
   after: number;
   isStart: boolean;
-  /** It is the answer to a question of ours. */
+  /** The mark belongs to the answer to a question (`askLine`). */
   wasAsked: boolean;
 }
 
@@ -73,14 +74,15 @@ export function newNonce(): string {
 }
 
 /**
- * Prepares a new bash: terminal modes, no history, no visible prompt, no auto-logout. Bash must be
+ * Prepares a new bash: terminal modes, no history, no visible prompt, no auto-logout, no aliases
+ * (rules for commands compare names, and an alias would change what a name means). Bash must be
  * started with `HIDDEN_PROMPT` as PS1, or it would print its default prompt first.
  */
 export function initLine(nonce: string, ends: string): string {
   return (
     "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>/dev/tty; " +
     `stty ${MODES} <&255; ` +
-    "set +o history +o histexpand; unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; " +
+    "set +o history +o histexpand; shopt -u expand_aliases; unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; " +
     `${HIDE_PROMPT}; PS2= ; export -n PS1\n${askLine(nonce, ends)}`
   );
 }
@@ -90,7 +92,7 @@ export function settleLine(): string {
   return `{ stty ${MODES} <&255; } >/dev/null 2>&1\n`;
 }
 
-/** The line that runs `text`, in `cwd` if bash can go there, and between marks if asked for. */
+/** The line that runs `text`, in `cwd` if bash can enter it, and between marks if `isMarked`. */
 export function commandLine(
   text: string,
   nonce: string,
@@ -104,16 +106,17 @@ export function commandLine(
 ): string {
   const nul = text.indexOf("\0");
   if (nul >= 0)
-    throw new Failure(
-      "shell.command_invalid",
-      `the command holds a NUL byte at position ${nul}, which no shell can be given; write it to a file instead`,
+    throw invalid(
+      `the command contains a NUL byte at position ${nul}, which no shell can be given; write it to a file instead`,
     );
+  if (state.cwd?.includes("\0"))
+    throw invalid(`the command's cwd contains a NUL byte: ${JSON.stringify(state.cwd)}`);
   let start = `${SHOW_PROMPT};`;
   if (state.isMarked) start += `${mark(nonce, "S")};`;
   start += restore(state.status);
   let first = text;
   if (state.options.includes("x")) {
-    // The trace of `eval` itself comes before the start mark when that is printed inside.
+    // With `set -x`, print the start mark inside `eval`, so that the trace of `eval` precedes it.
     first = `{ ${start} } >/dev/null 2>&1\n${text}`;
     start = "";
   }
@@ -121,10 +124,14 @@ export function commandLine(
   const line =
     `${start}${go}\\builtin eval -- ${quoted(first)} <&255; ` +
     `{ ${report(nonce, "E", state.isMarked)}; } ${into(state.ends)}\n`;
+  const half = halfCharacter(line);
+  if (half !== undefined)
+    throw invalid(
+      `the command contains a character that has no UTF-8 form: ${JSON.stringify(half)}`,
+    );
   const size = Buffer.byteLength(line);
   if (size > MAX_COMMAND)
-    throw new Failure(
-      "shell.command_invalid",
+    throw invalid(
       `the command is ${size.toLocaleString("en")} bytes long and the limit is ` +
         `${MAX_COMMAND.toLocaleString("en")}; write it to a file and run that`,
     );
@@ -136,7 +143,57 @@ export function askLine(nonce: string, ends: string): string {
   return `\\builtin eval ${quoted(report(nonce, "F", true))} ${into(ends)}\n`;
 }
 
-/** Undoes what can keep bash from reporting ends: functions, disabled builtins, a closed fd 255. */
+/** What bash says about itself between two commands. */
+export interface ShellFacts {
+  /** Bash's `$PWD`. */
+  cwd: string;
+  /** What each name would run: `file`, `builtin`, `function`, …; empty if nothing. */
+  types: ReadonlyMap<string, string>;
+  /** Bash's `$-`. */
+  flags: string;
+  /** Bash's `$BASHOPTS`. */
+  options: readonly string[];
+  hasCdPath: boolean;
+}
+
+/** A line that asks bash about itself and about `names`. It changes nothing. */
+export function inspectLine(names: readonly string[], nonce: string, ends: string): string {
+  // `||`: with `set -e`, a name that bash does not know would end it.
+  const types = names.map(
+    (name) =>
+      `\\builtin printf '\\037'; \\builtin type -t -- ${quoted(name)} || \\builtin printf '\\n'`,
+  );
+  const text =
+    `\\builtin printf '\\e${nonce}Q%s\\037%s\\037%s\\037%s' ` +
+    '"$-" "${BASHOPTS-}" "${CDPATH:+set}" "${PWD-}"; ' +
+    [...types, `\\builtin printf '\\037${nonce}'`].join("; ");
+  return `\\builtin eval ${quoted(text)} ${into(ends)}\n`;
+}
+
+/** The answer to `inspectLine`, if it has arrived completely and can be understood. */
+export function findFacts(
+  said: Buffer,
+  names: readonly string[],
+  nonce: string,
+): ShellFacts | "unclear" | undefined {
+  const opening = `\x1b${nonce}Q`;
+  const at = said.indexOf(opening);
+  const stop = at < 0 ? -1 : said.indexOf(`\x1f${nonce}`, at);
+  if (stop < 0) return undefined;
+  const fields = said.toString("utf8", at + opening.length, stop).split("\x1f");
+  const [flags = "", options = "", cdPath, cwd = "", ...types] = fields;
+  // A trace (`set -x`) or a hook has printed too, or the directory has such a character.
+  if (types.length !== names.length || !types.every((type) => TYPE.test(type))) return "unclear";
+  return {
+    cwd,
+    types: new Map(names.map((name, n) => [name, types[n]?.trim() ?? ""])),
+    flags,
+    options: options.split(":"),
+    hasCdPath: cdPath !== "",
+  };
+}
+
+/** Removes functions, enables builtins and reopens fd 255, so that bash can report ends again. */
 export function repairLine(nonce: string, ends: string): string {
   return (
     "\\unset -f builtin printf eval exec enable\n\\enable builtin printf eval exec\n" +
@@ -166,21 +223,21 @@ export function findMark(data: Buffer, nonce: string): FoundMark | undefined {
 }
 
 /** The end of the command with `nonce`, if it has arrived completely. */
-export function findEnd(said: Buffer, nonce: string): CommandEnd | undefined {
-  const opening = `\x1b${nonce}`; // a trace of the line itself has no escape there
-  const at = said.indexOf(opening);
+export function findEnd(data: Buffer, nonce: string): CommandEnd | undefined {
+  const opening = `\x1b${nonce}`; // a trace of the line shows `\e` there, not ESC
+  const at = data.indexOf(opening);
   if (at < 0) return undefined;
   const body = at + opening.length;
-  const stop = said.indexOf(`\x1f${nonce}`, body);
-  return stop < 0 ? undefined : parse(said.toString("utf8", body, stop));
+  const stop = data.indexOf(`\x1f${nonce}`, body);
+  return stop < 0 ? undefined : parse(data.toString("utf8", body, stop));
 }
 
 /**
- * How many bytes at the end of `data` may be the beginning of a mark of `nonce`, or a prompt (what
- * stands on the line of its mark).
+ * Number of bytes at the end of `data` that may be the beginning of a mark of `nonce`, or a prompt
+ * (the text on the line of the prompt's mark).
  */
 export function heldBack(data: Buffer, nonce: string): number {
-  let at = data.indexOf(ESC, Math.max(0, data.length - LONGEST_MARK));
+  let at = data.indexOf(ESC, Math.max(0, data.length - MAX_MARK));
   if (at < 0) return 0;
   const opening = Buffer.from(`\x1b]7771;${nonce};`);
   while (at >= 0) {
@@ -222,12 +279,17 @@ export function withoutPrompts(data: Buffer): Buffer {
 /** Length of an incomplete mark, of any command, at the end of `data`. */
 export function unfinishedMark(data: Buffer): number {
   const at = data.lastIndexOf(ESC);
-  if (at < 0 || data.length - at > LONGEST_MARK) return 0;
+  if (at < 0 || data.length - at > MAX_MARK) return 0;
   const last = data.subarray(at);
   if (last.includes(0x07)) return 0;
   return startsWith(last, OPEN) || startsWith(OPEN, last) ? last.length : 0;
 }
 
+function invalid(message: string): Failure {
+  return new Failure("shell.command_invalid", message);
+}
+
+/** Shell code that sets `$?` to `status`. */
 function restore(status: number): string {
   if (status === 0) return "";
   if (status === 1) return " ! \\builtin :;";
@@ -242,7 +304,7 @@ function mark(nonce: string, letter: string): string {
 }
 
 function report(nonce: string, letter: string, isMarked: boolean): string {
-  // `${!:-}`: the last background job, or nothing, also under `set -u`.
+  // `${!:-}`: the PID of the last background job, or nothing, also under `set -u`.
   const noisy = isMarked ? "" : "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && ";
   return (
     `\\builtin printf '\\e${nonce}${letter};%s;%s;%s;%s\\037%s\\037%s\\037${nonce}' ` +
@@ -251,7 +313,7 @@ function report(nonce: string, letter: string, isMarked: boolean): string {
   );
 }
 
-/** Redirects the output of a line to our channel: ends, and noise that we drop. */
+/** Redirects the output of a line to `ends`. Anything there that is not an end is dropped. */
 function into(ends: string): string {
   return `1<>${quoted(ends)} 2>&1`;
 }

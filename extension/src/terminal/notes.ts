@@ -1,7 +1,9 @@
 /**
  * Notes around a command's output. The same texts as the sandbox's
- * (src/bascule/sandbox/shell/notes.py): agents are trained on their openings.
+ * (src/bascule/sandbox/shell/notes.py): agents are trained on the first words of each.
  */
+import { shorten, strip } from "../common/text";
+
 const NEXT =
   "It is still running. Send an empty command to read on, send its input or a key (C-c, C-z, " +
   "C-d) with is_input, or give the next command a longer timeout.";
@@ -31,7 +33,7 @@ export function timedOut(seconds: number): string {
 }
 
 export function leftByPrevious(status: number, head: string, tail: string): string {
-  const rest = head.trim() ? ` It printed:]\n${head}${tail && ` … ${tail}`}\n[` : " ";
+  const rest = strip(head) ? ` It printed:]\n${head}${tail && ` … ${tail}`}\n[` : " ";
   return (
     `[The previous command ended meanwhile with exit code ${status}.${rest}` +
     "Below is the output of your command.]\n"
@@ -39,9 +41,8 @@ export function leftByPrevious(status: number, head: string, tail: string): stri
 }
 
 export function refused(command: string): string {
-  const shown = command.length <= 200 ? command : `${command.slice(0, 200)}…`;
   return (
-    `\n[Your command "${shown}" is NOT executed. The previous command is still running. Send ` +
+    `\n[Your command "${shorten(command, 200)}" is NOT executed. The previous command is still running. Send ` +
     "an empty command to wait for it, use is_input to type into it or to interrupt it with " +
     "C-c, name another shell, or set queue to have commands wait their turn.]"
   );

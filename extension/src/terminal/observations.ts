@@ -7,12 +7,16 @@ import type { Execution } from "./execution";
 import type { DiskLog } from "./disk_log";
 import { PROMPT } from "./marks";
 import * as notes from "./notes";
+import type { ShellPremise } from "./premise";
 
 /** Milliseconds that the path of the Python interpreter is cached. */
 const FRESH = 1000;
 
-/** A `run` action with its timeout. */
-export type RunCommand = ArgsOf<"run"> & { timeout?: number | undefined };
+/** A `run` action with its timeout, and what must hold in the shell when it starts. */
+export type RunCommand = ArgsOf<"run"> & {
+  timeout?: number | undefined;
+  premise?: ShellPremise | undefined;
+};
 
 type State = "done" | "running" | "refused" | "idle";
 
@@ -25,7 +29,7 @@ interface ObservationParts {
   suffix?: string;
 }
 
-/** Composes observations of one shell. Each one takes the output collected so far. */
+/** Composes observations of one shell. Each observation takes the output collected so far. */
 export class ShellObservations {
   private python = { path: "", since: -Infinity, found: null as string | null };
   private readonly username = os.userInfo().username;

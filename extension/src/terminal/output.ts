@@ -1,15 +1,15 @@
 /** Collects the output of a command for one answer: all of it, or its head and tail. */
 
-/** Bytes kept when no limit is asked for; beyond that, head and tail are kept. */
+/** Bytes kept if there is no limit. Of larger output, only head and tail are kept. */
 export const WHOLE = 256 << 20;
 
-const LONGEST_CHARACTER = 4;
-/** Characters of the limit kept for the note that says what was left out. */
+const MAX_CHARACTER_BYTES = 4;
+/** Characters of the limit that are reserved for the note about the bytes left out. */
 const NOTE = 200;
 
 export interface TakenOutput {
   head: string;
-  /** Empty unless something was left out between the two. */
+  /** Empty unless bytes were left out between head and tail. */
   tail: string;
   /** Bytes, left-out part included. */
   size: number;
@@ -17,9 +17,9 @@ export interface TakenOutput {
 }
 
 /**
- * Bytes in, text out. Memory is bounded by the limit, not by what is printed. `limit` counts
- * characters (code points); 0 means all. A character split between two answers goes whole into the
- * later one.
+ * Collects bytes and returns text. The limit bounds the memory, however much the command prints.
+ * `limit` counts characters (code points); 0 means all. A character split between two answers goes
+ * whole into the later one.
  */
 export class CommandOutput {
   private readonly room: number;
@@ -31,7 +31,7 @@ export class CommandOutput {
   private dropped = false;
 
   constructor(private readonly limit: number) {
-    this.room = limit ? limit * LONGEST_CHARACTER : WHOLE;
+    this.room = limit ? limit * MAX_CHARACTER_BYTES : WHOLE;
   }
 
   add(data: Buffer): void {
@@ -126,7 +126,7 @@ function afterCharacters(data: Buffer, count: number): number {
   return at;
 }
 
-/** Where the last `count` characters begin. */
+/** The position where the last `count` characters begin. */
 function beforeCharacters(data: Buffer, count: number): number {
   let at = data.length;
   for (let left = count; left > 0 && at > 0; left -= 1) {
@@ -136,9 +136,9 @@ function beforeCharacters(data: Buffer, count: number): number {
   return at;
 }
 
-/** Length of the beginning of a character that `data` ends with. */
+/** Length of the incomplete character at the end of `data`; 0 if there is none. */
 function unfinished(data: Buffer): number {
-  for (let back = 1; back < LONGEST_CHARACTER && back <= data.length; back += 1) {
+  for (let back = 1; back < MAX_CHARACTER_BYTES && back <= data.length; back += 1) {
     const byte = data[data.length - back] ?? 0;
     if (byte < 0x80) return 0;
     if (byte >= 0xc0) {
@@ -151,7 +151,7 @@ function unfinished(data: Buffer): number {
 
 /** `data` from its first whole character on. */
 function fromBoundary(data: Buffer): Buffer {
-  for (let start = 0; start < LONGEST_CHARACTER && start < data.length; start += 1)
+  for (let start = 0; start < MAX_CHARACTER_BYTES && start < data.length; start += 1)
     if (!isContinuation(data[start])) return data.subarray(start);
   return data;
 }

@@ -1,4 +1,4 @@
-/** Limits how much output is drawn per second. Beyond that only the end is shown. */
+/** Limits how much output is drawn per second. Of output beyond that, only the end is shown. */
 
 /** Bytes shown per second, and the burst after a pause. */
 const RATE = 256 << 10;

@@ -5,10 +5,10 @@ import * as fs from "node:fs";
 export const KEY = "BASCULE_SHELL";
 
 /**
- * Kills every process whose mark `isOurs`. Child processes outlive an extension host that is
- * reloaded or killed, including those that left their terminal (`setsid`, `nohup`). A process that
- * cleared its environment is not found. Parents are killed before their children: a script whose
- * child was killed would start its next command. Needs /proc.
+ * Kills every process whose mark `isOurs` accepts, and returns their number. Child processes
+ * outlive an extension host that is reloaded or killed, including those that left their terminal
+ * (`setsid`, `nohup`). A process that cleared its environment is not found. Parents are killed
+ * before their children: a script whose child was killed would start its next command. Needs /proc.
  */
 export function endProcesses(isOurs: (value: string) => boolean): number {
   let ended = 0;
@@ -20,7 +20,7 @@ export function endProcesses(isOurs: (value: string) => boolean): number {
   return ended;
 }
 
-/** The same processes in an order in which none comes before its parent. */
+/** Sorts processes so that each one follows its parent. */
 export function parentsFirst(
   pids: readonly number[],
   parentOf: (pid: number) => number | undefined,

@@ -22,10 +22,12 @@ import {
   commandLine,
   endsWithPrompt,
   findEnd,
+  findFacts,
   findMark,
   heldBack,
   HIDDEN_PROMPT,
   initLine,
+  inspectLine,
   isRefusal,
   KEY_NAME,
   newNonce,
@@ -36,20 +38,24 @@ import {
   withoutPrompt,
   withoutPrompts,
   type CommandEnd,
+  type ShellFacts,
 } from "./marks";
 import * as notes from "./notes";
 import { CommandOutput } from "./output";
+import { brokenPremise, UNCLEAR, type ShellPremise, type ShellState } from "./premise";
 import { PromptSync } from "./sync";
 
 const BACKGROUND_LIMIT = 64 << 10;
-const MOST_SAID = 1 << 20;
-/** Milliseconds a mark may arrive after the end of its command, if a signal came in between. */
+const MAX_BUFFERED = 1 << 20;
+/** Milliseconds that a mark may arrive after the end of its command, if a signal delayed it. */
 const MARK_MS = 100;
 /** Statuses of a program that was stopped and is now a job: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
 const STOPPED = new Set([19, 20, 21, 22].map((number) => 128 + number));
-/** Milliseconds for which a prompt must be the last output. */
+/** Milliseconds for which text that looks like a prompt must be the last output. */
 const PROMPT_MS = 20;
 const START_MS = 10_000;
+/** Milliseconds for bash to say something about itself. */
+const INSPECT_MS = 5000;
 const EMPTY: Buffer = Buffer.alloc(0);
 
 export interface ShellSettings {
@@ -60,7 +66,7 @@ export interface ShellSettings {
   softSeconds: number;
   outputLimit: number;
   logLimit: number;
-  /** An earlier shell of that name was ended, and the agent must be told. */
+  /** An earlier shell of that name was stopped, and the agent must be informed. */
   isReplacement?: boolean;
 }
 
@@ -77,9 +83,10 @@ export type TerminalEvent =
   | { is: "closed" };
 
 /**
- * Bash that remembers: directory, variables, functions, options and jobs outlive each command.
- * Cancelling `run` interrupts the command and leaves the shell usable. When bash itself ends the
- * next command gets a new one that says it is new. Closing kills what runs in it.
+ * A bash whose directory, variables, functions, options and jobs survive from one command to the
+ * next. Cancelling `run` interrupts the command and leaves the shell usable. If bash itself ends,
+ * the next command starts a new bash, and its observation says so. Closing kills bash and the
+ * running command.
  */
 export class BashShell {
   readonly onOutput: Emitter<OutputPiece>;
@@ -93,18 +100,29 @@ export class BashShell {
   private directory: string;
   private bash: BashProcess | undefined;
   private execution: Execution | undefined;
+  /** A command that ended while no caller waited for it. */
   private unread: Execution | undefined;
   private turn: Promise<void> = Promise.resolve();
   private status = 0;
   private options = "";
   private hadLife = false;
+  /** Bash has started. Earlier output is dropped. */
   private isSettled = false;
+  /** Only the next command will print, so it needs no marks. */
   private isCalm = false;
+  /** After a signal or a stopped job, this bash may print at any later prompt. */
   private wasDisturbed = false;
+  /** The terminal modes must be restored before the next command. */
   private needsSettling = false;
-  private said = EMPTY;
+  /** Data from the channel that is not yet interpreted. */
+  private buffer = EMPTY;
+  /** Terminal output that is not yet interpreted, such as the beginning of a mark. */
   private rest = EMPTY;
+  /** Output since the last command, such as that of background jobs. */
   private background = EMPTY;
+  /** A question to bash about itself. There is one at a time. */
+  private inspection: { feed: (message: Buffer) => void; end: () => void } | undefined;
+  private inspecting: Promise<unknown> = Promise.resolve();
   private closed = false;
   private size = { columns: 120, rows: 40 };
 
@@ -151,6 +169,15 @@ export class BashShell {
     return this.runNew(command, signal, who);
   }
 
+  /**
+   * Asks bash about itself and what `names` mean. Undefined while a command runs, or before bash
+   * has started: then `run` checks the premise of a command.
+   */
+  async inspect(names: readonly string[]): Promise<ShellState | undefined> {
+    if (!this.bash || this.execution || this.sync.settled) return undefined;
+    return this.ask(this.bash, names);
+  }
+
   async interrupt(kill: boolean): Promise<boolean> {
     const { execution } = this;
     if (!execution) return false;
@@ -159,7 +186,7 @@ export class BashShell {
     return true;
   }
 
-  /** Sends the user's keys to the running program. False: nothing runs. */
+  /** Sends the user's keys to the running program. Returns false if nothing runs. */
   typeAsUser(data: string): boolean {
     if (!this.execution || !this.bash) return false;
     this.execution.userTyped = true;
@@ -182,14 +209,15 @@ export class BashShell {
     this.closed = true;
     const { execution, bash } = this;
     this.execution = this.bash = undefined;
-    execution?.fail(this.closedError());
+    execution?.fail(shellClosed(this.name));
     this.sync.end();
+    this.inspection?.end();
     bash?.end();
     this.log.close();
     this.onShown.fire({ is: "closed" });
   }
 
-  // A command's life --------------------------------------------------------------------------
+  // Running commands --------------------------------------------------------------------------
 
   private async inTurn<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const mine = this.turn.then(async () => {
@@ -219,6 +247,7 @@ export class BashShell {
     try {
       bash = this.bash && !this.sync.settled ? this.bash : await this.readyBash(execution);
       if (signal?.aborted) throw cancelled();
+      if (command.premise) await this.ensurePremise(bash, command.premise);
       line = commandLine(command.command, nonce, {
         ends: bash.ends,
         status: this.status,
@@ -243,11 +272,42 @@ export class BashShell {
       this.startOutput(execution);
     }
     if (!isRetry) this.onShown.fire({ is: "command", text: command.command, who });
-    bash.tell((this.needsSettling ? settleLine() : "") + line);
+    bash.sendLines((this.needsSettling ? settleLine() : "") + line);
     this.needsSettling = false;
-    execution.tell();
+    execution.markSent();
     this.watchForExec(execution);
     return this.answer(command, execution, signal, "", who);
+  }
+
+  private async ensurePremise(bash: BashProcess, premise: ShellPremise): Promise<void> {
+    const broken = brokenPremise(premise, await this.ask(bash, premise.names));
+    this.ensureOpen();
+    if (broken !== undefined)
+      throw new Failure(
+        "consent.denied",
+        `'run' was not done: since a rule allowed it, the shell has changed (${broken}); send it again`,
+      );
+  }
+
+  private ask(bash: BashProcess, names: readonly string[]): Promise<ShellState> {
+    const asked = this.inspecting.then(async (): Promise<ShellState> => {
+      const nonce = newNonce();
+      const said = new Promise<ShellFacts | typeof UNCLEAR>((resolve) => {
+        const end = (): void => resolve(UNCLEAR);
+        const feed = (data: Buffer): void => {
+          const facts = findFacts(data, names, nonce);
+          if (facts !== undefined) resolve(facts);
+        };
+        this.inspection = { feed, end };
+      });
+      bash.sendLines(inspectLine(names, nonce, bash.ends));
+      const late = (): Failure => new Failure("shell.closed", "bash does not answer");
+      const facts = await within(said, INSPECT_MS, late).catch((): typeof UNCLEAR => UNCLEAR);
+      this.inspection = undefined;
+      return facts === UNCLEAR ? UNCLEAR : { ...facts, directory: bash.directory() ?? "" };
+    });
+    this.inspecting = asked;
+    return asked;
   }
 
   /** A bash that reads command lines; starts one if needed. */
@@ -263,7 +323,7 @@ export class BashShell {
   private async start(execution: Execution): Promise<void> {
     execution.newShell = this.hadLife;
     if (!isDirectory(this.directory)) this.directory = this.settings.workingDir;
-    this.rest = this.background = this.said = EMPTY;
+    this.rest = this.background = this.buffer = EMPTY;
     [this.status, this.options] = [0, ""];
     this.isSettled = this.isCalm = this.wasDisturbed = false;
     const ended: { status?: number } = {};
@@ -277,7 +337,7 @@ export class BashShell {
       },
       {
         output: (data) => this.onData(data),
-        said: (data) => this.onSaid(data),
+        onMessage: (data) => this.onMessage(data),
         ended: (status) => {
           ended.status = status;
           this.onEnd(status);
@@ -286,12 +346,12 @@ export class BashShell {
     );
     if (this.closed) {
       bash.kill();
-      throw this.closedError();
+      throw shellClosed(this.name);
     }
     this.bash = bash;
     const nonce = newNonce();
     this.sync.expect(nonce);
-    bash.tell(initLine(nonce, bash.ends));
+    bash.sendLines(initLine(nonce, bash.ends));
     await within(
       this.sync.settled ?? Promise.resolve(),
       START_MS,
@@ -317,7 +377,7 @@ export class BashShell {
         key = command.command;
         await this.interrupts.press(execution, key);
       } else {
-        await execution.told;
+        await execution.sent;
         const enter = command.command.endsWith("\n") ? "" : "\n";
         execution.wasTypedInto = true;
         if (!execution.isOver) this.bash?.type(Buffer.from(command.command + enter));
@@ -365,22 +425,24 @@ export class BashShell {
       if (this.unread === execution) this.unread = undefined;
       return this.observations.done(command, execution, this.directory, key);
     }
-    if (reason === "soft") this.idle.look(execution);
+    if (reason === "soft") this.idle.query(execution);
     return this.observations.running(command, execution, reason, this.directory);
   }
 
-  // What bash says ----------------------------------------------------------------------------
+  // Output of bash ----------------------------------------------------------------------------
 
   /** Handles ends of commands and answers to questions; other data on the channel is dropped. */
-  private onSaid(data: Buffer): void {
-    const said = this.said.length ? Buffer.concat([this.said, data]) : data;
-    this.said = EMPTY;
-    if (this.sync.hear(said)) return;
+  private onMessage(data: Buffer): void {
+    const message = this.buffer.length ? Buffer.concat([this.buffer, data]) : data;
+    this.buffer = EMPTY;
+    this.inspection?.feed(message);
+    if (this.sync.feed(message)) return;
     const { execution } = this;
     if (execution?.end) return; // a second answer to the same question
-    const end = execution && findEnd(said, execution.nonce);
+    const end = execution && findEnd(message, execution.nonce);
     if (end) this.takeEnd(execution, end);
-    else if (execution || this.sync.settled) this.said = said.subarray(-MOST_SAID);
+    else if (execution || this.sync.settled || this.inspection)
+      this.buffer = message.subarray(-MAX_BUFFERED);
   }
 
   private takeEnd(execution: Execution, end: CommandEnd): void {
@@ -423,8 +485,8 @@ export class BashShell {
     }
     const { end } = execution;
     if (mark.wasAsked && !end) {
-      // Bash reports the end before it prints this. The end is still to come, perhaps from the
-      // command's own line; then this only looks like a prompt and is output of the command.
+      // Bash reports the end before it prints this mark, so the end is about to arrive. If it comes
+      // from the command's own line, the text that looks like a prompt is output of the command.
       this.rest = data;
       return;
     }
@@ -482,7 +544,7 @@ export class BashShell {
       this.emit(execution, rest);
     }
     if (end.status === 1 && bash && !bash.hasTerminal()) {
-      bash.tell(terminalLine());
+      bash.sendLines(terminalLine());
       if (wasRefused(execution)) {
         this.background = EMPTY;
         this.execution = undefined;
@@ -520,6 +582,7 @@ export class BashShell {
     const { bash } = this;
     this.bash = undefined;
     this.sync.end();
+    this.inspection?.end();
     const { execution, rest } = this;
     this.rest = EMPTY;
     if (this.closed) return;
@@ -536,8 +599,8 @@ export class BashShell {
   }
 
   /**
-   * After `exec` of another shell, that shell would wait at its prompt forever: take over its
-   * environment and directory.
+   * After `exec` of another shell, that shell would wait at its prompt forever. The next bash takes
+   * over its environment and directory.
    */
   private watchForExec(execution: Execution): void {
     if (/\bexec\b/.test(execution.command))
@@ -554,23 +617,16 @@ export class BashShell {
   }
 
   private ensureOpen(): void {
-    if (this.closed) throw this.closedError();
-  }
-
-  private closedError(): Failure {
-    return new Failure(
-      "shell.closed",
-      `the shell '${this.name}' was closed; use another, or make a new one`,
-    );
+    if (this.closed) throw shellClosed(this.name);
   }
 }
 
-/** Bash died before it had read the line, so the command can safely run again. */
+/** Whether bash died before it had read the line, so that the command can safely run again. */
 function neverBegan(execution: Execution, bash: BashProcess): boolean {
   return bash.leftLinesUnread && !(execution.wasAsked || execution.isBegun || execution.isRetry);
 }
 
-/** Bash could not give the command its terminal, because an earlier command closed it. */
+/** Whether the command got no terminal from bash, because an earlier command had closed it. */
 function wasRefused(execution: Execution): boolean {
   if (execution.isRetry) return false;
   return !execution.started || isRefusal(execution.output.beginning);
@@ -588,4 +644,11 @@ function isDirectory(place: string): boolean {
 
 export function cancelled(): Failure {
   return new Failure("action.cancelled", "The command was cancelled and interrupted");
+}
+
+export function shellClosed(name: string): Failure {
+  return new Failure(
+    "shell.closed",
+    `the shell '${name}' was closed; use another, or make a new one`,
+  );
 }

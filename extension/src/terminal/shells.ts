@@ -7,6 +7,7 @@ import { Failure } from "../common/failure";
 import { makeTemporary } from "../common/temporary_directories";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { RunCommand } from "./observations";
+import type { ShellState } from "./premise";
 import { endProcesses, KEY } from "./processes";
 import type { OutputPiece, ShellSettings } from "./shell";
 
@@ -16,7 +17,7 @@ export const DEFAULT = "main";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 /** Variables that would change bash's behaviour, describe another terminal, or are internal. */
 const NOT_INHERITED =
-  /^(BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|HISTFILE|TMOUT|MAIL|COLUMNS|LINES|OLDPWD|SHLVL|SHELLOPTS|BASHOPTS|_|ELECTRON_.*|VSCODE_.*|NODE_OPTIONS|BASCULE_.*|SESSION_API_KEY)$/;
+  /^(BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|HISTFILE|TMOUT|MAIL|COLUMNS|LINES|OLDPWD|SHLVL|SHELLOPTS|BASHOPTS|BASH_FUNC_.*|POSIXLY_CORRECT|CDPATH|_|ELECTRON_.*|VSCODE_.*|NODE_OPTIONS|BASCULE_.*|SESSION_API_KEY)$/;
 
 export interface ShellLimits {
   softSeconds: number;
@@ -31,6 +32,8 @@ export interface ShellsSettings {
   limits: () => ShellLimits;
   /** Marks every process of this host's shells, so that they can be found and ended. */
   key: string;
+  /** Whether shells can be asked what names mean. Otherwise rules allow no command. */
+  canInspect: boolean;
 }
 
 /** The interface of all shells of a window. */
@@ -39,12 +42,14 @@ export interface AgentShell {
   readonly cwd: string;
   readonly onOutput: Emitter<OutputPiece>;
   run(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">>;
-  /** False: nothing runs. */
+  /** Returns false if nothing runs. */
   interrupt(kill: boolean): Promise<boolean>;
+  /** Missing if the shell cannot be asked what names mean. */
+  inspect?(names: readonly string[]): Promise<ShellState | undefined>;
   close(): void;
 }
 
-/** What is needed to create a shell. */
+/** The parameters of a new shell. */
 export interface ShellRequest {
   agent: string;
   name: string;
@@ -61,7 +66,7 @@ export type MakeShell = (order: ShellRequest) => AgentShell;
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
   private readonly directory = makeTemporary("shells");
-  /** Shells that the user stopped. The next shell of that name tells the agent that it is new. */
+  /** Shells that the user stopped. The next shell of that name informs the agent that it is new. */
   private readonly stopped = new Set<string>();
   private statics = 0;
 
@@ -70,9 +75,27 @@ export class Shells implements Disposable {
     private readonly settings: ShellsSettings,
   ) {}
 
-  /** The working directory of the agent's default shell, which relative paths start from. */
+  /** The working directory of an agent's shell. Relative paths refer to the default shell's. */
   cwd(agent: string, name = DEFAULT): string {
     return this.shells.get(key(agent, name))?.cwd ?? this.settings.workingDir();
+  }
+
+  get canInspect(): boolean {
+    return this.settings.canInspect;
+  }
+
+  /** Whether the agent has a shell of this name. */
+  has(agent: string, name = DEFAULT): boolean {
+    return this.shells.has(key(agent, name));
+  }
+
+  /** Undefined if no such shell has started, or a command runs in it. */
+  async inspect(
+    agent: string,
+    name: string,
+    names: readonly string[],
+  ): Promise<ShellState | undefined> {
+    return this.shells.get(key(agent, name))?.inspect?.(names);
   }
 
   /** The temporary directory of this window's shells: channels and logs. */
@@ -101,7 +124,7 @@ export class Shells implements Disposable {
     if ((command.output_limit ?? 0) < 0)
       throw new Failure(
         "shell.command_invalid",
-        `output_limit is ${command.output_limit ?? 0}; it counts characters, and 0 asks for all`,
+        `output_limit is ${command.output_limit ?? 0}; it is a number of characters, or 0 for no limit`,
       );
     if (command.is_static) return this.runStatic(agent, command, signal);
     const shell = this.open(agent, command.shell || DEFAULT);

@@ -20,7 +20,7 @@ export class PromptSync {
 
   constructor(private readonly bash: () => BashProcess | undefined) {}
 
-  /** Waits for the answer to a line that holds `nonce` and was or will be written by the caller. */
+  /** Expects the answer to a line with `nonce`. The caller writes that line. */
   expect(nonce: string): void {
     this.settled = new Promise((resolve) => (this.settle = resolve));
     this.nonce = nonce;
@@ -37,9 +37,9 @@ export class PromptSync {
     this.settle?.();
   }
 
-  /** True if this was the answer. */
-  hear(said: Buffer): boolean {
-    if (!this.nonce || !findEnd(said, this.nonce)) return false;
+  /** Returns true if `data` contains the expected answer. */
+  feed(data: Buffer): boolean {
+    if (!this.nonce || !findEnd(data, this.nonce)) return false;
     this.end();
     return true;
   }
@@ -47,8 +47,8 @@ export class PromptSync {
   private ask(tries: number): void {
     const nonce = (this.nonce = newNonce());
     const bash = this.bash();
-    bash?.tell(askLine(nonce, bash.ends));
-    // `setImmediate`: first read what has arrived, which may contain the answer.
+    bash?.sendLines(askLine(nonce, bash.ends));
+    // `setImmediate`: first read the data that has arrived, which may contain the answer.
     setTimeout(() => setImmediate(() => this.askAgain(nonce, tries - 1)), ANSWER_MS);
   }
 

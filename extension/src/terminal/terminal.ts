@@ -16,8 +16,8 @@ export function showShell(shell: BashShell, { agent, name: given, onClosed }: Sh
 }
 
 /**
- * The pseudoterminal of a shell. Keys go to the running program; without one, they edit a command
- * line that runs as the user's command, which agents wait for.
+ * The pseudoterminal of a shell. Keys go to the running program. If none runs, the keys edit a
+ * command line, which runs as the user's command; agents wait until that command ends.
  */
 class ShellTerminal implements vscode.Pseudoterminal {
   private readonly writing = new vscode.EventEmitter<string>();
@@ -110,7 +110,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
     }
   }
 
-  /** Converts LF to CR LF for the screen. The PTY does not (its output is exact). */
+  /** Converts LF to CR LF for the screen, because the PTY does not change output (`-opost`). */
   private withReturns(text: string): string {
     const shown = (this.afterReturn ? "\r" : "") + text;
     const returned = shown.replace(/\r?\n/g, "\r\n");

@@ -8,7 +8,7 @@ import type { AgentAction } from "../hub/messages";
 import type { SentObservation } from "../protocol";
 import { CommandId, ViewId } from "../manifest";
 
-const MOST = 500;
+const MAX_ENTRIES = 500;
 
 interface ActivityEntry {
   action: AgentAction;
@@ -37,7 +37,7 @@ export class ActivityView implements vscode.TreeDataProvider<ActivityEntry>, Dis
 
   began(action: AgentAction): void {
     this.entries.unshift({ action, began: Date.now(), failed: false });
-    this.entries.length = Math.min(this.entries.length, MOST);
+    this.entries.length = Math.min(this.entries.length, MAX_ENTRIES);
     this.changed();
   }
 

@@ -3,61 +3,133 @@ import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { shows, type FileChange } from "../actions/documents";
+import { revealTarget } from "./reveal_target";
 
 const MARK_MS = 2500;
-/** Milliseconds to wait until the editor shows the file on disk; later, nothing is highlighted. */
+/** Milliseconds to wait until the editor shows the new text. After that, nothing is highlighted. */
 const FOLLOW_MS = 5000;
 
-/** Skips to the newest change: an agent may be faster than the editor. */
+interface RevealRequest {
+  change: FileChange;
+  /** The active tab at the time of the request. */
+  tab: string;
+}
+
+/**
+ * Skips to the newest change: an agent may be faster than the editor. A change that the user or
+ * another action has overtaken by opening something else is not shown any more.
+ */
 export class ChangeHighlighter implements Disposable {
   private readonly mark = vscode.window.createTextEditorDecorationType({
     isWholeLine: true,
     backgroundColor: new vscode.ThemeColor("diffEditor.insertedLineBackground"),
     overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.addedForeground"),
   });
-  private next: FileChange | undefined;
-  private showing = false;
-  private fade: NodeJS.Timeout | undefined;
+  private next: RevealRequest | undefined;
+  private newest: FileChange | undefined;
+  private isOpening = false;
+  /** The tab that this class has opened in the active group. */
+  private ownTab = "";
+  private marked: { editor: vscode.TextEditor; fade: NodeJS.Timeout } | undefined;
 
   constructor(private readonly log: Log) {}
 
   show(change: FileChange): void {
-    this.next = change;
-    if (!this.showing) void this.showAll();
+    this.newest = change;
+    this.next = { change, tab: activeTab() };
+    if (!this.isOpening) void this.openNewest();
   }
 
   dispose(): void {
-    clearTimeout(this.fade);
+    clearTimeout(this.marked?.fade);
     this.mark.dispose();
   }
 
-  private async showAll(): Promise<void> {
-    this.showing = true;
-    try {
-      for (let change = this.next; change; change = this.next) {
-        this.next = undefined;
-        await this.reveal(change);
-      }
-    } catch (error) {
-      this.log.warn("a change could not be shown", error);
-    } finally {
-      this.showing = false;
+  private async openNewest(): Promise<void> {
+    this.isOpening = true;
+    for (let request = this.next; request; request = this.next) {
+      this.next = undefined;
+      const { change } = request;
+      const complain = (error: unknown): void =>
+        this.log.warn(`the change of ${change.shown} could not be shown`, error);
+      const document = await this.open(request).catch(complain);
+      if (document) void this.highlight(document, change).catch(complain);
     }
+    this.isOpening = false;
   }
 
-  private async reveal({ uri, after, lines }: FileChange): Promise<void> {
+  /** The document, if it is shown now. VS Code may report its editor a moment later. */
+  private async open(request: RevealRequest): Promise<vscode.TextDocument | undefined> {
+    const { uri } = request.change;
     const document = await vscode.workspace.openTextDocument(uri);
-    const editor = await vscode.window.showTextDocument(document, {
-      preserveFocus: true,
-      preview: true,
+    if (editorOf(document)) return document;
+    if (this.isOvertaken(request)) return undefined;
+    const groups = vscode.window.tabGroups.all.map(({ isActive, tabs, activeTab: tab }) => {
+      return { isActive, tabCount: tabs.length, isDirty: tab?.isDirty ?? false };
     });
+    const target = revealTarget(groups);
+    if (!target) return undefined;
+    const options = { preserveFocus: true, preview: true };
+    if (target === "beside") {
+      const viewColumn = vscode.ViewColumn.Beside;
+      await vscode.window.showTextDocument(document, { ...options, viewColumn });
+      return document;
+    }
+    this.ownTab = uri.toString();
+    // VS Code itself decides: if the group is not empty any more, `background` opens a tab that is
+    // not shown. `override` chooses the text editor for every kind of file.
+    const behind = { ...options, background: true, override: false };
+    await vscode.commands.executeCommand("vscode.open", uri, behind);
+    return document;
+  }
+
+  private isOvertaken({ tab }: RevealRequest): boolean {
+    return this.next !== undefined || ![tab, this.ownTab].includes(activeTab());
+  }
+
+  private async highlight(document: vscode.TextDocument, change: FileChange): Promise<void> {
+    const { lines, after } = change;
     if (!lines || !(await shows(document, after, FOLLOW_MS))) return;
+    const editor = editorOf(document) ?? (await nextEditorOf(document));
+    if (!editor || change !== this.newest) return;
     const range = document.validateRange(
       new vscode.Range(lines.first, 0, Math.max(lines.end - 1, lines.first), Number.MAX_VALUE),
     );
     editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
+    this.unmark();
     editor.setDecorations(this.mark, [range]);
-    clearTimeout(this.fade);
-    this.fade = setTimeout(() => editor.setDecorations(this.mark, []), MARK_MS);
+    this.marked = { editor, fade: setTimeout(() => this.unmark(), MARK_MS) };
   }
+
+  private unmark(): void {
+    clearTimeout(this.marked?.fade);
+    this.marked?.editor.setDecorations(this.mark, []);
+    this.marked = undefined;
+  }
+}
+
+function editorOf(document: vscode.TextDocument): vscode.TextEditor | undefined {
+  return vscode.window.visibleTextEditors.find((editor) => editor.document === document);
+}
+
+/** The next editor that shows the document; undefined if there is none for a while. */
+function nextEditorOf(document: vscode.TextDocument): Promise<vscode.TextEditor | undefined> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      clearTimeout(timer);
+      listening.dispose();
+      resolve(editorOf(document));
+    };
+    const timer = setTimeout(done, FOLLOW_MS);
+    const listening = vscode.window.onDidChangeVisibleTextEditors(() => {
+      if (editorOf(document)) done();
+    });
+  });
+}
+
+/** Identifies the active tab. The API's own objects are replaced when groups change. */
+function activeTab(): string {
+  const tab = vscode.window.tabGroups.activeTabGroup.activeTab;
+  const { uri } = (tab?.input ?? {}) as { uri?: vscode.Uri };
+  return uri?.toString() ?? tab?.label ?? "";
 }

@@ -1,5 +1,6 @@
 /**
- * Touches a file when somebody types or clicks in an editor; sessions detect idleness by its time.
+ * Touches a file when the user types or clicks in an editor. The file's modification time shows
+ * whether a session is idle.
  */
 import { open } from "node:fs/promises";
 import * as vscode from "vscode";

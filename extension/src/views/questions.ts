@@ -14,14 +14,14 @@ import { CommandId, QUESTION_SCHEME } from "../manifest";
  * meant for something else.
  */
 const SEEN_MS = 500;
-const MOST_OF_NAME = 40;
+const MAX_NAME = 40;
 const GONE = "This question is no longer open.\n";
 
 interface ShownQuestion {
-  /** Its URI contains a secret, so that only code that was shown the document can answer. */
+  /** The document's URI. It contains a secret, so that an answer requires the shown document. */
   uri: vscode.Uri;
   closeNotice: () => void;
-  /** Time since when it is visible; undefined while it is not. */
+  /** Time at which the document became visible; undefined while it is hidden. */
   seenSince: number | undefined;
 }
 
@@ -98,7 +98,7 @@ export class QuestionsView
       query: secret,
     });
     const args = encodeURIComponent(JSON.stringify([id]));
-    const who = unlinked(shortened(request.requester.name, MOST_OF_NAME));
+    const who = unlinked(shortened(request.requester.name, MAX_NAME));
     // The link comes first, so that a long name cannot push it out of sight.
     const link = `[Show the request](command:${CommandId.showQuestions}?${args})`;
     const title = `${link}: ${who} asks for your consent`;

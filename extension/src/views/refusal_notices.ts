@@ -3,19 +3,21 @@ import * as vscode from "vscode";
 import type { Refusal } from "../actions/consent";
 import { unlinked, visible } from "../consent/visible_text";
 import type { AgentAction } from "../hub/messages";
+import { CommandId } from "../manifest";
 
 const TRUST = "Manage Workspace Trust";
 const SETTINGS = "Open Settings";
+const RULES = "Show Rules";
 
 export class RefusalNotices {
-  private readonly told = new Set<string>();
+  private readonly notified = new Set<string>();
 
-  tell(action: AgentAction, why: Refusal): void {
+  notify(action: AgentAction, why: Refusal): void {
     const who = unlinked(visible(action.agent));
     const key = `${why} ${action.agent} ${why === "settings" ? action.action : ""}`;
     // An unanswered question is reported each time; the other reasons do not change.
-    if (why !== "time" && this.told.has(key)) return;
-    this.told.add(key);
+    if (why !== "time" && this.notified.has(key)) return;
+    this.notified.add(key);
     const what = `Bascule refused a '${visible(action.action)}' action from ${who}`;
     switch (why) {
       case "untrusted":
@@ -31,6 +33,8 @@ export class RefusalNotices {
           "workbench.action.openSettings",
           "bascule.consent",
         );
+      case "rules":
+        return this.show(`${what}: a deny rule matches its command.`, RULES, CommandId.showRules);
       case "time":
         return this.show(`${what}: nobody answered the question in time.`);
     }

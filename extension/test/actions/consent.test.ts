@@ -49,6 +49,14 @@ function consent(
         parts: partsOf(args as Record<string, unknown>),
       });
     },
+    commands: {
+      review: () => undefined,
+      confirm: (_, review) => Promise.resolve(review),
+      readsOutput: () => false,
+      count: () => undefined,
+      allowAlways: () => Promise.resolve(),
+      rulesFile: "/rules.toml",
+    },
     questions,
     publish: (question) => asked.push(question),
     publishAnswer: (answered) => told.push(answered),
@@ -154,6 +162,8 @@ test.each([
   ["write", { path: "/w/.git/hooks/pre-commit" }],
   ["mkdir", { path: "/w/.husky/_" }],
   ["write", { path: "/w/sub/.envrc" }],
+  ["write", { path: "/w/bascule.toml" }],
+  ["edit", { path: "/home/ann/.config/bascule/rules.toml", command: "create" }],
   ["write", { path: "/w/link" }],
 ])("%s of %o asks though everything is allowed", async (kind, args) => {
   const {

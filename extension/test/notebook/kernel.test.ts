@@ -164,9 +164,9 @@ test("the kernel that was idle longest makes room for a new agent", async () => 
   await ask("one", "x");
   await ask("three", "x = 3");
   expect((await ask("one", "x")).content).toContain("1\n");
-  const bereft = await ask("two", "'x' in globals()");
-  expect(bereft.content).toContain("False\n");
-  expect(meta(bereft).new_kernel).toBe(true);
+  const afterwards = await ask("two", "'x' in globals()");
+  expect(afterwards.content).toContain("False\n");
+  expect(meta(afterwards).new_kernel).toBe(true);
   kernels.dispose();
 });
 

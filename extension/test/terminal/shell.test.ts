@@ -203,6 +203,19 @@ test("keys reach the program", async () => {
   expect(meta(answer).exit_code).toBe(0);
 });
 
+test("Ctrl-D ends the input of one program only", async () => {
+  await run("mkfifo go");
+  const up = printed("up");
+  await run("echo up; read < go; cat; echo first; cat; echo second", { timeout: 0.1 });
+  await up;
+  const first = printed("first");
+  const answer = run("C-d", { is_input: true, timeout: 1 });
+  fs.writeFileSync(path.join(directory, "go"), "\n");
+  await first;
+  expect(meta(await answer).state).toBe("running");
+  expect((await run("C-d", { is_input: true })).content).toContain("second");
+});
+
 test("cancelling ends the command and leaves the shell usable", async () => {
   await run("word=kept");
   const controller = new AbortController();

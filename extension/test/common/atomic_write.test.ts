@@ -2,7 +2,7 @@ import { chmod, link, mkdtemp, readdir, readFile, stat, writeFile } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { replaceFile } from "../../src/actions/atomic_write";
+import { replaceFile } from "../../src/common/atomic_write";
 
 async function made(): Promise<{ directory: string; file: string }> {
   const directory = await mkdtemp(join(tmpdir(), "replacing-"));

@@ -5,17 +5,17 @@ import { randomUUID } from "node:crypto";
 import { constants, type Stats } from "node:fs";
 import { access, open, rename, rm, stat, writeFile } from "node:fs/promises";
 import * as path from "node:path";
-import { codeOf } from "../common/failure";
+import { codeOf } from "./failure";
 
 /**
- * Errors after which the file is written in place: no second file is possible, or its owner would
- * change.
+ * Errors after which `replaceFile` writes in place: it cannot create or rename a second file, or
+ * cannot give that file the same owner.
  */
 const IN_PLACE = new Set(["EACCES", "EPERM", "EROFS", "ENAMETOOLONG", "EXDEV", "EBUSY"]);
 
 /** Replaces the content of an existing file. Mode and owner are kept. */
 export async function replaceFile(file: string, data: Buffer): Promise<void> {
-  // Renaming over a file that is write-protected would work where writing to it does not.
+  // Without this check, the rename would replace even a write-protected file.
   await access(file, constants.W_OK);
   const there = await stat(file);
   // The file has hard links: a rename would leave the other names with the old content.

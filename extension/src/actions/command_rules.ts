@@ -1,0 +1,192 @@
+/**
+ * Applies the rules to `run` actions: what they say about a command text in the agent's shell.
+ *
+ * Input to a running program is no command: rules say nothing about it. The same holds for every
+ * other kind of action.
+ */
+import * as path from "node:path";
+import { isPlainRule } from "../consent/rule_edits";
+import { rulesFor, type RuleSources } from "../consent/rule_sources";
+import type { AgentAction } from "../hub/messages";
+import {
+  decideCommand,
+  decisionOf,
+  type CommandDecision,
+  type CommandPart,
+} from "../rules/decision";
+import { proposeRules } from "../rules/proposals";
+import { realPath } from "../rules/real_path";
+import type { FileRule } from "../rules/rule_files";
+import type { CommandRule } from "../rules/rule_matching";
+import {
+  namesToInspect,
+  redefinedNames,
+  shellObjection,
+  UNCLEAR,
+  type ShellPremise,
+  type ShellState,
+} from "../terminal/premise";
+import { DEFAULT } from "../terminal/shells";
+
+/** What the rules say about one command text. */
+export interface CommandReview extends CommandDecision {
+  /** Asks even if the agent is admitted. */
+  readonly insists: boolean;
+  /** Allow rules that would settle parts of the question. */
+  readonly proposals: readonly CommandRule[];
+  /** The rule of a file that decided about a part. */
+  readonly ruleOf: (part: CommandPart) => FileRule | undefined;
+  /** If the text is allowed: what must hold in the shell when it starts. */
+  readonly premise: ShellPremise;
+}
+
+export interface CommandRulesSettings {
+  sources: RuleSources;
+  /** Absolute paths of the folders in which commands may write. */
+  folders: () => readonly string[];
+  shells: {
+    readonly canInspect: boolean;
+    cwd(agent: string, name?: string): string;
+    has(agent: string, name?: string): boolean;
+    inspect(agent: string, name: string, names: readonly string[]): Promise<ShellState | undefined>;
+  };
+  /** The unique name by which shells know the agent. */
+  nameOf: (action: AgentAction) => string;
+}
+
+interface RunArgs {
+  readonly command?: string;
+  readonly is_input?: boolean;
+  readonly is_static?: boolean;
+  readonly shell?: string;
+  readonly cwd?: string | null;
+}
+
+const NO_RULES = "No rule allows this agent anything.";
+const CANNOT_INSPECT =
+  "This window's terminals cannot say what a name means, so rules allow nothing here.";
+
+export class CommandReviewer {
+  constructor(private readonly settings: CommandRulesSettings) {}
+
+  /** What the rules say about the text alone. Undefined if the action runs no command text. */
+  review(action: AgentAction): CommandReview | undefined {
+    const text = commandText(action);
+    if (text === undefined) return undefined;
+    const { shells, nameOf } = this.settings;
+    return this.reviewIn(action, text, shells.cwd(nameOf(action), shellOf(action)));
+  }
+
+  /**
+   * What the rules say in the agent's shell, for a text that they allow: bash is asked for its
+   * directory, and whether names are functions. While a command runs there, or before bash has
+   * started, the review stays as it is; its premise is checked when the command starts.
+   */
+  async confirm(action: AgentAction, review: CommandReview): Promise<CommandReview> {
+    const { shells, nameOf } = this.settings;
+    const text = commandText(action);
+    if (text === undefined || (action.args as RunArgs).is_static) return review;
+    const { names, cwd } = review.premise;
+    const state = await shells.inspect(nameOf(action), shellOf(action), names);
+    if (!state) return review;
+    const objection = shellObjection(state);
+    if (objection !== undefined || state === UNCLEAR)
+      return { ...review, ...asking(review, text, objection ?? "") };
+    const now = state.cwd === cwd ? review : this.reviewIn(action, text, state.cwd);
+    return { ...now, ...withoutRedefined(now, redefinedNames(state)) };
+  }
+
+  private reviewIn(action: AgentAction, text: string, cwd: string): CommandReview {
+    const { sources, shells, folders } = this.settings;
+    const { rules, problems } = sources.current();
+    const { lists, origins } = rulesFor(action.agent, rules);
+    const args = action.args as RunArgs;
+    const start = path.resolve(cwd, args.cwd ?? "");
+    const decision = decideCommand(text, lists, {
+      workspaces: folders(),
+      cwd: start,
+      realPath,
+      isProtected: (real) => sources.isPersonFile(real),
+    });
+    const objection = problems.length
+      ? `A file of rules cannot be read: ${problems.join("; ")}`
+      : shells.canInspect
+        ? undefined
+        : CANNOT_INSPECT;
+    // `cd`, `x=1` and `> file` need no rule, but nobody has agreed to anything of this agent yet.
+    const isUnknown = decision.verdict === "allow" && !lists.allow.length ? NO_RULES : undefined;
+    const reason = objection ?? isUnknown;
+    return {
+      ...(reason === undefined ? decision : asking(decision, text, reason)),
+      insists: problems.length > 0 || decision.parts.some(insisting),
+      proposals: objection === undefined ? proposals(decision) : [],
+      ruleOf: (part) => (part.rule ? origins.get(part.rule) : undefined),
+      premise: {
+        cwd: args.is_static ? start : cwd,
+        names: namesToInspect(decision.parts.map(({ name }) => name)),
+      },
+    };
+  }
+
+  /** Whether the action only reads the output of a program that runs in the agent's shell. */
+  readsOutput(action: AgentAction): boolean {
+    if (action.action !== "run") return false;
+    const { command = "", is_input, is_static } = action.args as RunArgs;
+    const { shells, nameOf } = this.settings;
+    const isEmpty = is_input ? command === "" : !command.trim();
+    return isEmpty && !is_static && shells.has(nameOf(action), shellOf(action));
+  }
+
+  /** Counts the rules that decided. */
+  count({ parts, ruleOf }: CommandReview): void {
+    const used = new Set(parts.flatMap((part) => ruleOf(part) ?? []));
+    for (const rule of used) this.settings.sources.count(rule);
+  }
+}
+
+/** The text of a `run` action; undefined if it runs no new command. */
+function commandText(action: AgentAction): string | undefined {
+  if (action.action !== "run") return undefined;
+  const { command = "", is_input } = action.args as RunArgs;
+  return is_input || !command.trim() ? undefined : command;
+}
+
+/** A static command has a shell of its own, which starts where the default shell is. */
+function shellOf(action: AgentAction): string {
+  const { shell, is_static } = action.args as RunArgs;
+  return is_static ? DEFAULT : shell || DEFAULT;
+}
+
+function insisting({ verdict, insists }: CommandPart): boolean {
+  return verdict === "ask" && insists;
+}
+
+function proposals(decision: CommandDecision): CommandRule[] {
+  return proposeRules(decision)
+    .map(({ rule }) => rule)
+    .filter(isPlainRule);
+}
+
+/** The decision with one more part: the whole text asks. */
+function asking({ parts }: CommandDecision, text: string, reason: string): CommandDecision {
+  const whole = { text, start: 0, end: text.length, verdict: "ask", reason } as const;
+  return decisionOf([
+    ...parts,
+    { ...whole, rule: null, lacksRule: null, name: null, insists: false },
+  ]);
+}
+
+/** Commands whose name is a function or an alias ask, whatever the rules say. */
+function withoutRedefined(
+  { parts }: CommandDecision,
+  redefined: ReadonlyMap<string, string>,
+): CommandDecision {
+  return decisionOf(
+    parts.map((part) => {
+      const type = part.name === null ? undefined : redefined.get(part.name);
+      if (type === undefined || part.verdict !== "allow") return part;
+      const article = type === "alias" ? "an" : "a";
+      return { ...part, verdict: "ask", reason: `In this shell it is ${article} ${type}.` };
+    }),
+  );
+}
