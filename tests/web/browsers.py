@@ -22,7 +22,7 @@ from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
 
 CHROMIUM = find_chromium(BrowserSettings())
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
-_PATIENCE = 90.0
+_TIMEOUT = 90.0
 _PREFERENCES = {
     "app.update.enabled": False,
     "browser.shell.checkDefaultBrowser": False,
@@ -54,7 +54,7 @@ class Tab(Protocol):
 class ChromiumTab:
     def __init__(self, page: Page) -> None:
         self._page = page
-        page.set_default_timeout(_PATIENCE * 1000)
+        page.set_default_timeout(_TIMEOUT * 1000)
 
     async def goto(self, url: str) -> None:
         await self._page.goto(url, wait_until="commit")
@@ -92,7 +92,7 @@ class Marionette:
         self._number += 1
         text = json.dumps([0, self._number, command, values]).encode()
         self._writer.write(b"%d:%s" % (len(text), text))
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             _, number, error, result = await self.read()
         assert number == self._number
         if error is not None:
@@ -130,14 +130,14 @@ class FirefoxTab:
         await self._at(selector, "WebDriver:ElementClick")
 
     async def report(self) -> dict[str, str]:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             told: dict[str, str] = json.loads(str(await self._until(_READY)))
         return told
 
     async def _at(self, selector: str, command: str, **values: object) -> Any:
         """Ask something of an element once it is there, in whichever page then shows it."""
         asked = {"using": "css selector", "value": selector}
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             while True:
                 await self._until(f"document.querySelector({json.dumps(selector)}) && 1")
                 try:
@@ -217,7 +217,7 @@ async def firefox(profile: Path, names: Sequence[str]) -> AsyncIterator[Tab]:
     assert process.stdout is not None
     writer = None
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             while b"Listening on port" not in (line := await process.stdout.readline()):
                 assert line, "Firefox ended"
         draining = asyncio.create_task(process.stdout.read())
@@ -225,7 +225,7 @@ async def firefox(profile: Path, names: Sequence[str]) -> AsyncIterator[Tab]:
         marionette = Marionette(reader, writer)
         await marionette.read()
         await marionette.ask("WebDriver:NewSession", acceptInsecureCerts=True)
-        timeouts = {"script": int(_PATIENCE * 1000), "pageLoad": int(_PATIENCE * 1000)}
+        timeouts = {"script": int(_TIMEOUT * 1000), "pageLoad": int(_TIMEOUT * 1000)}
         await marionette.ask("WebDriver:SetTimeouts", **timeouts)
         yield FirefoxTab(marionette)
         draining.cancel()

@@ -9,20 +9,18 @@ import pytest
 from playwright.async_api import Browser, FrameLocator, Page, expect
 
 from bascule.core.sessions import SessionId
-from tests.e2e.session_ground import vscode_place
-from tests.hub.sessions.serving import Asker, SessionPlace, place
+from tests.e2e.session_ground import installed_vscode
+from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
 
-from .conftest import PATIENCE, Screen
+from .conftest import Screen
 from .test_page import ensure_usable_by_all
 
 pytestmark = [pytest.mark.editor, pytest.mark.timeout(400)]
 
-expect.set_options(timeout=2 * PATIENCE)  # VS Code has much to start
-
 
 @pytest.fixture
 async def hub() -> AsyncIterator[SessionPlace]:
-    vscode = await asyncio.to_thread(vscode_place)
+    vscode = await asyncio.to_thread(installed_vscode)
     async with place(vscode=vscode, probe_timeout=20.0) as made:
         yield made
 
@@ -38,7 +36,7 @@ async def goes_on(page: Page, told: str) -> None:
 
 
 async def test_an_agent_works_in_vs_code_as_somebody_watches(
-    screen: Screen, hub: SessionPlace, admin: Asker
+    screen: Screen, hub: SessionPlace, admin: SessionsClient
 ) -> None:
     page = screen.page
     hub.hub.demos.pause = 600.0
@@ -85,7 +83,7 @@ async def test_an_agent_works_in_vs_code_as_somebody_watches(
 
 
 async def test_a_demo_ends_with_its_session_and_is_played_anew(
-    screen: Screen, hub: SessionPlace, admin: Asker
+    screen: Screen, hub: SessionPlace, admin: SessionsClient
 ) -> None:
     """Nobody looks: it waits, at no cost, until its session is gone or somebody comes."""
     begun = await admin.must("POST", "/api/demo")
@@ -100,7 +98,7 @@ async def test_a_demo_ends_with_its_session_and_is_played_anew(
 
 
 async def test_vs_code_opens_from_the_page_on_the_sessions_files(
-    browser: Browser, hub: SessionPlace, admin: Asker
+    browser: Browser, hub: SessionPlace, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"name": "mine"})
     await admin.run(session, "echo hello > greeting.txt")

@@ -6,12 +6,14 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import Route, expect
 
-from tests.hub.sessions.serving import Asker
+from tests.hub.sessions.serving import SessionsClient
 
 from .conftest import Screen
 
 
-async def test_one_click_beside_vs_code_starts_the_demo(screen: Screen, admin: Asker) -> None:
+async def test_one_click_beside_vs_code_starts_the_demo(
+    screen: Screen, admin: SessionsClient
+) -> None:
     session = await admin.ready({"name": "mine"})
     await screen.page.route("**/vscode/**", _nothing)  # whatever it shows there
     await screen.sign_in(f"/watch/{session}")
@@ -23,7 +25,7 @@ async def test_one_click_beside_vs_code_starts_the_demo(screen: Screen, admin: A
     screen.complaints.clear()  # of VS Code, which is not there
 
 
-async def test_a_link_on_another_site_starts_nothing(screen: Screen, admin: Asker) -> None:
+async def test_a_link_on_another_site_starts_nothing(screen: Screen, admin: SessionsClient) -> None:
     await screen.sign_in()
     await screen.page.goto(f"{screen.url}/demo#play")  # typed or linked to: no referrer of ours
     await expect(screen.page.get_by_role("button", name="Watch a demo")).to_be_visible()

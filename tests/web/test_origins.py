@@ -23,9 +23,9 @@ from bascule.hub import HubSettings
 from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from bascule.hub.proxy.nginx import render
 from bascule.hub.proxy.routes import socket_path
-from bascule.hub.replies import Receive, Scope, Send
 from bascule.hub.web.page import FILES
-from bascule.sandbox.server.listener import Listener
+from bascule.serving.asgi import Receive, Scope, Send
+from bascule.serving.listener import Listener
 from tests.hub.proxy.targets import ProxyPlace
 from tests.hub.proxy.test_nginx import PROGRAM, Front, certificate
 from tests.hub.serving import ADMIN, Client

@@ -12,18 +12,17 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from bascule.core.windows import WindowId
+from bascule.hub.web.viewer import Viewer
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 from bascule.wire import from_json
 from tests.hub.serving import ADMIN, Client
-from tests.hub.sessions.serving import Asker, SessionPlace
+from tests.hub.sessions.serving import SessionPlace, SessionsClient
 
-from .conftest import PATIENCE, Screen
+from .conftest import Screen
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-
-expect.set_options(timeout=PATIENCE)
 
 
 async def ensure_usable_by_all(screen: Screen, *, besides: str = "nothing-is-left-out") -> None:
@@ -43,9 +42,11 @@ async def on_screen(page: Page, text: str) -> None:
     await expect(page.locator(".xterm-rows")).to_contain_text(text)
 
 
-async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: Asker) -> None:
+async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: SessionsClient) -> None:
     page = screen.page
-    await screen.sign_in(token="not a token")
+    await page.goto(screen.url)
+    await page.get_by_label("Token").fill("not a token")
+    await page.get_by_role("button", name="Sign in").click()
     await expect(page.get_by_text("unknown or has expired")).to_be_visible()
     screen.complaints.clear()  # Chromium's own words for the 401
     await page.get_by_label("Token").fill(ADMIN)
@@ -147,6 +148,10 @@ async def test_windows_what_they_do_and_what_they_ask(
     async def answered(data: Any) -> None:
         answers.put_nowait(data)
 
+    rules = hub.directory / "rules.toml"
+    await asyncio.to_thread(
+        rules.write_text, '[[deny]]\nrun = ["git push"]\nwhy = "Push yourself"\n'
+    )
     await screen.sign_in("/windows")
     await page.get_by_role("button", name="Get a code").click()
     code = (await page.locator(".code").inner_text()).replace(" ", "")
@@ -189,6 +194,22 @@ async def test_windows_what_they_do_and_what_they_ask(
             assert await answers.get() == {"id": word, "answer": word, "by": "admin"}
             await expect(page.locator(".side .count")).to_have_count(0)
 
+        # A command that rules ask about shows its parts, and the rules that one may add.
+        ruled: dict[str, Any] = {**question, "detail": "git log && make"}
+        ruled["choices"] = ["once", "always", "deny"]
+        ruled["parts"] = [
+            {"text": "git log", "verdict": "allow", "reason": "a rule allows `git log`"},
+            {"text": "make", "verdict": "ask", "reason": "no rule allows it"},
+        ]
+        ruled["proposals"] = [{"rule": ["make"], "text": "make"}]
+        await window._socket.emit("approval.requested", {"id": "ruled", **ruled})
+        await expect(page.locator(".part-allow code")).to_have_text("git log")
+        await expect(page.locator(".part-ask")).to_contain_text("no rule allows it")
+        await expect(page.locator(".question")).to_contain_text("adds the rule make for this agent")
+        await expect(page.get_by_role("button", name="in this workspace")).to_have_count(0)
+        await page.get_by_role("button", name="Always, for these words").click()
+        assert await answers.get() == {"id": "ruled", "answer": "always", "by": "admin"}
+
         # What is not shown whole is not allowed from here.
         cut = {**question, "detail": "│ make", "is_whole": False, "warnings": ["Look twice."]}
         cut["detail_length"] = 300_000
@@ -203,6 +224,8 @@ async def test_windows_what_they_do_and_what_they_ask(
         await window._socket.emit("approval.requested", {"id": "w", **question})
         await screen.go("Approvals")
         await expect(page.get_by_text("run make")).to_be_visible()
+        await expect(page.locator(".rules")).to_contain_text("git push for all agents")
+        await expect(page.locator(".rules")).to_contain_text("Push yourself")
         await ensure_usable_by_all(screen)
         await window._socket.emit("approval.answered", {"id": "w", "answer": "once", "by": "ann"})
         await expect(page.get_by_text("No pending approvals")).to_be_visible()
@@ -212,7 +235,7 @@ async def test_windows_what_they_do_and_what_they_ask(
 
 
 async def test_the_page_goes_on_by_itself_after_the_hub_was_restarted(
-    screen: Screen, hub: SessionPlace, admin: Asker
+    screen: Screen, hub: SessionPlace, admin: SessionsClient
 ) -> None:
     page = screen.page
     session = await admin.ready({"name": "lasting", "secrets": {"WORD": "hunter-two"}})
@@ -232,13 +255,34 @@ async def test_the_page_goes_on_by_itself_after_the_hub_was_restarted(
     await page.locator(".xterm-helper-textarea").focus()
     await page.keyboard.type("echo $kept here\n")
     await on_screen(page, "still here")
-    async with Asker(hub.url) as again:
+    async with SessionsClient(hub.url) as again:
         await again.run(session, "echo after")
     await screen.tab("Timeline")
     await expect(page.locator(".row-head")).to_have_count(2)
     await expect(page.locator(".row-head").nth(1)).to_contain_text("echo after")
     screen.complaints[:] = [each for each in screen.complaints if "WebSocket" not in each]
     screen.complaints[:] = [each for each in screen.complaints if "ERR_CONNECTION" not in each]
+
+
+async def test_keys_typed_before_a_terminal_is_open_reach_it(
+    screen: Screen, admin: SessionsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await admin.ready({})
+    may_open = asyncio.Event()
+    open_terminal = Viewer.open_terminal
+
+    async def open_later(*arguments: Any, **options: Any) -> object:
+        await may_open.wait()
+        return await open_terminal(*arguments, **options)
+
+    monkeypatch.setattr(Viewer, "open_terminal", open_later)
+    page = screen.page
+    await screen.sign_in(f"/sessions/{session}")
+    await screen.tab("Terminal")
+    await page.locator(".xterm-screen").wait_for()
+    await page.keyboard.type("echo $((40 + 2)) typed\n")
+    may_open.set()
+    await on_screen(page, "42 typed")
 
 
 async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
@@ -290,7 +334,7 @@ SCROLL = """async () => {
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 async def test_on_a_phone_nothing_is_cut_off(
-    browser: Browser, hub: SessionPlace, admin: Asker, colours: Any
+    browser: Browser, hub: SessionPlace, admin: SessionsClient, colours: Any
 ) -> None:
     session = await admin.ready({"name": "a session with a name that is longer than a phone"})
     await admin.run(session, "echo " + "wide " * 100)

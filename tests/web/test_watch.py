@@ -14,7 +14,7 @@ from playwright.async_api import Browser, expect
 
 from bascule.hub.web.page import FILES
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import Asker, SessionPlace
+from tests.hub.sessions.serving import SessionPlace, SessionsClient
 
 from .conftest import Screen
 from .test_access import VISIT, Visitor
@@ -43,7 +43,8 @@ class Listener:
     def __init__(self) -> None:
         self.hello: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._lost = asyncio.Event()
-        self._client = socketio.AsyncClient()
+        # A client that reconnects opens another HTTP session after `disconnect` and leaves it open.
+        self._client = socketio.AsyncClient(reconnection=False)
         self._client.on("disconnect", self._left, namespace="/page")
         self._client.on("hello", self._greeted, namespace="/page")
 
@@ -81,7 +82,7 @@ class Listener:
 
 
 async def test_its_key_opens_the_socket_and_there_one_session(
-    hub: SessionPlace, admin: Asker, visitor: Visitor
+    hub: SessionPlace, admin: SessionsClient, visitor: Visitor
 ) -> None:
     mine, other = await admin.ready({"name": "mine"}), await admin.ready({"name": "other"})
     key = await key_at(visitor, f"/watch/{mine}")
@@ -107,7 +108,7 @@ async def test_its_key_opens_the_socket_and_there_one_session(
 
 
 async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
-    hub: SessionPlace, admin: Asker, visitor: Visitor
+    hub: SessionPlace, admin: SessionsClient, visitor: Visitor
 ) -> None:
     mine = await admin.ready({"name": "mine"})
     headers = (await visitor.get(f"/watch/{mine}", VISIT)).headers
@@ -125,7 +126,7 @@ async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
 
 
 async def test_what_is_framed_has_another_origin_and_cannot_lead_the_tab_away(
-    browser: Browser, hub: SessionPlace, admin: Asker
+    browser: Browser, hub: SessionPlace, admin: SessionsClient
 ) -> None:
     """As a script of the workspace that VS Code runs."""
     session = await admin.ready({"name": "mine"})

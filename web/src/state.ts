@@ -66,7 +66,7 @@ export const connection = new HubConnection(key ?? "", {
   },
 });
 
-/** A refused WebSocket gives no reason, so a REST call finds out whether the user is signed out. */
+/** A refused WebSocket has no reason, so a REST call checks whether the user is signed out. */
 async function seeWhetherSignedOut(): Promise<void> {
   try {
     await rest.sessions();

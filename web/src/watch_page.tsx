@@ -14,7 +14,7 @@ const SANDBOX =
 
 /**
  * A session's VS Code beside its timeline. The frame has the session's own origin. This page is a
- * separate document whose key gives access to this session only, so everything else is a link.
+ * separate document whose key gives access to this session only, so other pages are plain links.
  */
 export function WatchPage({ id }: { id: string }) {
   const session = sessions.value.get(id);

@@ -49,6 +49,13 @@ describe("a log", () => {
     expect(outcomeOf(firstOf(log))).toBe("exit 3");
   });
 
+  it("knows the checkpoint of an action that changed files", () => {
+    const log = new TimelineLog();
+    log.apply("e", [began(1, "a"), ended(2, "a"), began(3, "b")]);
+    log.apply("e", [{ ...ended(4, "b"), checkpoint: 7 } as TimelineEntry]);
+    expect(log.rows.map((row) => row.checkpoint)).toEqual([null, 7]);
+  });
+
   it("passes over what it has seen, as after a reconnect", () => {
     const log = new TimelineLog();
     log.apply("e", [began(1, "a"), ended(2, "a")]);

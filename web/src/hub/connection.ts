@@ -36,6 +36,7 @@ export interface TimelineWatcher {
 
 /** Shows one terminal. */
 export interface TerminalScreen {
+  /** The screen's size, and the offset of the next output byte; null before any output. */
   position(): { columns: number; rows: number; start: number | null };
   output(offset: number, data: Uint8Array): void;
   ended(why: string): void;
@@ -43,16 +44,20 @@ export interface TerminalScreen {
 
 type Reply<T> = { value: T } | { error: HubError } | null;
 
-const PATIENCE = 30_000;
+const ANSWER_MS = 30_000;
+/** Maximum number of key presses that wait for a terminal to open. */
+const MAX_EARLY_KEYS = 1000;
 
 /**
  * The page's Socket.IO connection to the hub. The hub sends the whole state on connect and changes
- * afterwards. After a disconnect it reconnects by itself and resumes timelines and terminals.
+ * afterwards. After a lost connection, the page reconnects and resumes timelines and terminals.
  */
 export class HubConnection {
   private readonly socket: Socket;
   private readonly watchers = new Map<string, [TimelineSource, TimelineWatcher]>();
   private readonly screens = new Map<string, [string, string, TerminalScreen]>();
+  /** Keys for terminals that are not open yet. */
+  private readonly earlyKeys = new Map<string, Uint8Array[]>();
 
   constructor(
     key: string,
@@ -76,7 +81,7 @@ export class HubConnection {
   async ask<T = null>(event: string, data: object): Promise<T> {
     let reply: Reply<T>;
     try {
-      reply = (await this.socket.timeout(PATIENCE).emitWithAck(event, data)) as Reply<T>;
+      reply = (await this.socket.timeout(ANSWER_MS).emitWithAck(event, data)) as Reply<T>;
     } catch {
       throw new Failure("hub.unreachable", "The hub does not answer. Is it running?");
     }
@@ -90,7 +95,8 @@ export class HubConnection {
   }
 
   answer(approval: Approval, answer: ApprovalAnswer): Promise<null> {
-    return this.ask("approval.answer", { window_id: approval.window_id, id: approval.id, answer });
+    const { id, window_id, session_id } = approval;
+    return this.ask("approval.answer", { id, window_id, session_id, answer });
   }
 
   /** Starts the demo from the beginning, skips its current pause, or removes it. */
@@ -114,10 +120,12 @@ export class HubConnection {
   show(session: string, name: string, screen: TerminalScreen): () => void {
     const key = `${session} ${name}`;
     this.screens.set(key, [session, name, screen]);
+    this.earlyKeys.set(key, []);
     this.openTerminal(session, name, screen);
     return () => {
       if (this.screens.get(key)?.[2] !== screen) return;
       this.screens.delete(key);
+      this.earlyKeys.delete(key);
       if (this.socket.connected) this.socket.emit("terminal.leave", { session_id: session, name });
     };
   }
@@ -127,7 +135,14 @@ export class HubConnection {
     if (known) this.openTerminal(...known);
   }
 
+  /** Types into a terminal. Keys wait until the terminal is open; later, without a connection, they
+   * are dropped. */
   type(session: string, name: string, keys: Uint8Array): void {
+    const early = this.earlyKeys.get(`${session} ${name}`);
+    if (early) {
+      if (early.length < MAX_EARLY_KEYS) early.push(keys);
+      return;
+    }
     if (!this.socket.connected) return;
     const data = btoa(Array.from(keys, (byte) => String.fromCharCode(byte)).join(""));
     this.socket.emit("terminal.keys", { session_id: session, name, data });
@@ -147,9 +162,18 @@ export class HubConnection {
 
   private openTerminal(session: string, name: string, screen: TerminalScreen): void {
     if (!this.socket.connected) return;
-    this.ask("terminal.open", { session_id: session, name, ...screen.position() }).catch(
+    this.ask("terminal.open", { session_id: session, name, ...screen.position() }).then(
+      () => this.typeEarlyKeys(session, name, screen),
       (error: unknown) => screen.ended(error instanceof Error ? error.message : String(error)),
     );
+  }
+
+  private typeEarlyKeys(session: string, name: string, screen: TerminalScreen): void {
+    const key = `${session} ${name}`;
+    if (this.screens.get(key)?.[2] !== screen) return;
+    const early = this.earlyKeys.get(key) ?? [];
+    this.earlyKeys.delete(key);
+    for (const keys of early) this.type(session, name, keys);
   }
 
   private listen(): void {

@@ -3,8 +3,12 @@ import type {
   SessionApp,
   HealthCheck,
   Demo,
+  Forks,
   HubError,
+  HubRule,
+  Merged,
   Observation,
+  Restored,
   TimelineSource,
   Session,
 } from "./types";
@@ -23,12 +27,30 @@ export class HubApi {
     return this.ask<Session>("POST", "/api/sessions", body);
   }
 
+  async rules(): Promise<HubRule[]> {
+    return this.ask<HubRule[]>("GET", "/api/rules");
+  }
+
   async act(session: string, verb: "pause" | "resume" | "stop"): Promise<void> {
     await this.ask("POST", `${one(session)}/${verb}`);
   }
 
-  async remove(session: string): Promise<void> {
-    await this.ask("DELETE", one(session));
+  /** Deletes a session. A fork with changes that are not merged needs `force`. */
+  async remove(session: string, force = false): Promise<void> {
+    await this.ask("DELETE", one(session) + (force ? "?force=true" : ""));
+  }
+
+  async forks(session: string): Promise<Forks> {
+    return this.ask<Forks>("GET", `${one(session)}/forks`);
+  }
+
+  async fork(session: string): Promise<void> {
+    await this.ask("POST", `${one(session)}/forks`, {});
+  }
+
+  /** Merges the changes of a fork; with `isPlan`, only tells what it would do. */
+  async merge(fork: string, isPlan: boolean): Promise<Merged> {
+    return this.ask<Merged>("POST", `${one(fork)}/merge`, { dry_run: isPlan });
   }
 
   async apps(session: string): Promise<SessionApp[]> {
@@ -51,6 +73,20 @@ export class HubApi {
       return null;
     }
     return reply.blob();
+  }
+
+  /** Undoes what one action changed in a session; with `isPlan`, only tells what it would do. */
+  async restore(session: string, checkpoint: number, isPlan: boolean): Promise<Restored> {
+    const where = `${one(session)}/checkpoints/${checkpoint}/restore`;
+    return this.ask<Restored>("POST", where, { dry_run: isPlan });
+  }
+
+  /** The same in a window, whose user is asked. */
+  async restoreIn(window: string, checkpoint: number, isPlan: boolean): Promise<Restored> {
+    const args = { checkpoint, dry_run: isPlan };
+    const seen = await this.actIn(window, { action: "restore", args });
+    if (seen.observation !== "restore") throw new Failure("error", seen.content);
+    return seen.extras as unknown as Restored;
   }
 
   /** Performs an action in a window. Rejects if the action failed. */

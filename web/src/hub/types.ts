@@ -18,7 +18,7 @@ export interface Session {
   last_active: string;
   spawner: string;
   runtime: "sandbox" | "vscode";
-  workspace: { kind: string; url?: string; folder?: string; ref?: string };
+  workspace: { kind: string; url?: string; folder?: string; ref?: string; fork_of?: string };
   limits: { memory: number | null; cpus: number | null; processes: number | null };
   egress: { mode: string; domains: string[] };
   image: string;
@@ -58,7 +58,9 @@ export interface Window {
 
 export interface Approval {
   id: string;
-  window_id: string;
+  /** The window or the session that asks. */
+  window_id?: string;
+  session_id?: string;
   agent: string;
   kind: string;
   summary: string;
@@ -69,9 +71,32 @@ export interface Approval {
   detail_length?: number;
   warnings?: string[];
   expires?: string;
+  /** The parts of a command, in order, and what rules say about each. */
+  parts?: CommandPart[];
+  /** Rules that the answer `always` adds. */
+  proposals?: { rule: string[]; text: string }[];
+  /** The possible answers. Earlier versions of the extension do not send them. */
+  choices?: ApprovalAnswer[];
 }
 
-export type ApprovalAnswer = "once" | "workspace" | "deny";
+/** A rule of the hub for commands in sessions. */
+export interface HubRule {
+  verdict: "allow" | "ask" | "deny";
+  rule: string;
+  /** The agent that the rule is for. Empty: all agents. */
+  agent: string;
+  /** The reason, or who allowed it and when. */
+  why: string;
+  origin: string;
+}
+
+export interface CommandPart {
+  text: string;
+  verdict: "allow" | "ask" | "deny";
+  reason: string;
+}
+
+export type ApprovalAnswer = "once" | "workspace" | "always" | "deny";
 
 /** A scripted agent that works in the VS Code of its own session. */
 export interface Demo {
@@ -95,10 +120,18 @@ export interface Hello {
   demo: Demo | null;
 }
 
-/** One entry of a timeline, numbered by the hub. An entry with `n` 0 is never a duplicate. */
+/** One entry of a timeline, numbered by the hub. `n` is 0 for entries that are never repeated. */
 export type TimelineEntry =
   | { n: number; kind: "action"; time: number; event: Action; who?: string }
-  | { n: number; kind: "observation"; time: number; event: Observation; seconds: number }
+  | {
+      n: number;
+      kind: "observation";
+      time: number;
+      event: Observation;
+      seconds: number;
+      /** Number of the checkpoint with what the action changed, if it changed files. */
+      checkpoint?: number;
+    }
   | {
       n: number;
       kind: "failed";
@@ -117,6 +150,51 @@ export interface TimelineSource {
 export interface TimelineBatch extends TimelineSource {
   epoch: string;
   entries: TimelineEntry[];
+}
+
+/** What a restore did, or with `dry_run` would do. */
+export interface Restored {
+  /** The restore's own checkpoint. */
+  checkpoint: number | null;
+  restored: string[];
+  removed: string[];
+  conflicts: { path: string; reason: string }[];
+  dry_run: boolean;
+}
+
+/** A path that differs from the snapshot of a fork. */
+export interface ForkChange {
+  path: string;
+  change: "added" | "changed" | "removed";
+}
+
+/** A fork, and what it has not merged. Lists are cut; `count` is of all. */
+export interface Fork {
+  id: string;
+  name: string;
+  state: SessionState;
+  count: number;
+  changes: ForkChange[];
+}
+
+/** A session with its forks, and the paths that more than one of them changed, in order. */
+export interface Forks {
+  id: string;
+  name: string;
+  count: number;
+  changes: ForkChange[];
+  forks: Fork[];
+  overlap_count: number;
+  overlaps: { path: string; sessions: string[] }[];
+}
+
+/** What became of each path of a merge. */
+export interface Merged {
+  into: string;
+  /** The checkpoint that undoes the merge. */
+  checkpoint: number | null;
+  conflicts: number;
+  results: { path: string; outcome: string; reason: string }[];
 }
 
 export interface HealthCheck {

@@ -4,9 +4,11 @@ import { diffOf } from "./diff";
 import type { TimelineRow } from "./timeline_log";
 
 const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
-/** Arguments that are not shown, and default values that are left out. */
+/** Arguments that the list of arguments leaves out. */
 const UNSAID = new Set(["thought", "security_risk", "confirmation_state", "impl_source"]);
-const USUAL: Record<string, unknown> = { start: 0, end: -1, include_extra: true };
+/** Default values, which are not shown. */
+const DEFAULTS: Record<string, unknown> = { start: 0, end: -1, include_extra: true };
+/** Arguments that the diff already shows. */
 const IN_DIFF = new Set(["old_str", "new_str", "file_text", "content"]);
 
 /** The expanded row of an action: its arguments, its change as a diff, and its result. */
@@ -63,7 +65,7 @@ function RequestedArguments({ row, hasDiff }: { row: TimelineRow; hasDiff: boole
       value !== "" &&
       value !== false &&
       !UNSAID.has(name) &&
-      value !== USUAL[name] &&
+      value !== DEFAULTS[name] &&
       !(name === "start" && value === 1) &&
       !(hasDiff && IN_DIFF.has(name)),
   );

@@ -6,6 +6,7 @@ import { Icon } from "../ui/icons";
 import { ActionButton, EmptyState, ErrorNote } from "../ui/parts";
 import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
 import { Detail, pictureOf } from "./detail";
+import { Restore, type RestoreCheckpoint } from "./restore";
 import { TimelineLog, type TimelineRow } from "./timeline_log";
 import { visibleRows, topOf, totalOf } from "./virtual_list";
 
@@ -45,6 +46,7 @@ export function useLog(connection: HubConnection, place: TimelineSource): LiveLo
   return live;
 }
 
+/** Height of a collapsed row in pixels. */
 const ROW = 34;
 const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "all", label: "All" },
@@ -55,13 +57,18 @@ const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "failed", label: "Failed" },
 ];
 
-/** `download` saves the whole timeline, including rows that are no longer shown. */
+/**
+ * `download` saves the whole timeline, including rows that are no longer shown. `restore` undoes
+ * what an action changed.
+ */
 export function Timeline({
   log: live,
   download,
+  restore,
 }: {
   log: LiveLog;
   download?: () => Promise<void>;
+  restore?: RestoreCheckpoint;
 }) {
   const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
@@ -117,7 +124,7 @@ export function Timeline({
       {rows.length === 0 ? (
         <Nothing isWhole={isWhole} ended={live.ended.value} />
       ) : (
-        <Rows rows={rows} live={live} version={version} />
+        <Rows rows={rows} live={live} version={version} restore={restore} />
       )}
     </div>
   );
@@ -146,10 +153,12 @@ function Rows({
   rows,
   live,
   version,
+  restore,
 }: {
   rows: readonly TimelineRow[];
   live: LiveLog;
   version: number;
+  restore: RestoreCheckpoint | undefined;
 }) {
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
@@ -183,8 +192,8 @@ function Rows({
   const onScroll = (): void => {
     const element = box.current;
     if (!element) return;
-    // New rows may have arrived since the last scroll, so not being at the end proves nothing. Only
-    // scrolling up means that the user stopped following.
+    // New rows may have arrived since the last scroll, so the view may not be at the end although
+    // the user still follows it. Only scrolling up means that the user stopped following.
     const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW;
     if (isAtEnd) isFollowing.current = true;
     else if (element.scrollTop < view.top) isFollowing.current = false;
@@ -240,6 +249,7 @@ function Rows({
               isOpen={open.value.has(row.id)}
               toggle={toggle}
               measured={measured}
+              restore={restore}
             />
           ))}
         </div>
@@ -256,6 +266,7 @@ function RowView(props: {
   isOpen: boolean;
   toggle: (id: string) => void;
   measured: (id: string, height: number) => void;
+  restore: RestoreCheckpoint | undefined;
 }) {
   const { row, isOpen } = props;
   return (
@@ -287,12 +298,17 @@ function RowView(props: {
           )}
         </span>
       </button>
-      {isOpen && <Opened row={row} measured={props.measured} />}
+      {isOpen && <Opened row={row} measured={props.measured} restore={props.restore} />}
     </div>
   );
 }
 
-function Opened(props: { row: TimelineRow; measured: (id: string, height: number) => void }) {
+function Opened(props: {
+  row: TimelineRow;
+  measured: (id: string, height: number) => void;
+  restore: RestoreCheckpoint | undefined;
+}) {
+  const { row, restore } = props;
   const element = useRef<HTMLDivElement>(null);
   useEffect(() => {
     const node = element.current;
@@ -303,7 +319,10 @@ function Opened(props: { row: TimelineRow; measured: (id: string, height: number
   }, [props.row.id]);
   return (
     <div ref={element} class="row-body">
-      <Detail row={props.row} />
+      <Detail row={row} />
+      {restore && row.checkpoint !== null && (
+        <Restore checkpoint={row.checkpoint} restore={restore} />
+      )}
     </div>
   );
 }

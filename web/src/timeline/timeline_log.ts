@@ -16,17 +16,22 @@ export interface TimelineRow {
   output: string;
   /** Why there is no observation. */
   lost: string;
+  /** Number of the checkpoint with what the action changed. */
+  checkpoint: number | null;
   /** Incremented on each change, so that a view knows what to redraw. */
   version: number;
 }
 
-const MOST_ROWS = 50_000;
-const MOST_OUTPUT = 64 * 1024;
+const MAX_ROWS = 50_000;
+const MAX_OUTPUT = 64 * 1024;
 
-/** Entries may arrive twice (after a reconnect) and in several batches. Rows stay in the order in
- * which their actions began. */
+/**
+ * Entries may arrive twice (after a reconnect) and in several batches. Rows stay in the order in
+ * which their actions began.
+ */
 export class TimelineLog {
   readonly rows: TimelineRow[] = [];
+  /** Entries of another epoch replace all rows. */
   epoch = "";
   last = 0;
   /** Number of rows dropped. Only the oldest rows are dropped. */
@@ -41,7 +46,7 @@ export class TimelineLog {
       if (entry.n !== 0) this.last = entry.n;
       this.take(entry);
     }
-    const excess = this.rows.length - MOST_ROWS;
+    const excess = this.rows.length - MAX_ROWS;
     if (excess > 0) this.drop(excess);
   }
 
@@ -66,6 +71,7 @@ export class TimelineLog {
         const row = this.row(entry.event.cause ?? entry.event.id, entry.time - entry.seconds);
         row.observation = entry.event;
         row.seconds = entry.seconds;
+        row.checkpoint = entry.checkpoint ?? null;
         row.state = hasFailed(entry.event) ? "failed" : "done";
         row.output = "";
         this.decoders.delete(row.id);
@@ -83,7 +89,7 @@ export class TimelineLog {
         const row = this.byId.get(entry.cause);
         if (!row || row.observation) return;
         row.version += 1;
-        row.output = (row.output + this.decode(entry.cause, entry.data)).slice(-MOST_OUTPUT);
+        row.output = (row.output + this.decode(entry.cause, entry.data)).slice(-MAX_OUTPUT);
       }
     }
   }
@@ -104,6 +110,7 @@ export class TimelineLog {
       state: "running",
       output: "",
       lost: "",
+      checkpoint: null,
       version: 0,
     };
     this.byId.set(id, row);

@@ -1,5 +1,5 @@
 /**
- * Download `blob` as a file. Its type is always binary, so the browser never opens it as a page.
+ * Downloads `blob` as a file. Its type is always binary, so the browser never opens it as a page.
  */
 export function saveAs(blob: Blob, name: string): void {
   const url = URL.createObjectURL(new Blob([blob], { type: "application/octet-stream" }));

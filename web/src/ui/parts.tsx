@@ -14,6 +14,32 @@ export function EmptyState(props: { icon: IconName; title: string; children?: Co
   );
 }
 
+/** The head of a page about one session or window: a link to the list, its name and its state. */
+export function PageHead(props: {
+  list: { href: string; label: string };
+  title: string;
+  state: string;
+  about: ComponentChildren;
+  children?: ComponentChildren;
+}) {
+  return (
+    <header class="head">
+      <div>
+        <nav class="crumbs" aria-label="Breadcrumb">
+          <a href={props.list.href} data-inside>
+            {props.list.label}
+          </a>
+        </nav>
+        <h1>
+          {props.title} <Badge state={props.state} />
+        </h1>
+        <p class="sub">{props.about}</p>
+      </div>
+      {props.children}
+    </header>
+  );
+}
+
 export function ErrorNote(props: { what: string; again?: () => void }) {
   return (
     <div class="trouble" role="alert">
@@ -33,6 +59,16 @@ export function Badge({ state, label }: { state: string; label?: string }) {
       <i aria-hidden="true" />
       {label ?? state}
     </span>
+  );
+}
+
+/** An entry of a `dl`. */
+export function Fact({ label, value }: { label: string; value: string }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd>{value}</dd>
+    </div>
   );
 }
 

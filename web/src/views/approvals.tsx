@@ -1,6 +1,7 @@
-import { useState } from "preact/hooks";
-import type { ApprovalAnswer, Approval } from "../hub/types";
-import { approvals, connection, me, now, windows } from "../state";
+import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import type { ApprovalAnswer, Approval, HubRule } from "../hub/types";
+import { approvals, connection, me, now, rest, sessions, windows } from "../state";
 import { ActionButton, EmptyState, ErrorNote, age } from "../ui/parts";
 
 export function ApprovalsView() {
@@ -13,32 +14,52 @@ export function ApprovalsView() {
         <EmptyState icon="approvals" title="No pending approvals">
           <p>
             {me.value?.scope === "admin"
-              ? "When an agent wants to act in a window for the first time, the window's user and every signed-in admin are asked. The first answer counts."
+              ? "When an agent needs approval in a window or session, the window's user and every signed-in admin are asked. The first answer counts."
               : "Only users signed in as admin can answer."}
           </p>
         </EmptyState>
       )}
       {approvals.value.map((each) => (
-        <Question key={`${each.window_id} ${each.id}`} approval={each} />
+        <Question key={`${each.window_id ?? each.session_id} ${each.id}`} approval={each} />
       ))}
+      {me.value?.scope === "admin" && <Rules />}
     </>
   );
 }
 
-/** One question: what an agent wants to do, with buttons for the three answers. */
+/** The hub's rules for commands in sessions. An answer may have added one. */
+function Rules() {
+  const [rules, setRules] = useState<HubRule[]>([]);
+  const [trouble, setTrouble] = useState("");
+  useEffect(() => {
+    rest.rules().then(setRules, (error: unknown) => setTrouble(messageOf(error)));
+  }, [approvals.value]);
+  if (trouble) return <ErrorNote what={trouble} />;
+  if (rules.length === 0) return null;
+  return (
+    <section aria-label="Rules for sessions">
+      <h2>Rules for commands in sessions</h2>
+      <ul class="parts rules">
+        {rules.map((each) => (
+          <li key={`${each.origin} ${each.rule}`} class={`part-${each.verdict}`}>
+            <b>{each.verdict}</b> <code>{each.rule}</code> for {each.agent || "all agents"}{" "}
+            <span class="sub">{each.why}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** One question: what an agent wants to do, with a button for each possible answer. */
 export function Question({ approval }: { approval: Approval }) {
   const [trouble, setTrouble] = useState("");
-  const window = windows.value.find((each) => each.connection_id === approval.window_id);
   const left = approval.expires ? (Date.parse(approval.expires) - now.value) / 1000 : NaN;
   const isWhole = approval.is_whole ?? true;
-  const answer = (word: ApprovalAnswer) => () => connection.answer(approval, word);
   return (
     <article class="question" aria-label={`${approval.agent} asks`}>
       <header>
-        <b>{approval.agent}</b> wants to <b>{approval.kind}</b> in{" "}
-        <a href={`/windows/${approval.window_id}`} data-inside>
-          {window?.name ?? "a window"}
-        </a>
+        <b>{approval.agent}</b> wants to <b>{approval.kind}</b> in <Place approval={approval} />
         {Number.isFinite(left) && left > 0 && <span class="sub"> · {age(left)} left</span>}
       </header>
       {!approval.detail && <p class="question-summary">{approval.summary}</p>}
@@ -50,27 +71,78 @@ export function Question({ approval }: { approval: Approval }) {
           {approval.detail}
         </pre>
       )}
+      <Parts approval={approval} />
       {trouble && <ErrorNote what={trouble} />}
       {!isWhole && <p>{cutText(approval)}</p>}
       <div class="controls">
-        {isWhole && (
-          <>
-            <ActionButton
-              label="Allow once"
-              class="primary"
-              act={answer("once")}
-              onTrouble={setTrouble}
-            />
-            <ActionButton
-              label="Always allow in this workspace"
-              act={answer("workspace")}
-              onTrouble={setTrouble}
-            />
-          </>
-        )}
-        <ActionButton label="Deny" class="danger" act={answer("deny")} onTrouble={setTrouble} />
+        {choicesOf(approval).map((word) => (
+          <ActionButton
+            key={word}
+            {...BUTTONS[word]}
+            act={() => connection.answer(approval, word)}
+            onTrouble={setTrouble}
+          />
+        ))}
       </div>
     </article>
+  );
+}
+
+const BUTTONS: Record<ApprovalAnswer, { label: string; class?: string }> = {
+  once: { label: "Allow once", class: "primary" },
+  always: { label: "Always, for these words" },
+  workspace: { label: "Always allow in this workspace" },
+  deny: { label: "Deny", class: "danger" },
+};
+
+/** A request that is not shown whole can only be denied here. */
+function choicesOf({ choices, is_whole: isWhole = true }: Approval): ApprovalAnswer[] {
+  if (!isWhole) return ["deny"];
+  return (choices ?? ["once", "workspace", "deny"]).filter((word) => word in BUTTONS);
+}
+
+function Place({
+  approval: { window_id: windowId, session_id: sessionId },
+}: {
+  approval: Approval;
+}) {
+  const isWindow = windowId !== undefined;
+  const name = isWindow
+    ? windows.value.find((each) => each.connection_id === windowId)?.name
+    : sessions.value.get(sessionId ?? "")?.name;
+  return (
+    <a href={isWindow ? `/windows/${windowId}` : `/sessions/${sessionId}`} data-inside>
+      {name || (isWindow ? "a window" : "a session")}
+    </a>
+  );
+}
+
+/** The parts of a command; those that ask are marked. And the rules that would allow them. */
+function Parts({ approval: { parts = [], proposals = [], choices = [] } }: { approval: Approval }) {
+  return (
+    <>
+      {parts.length > 0 && (
+        <ul class="parts" aria-label="Parts of the command">
+          {parts.map((part, index) => (
+            <li key={index} class={`part-${part.verdict}`}>
+              <b>{part.verdict}</b> <code>{part.text}</code> <span class="sub">{part.reason}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {choices.includes("always") && proposals.length > 0 && (
+        <p>
+          “Always” adds {proposals.length === 1 ? "the rule" : "the rules"}{" "}
+          {proposals.map((each, index) => (
+            <>
+              {index > 0 && ", "}
+              <code>{each.text}</code>
+            </>
+          ))}{" "}
+          for this agent.
+        </p>
+      )}
+    </>
   );
 }
 

@@ -1,3 +1,4 @@
+import type { InputHTMLAttributes } from "preact";
 import { useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import { go } from "../router";
@@ -18,6 +19,8 @@ const START: NewSession = {
   variables: "",
   secrets: "",
 };
+
+const AMOUNT = { type: "number", min: "0.25", step: "0.25" } as const;
 
 /** The form for a new session. Every field has a usable default. */
 export function CreateSession({ onClose }: { onClose: () => void }) {
@@ -48,10 +51,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
           void create();
         }}
       >
-        <label>
-          Name
-          <input value={form.name} onInput={set("name")} placeholder="Optional" />
-        </label>
+        <Field label="Name" value={form.name} onInput={set("name")} placeholder="Optional" />
         <label>
           Workspace
           <select value={form.workspace} onChange={set("workspace")}>
@@ -61,19 +61,19 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
         </label>
         {form.workspace === "git" && (
           <>
-            <label>
-              Repository URL
-              <input
-                required
-                value={form.url}
-                onInput={set("url")}
-                placeholder="https://github.com/you/project"
-              />
-            </label>
-            <label>
-              Branch, tag or commit
-              <input value={form.ref} onInput={set("ref")} placeholder="Default branch" />
-            </label>
+            <Field
+              label="Repository URL"
+              required
+              value={form.url}
+              onInput={set("url")}
+              placeholder="https://github.com/you/project"
+            />
+            <Field
+              label="Branch, tag or commit"
+              value={form.ref}
+              onInput={set("ref")}
+              placeholder="Default branch"
+            />
           </>
         )}
         <label>
@@ -87,40 +87,20 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
           </select>
         </label>
         {form.network === "proxy" && (
-          <label>
-            Allowed domains
-            <input
-              required
-              value={form.domains}
-              onInput={set("domains")}
-              placeholder="pypi.org, files.pythonhosted.org"
-            />
-          </label>
+          <Field
+            label="Allowed domains"
+            required
+            value={form.domains}
+            onInput={set("domains")}
+            placeholder="pypi.org, files.pythonhosted.org"
+          />
         )}
         <details>
           <summary>More options</summary>
           <div class="form">
             <div class="pair">
-              <label>
-                Memory (GB)
-                <input
-                  type="number"
-                  min="0.25"
-                  step="0.25"
-                  value={form.memory}
-                  onInput={set("memory")}
-                />
-              </label>
-              <label>
-                CPUs
-                <input
-                  type="number"
-                  min="0.25"
-                  step="0.25"
-                  value={form.cpus}
-                  onInput={set("cpus")}
-                />
-              </label>
+              <Field label="Memory (GB)" {...AMOUNT} value={form.memory} onInput={set("memory")} />
+              <Field label="CPUs" {...AMOUNT} value={form.cpus} onInput={set("cpus")} />
             </div>
             {spawners.length > 1 && (
               <label>
@@ -165,5 +145,14 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
         </div>
       </form>
     </Modal>
+  );
+}
+
+function Field({ label, ...input }: { label: string } & InputHTMLAttributes) {
+  return (
+    <label>
+      {label}
+      <input {...input} />
+    </label>
   );
 }

@@ -26,8 +26,8 @@ export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string
 }
 
 /**
- * Whether the user came by "Watch a demo" on another page of this hub. A link on another site must
- * not start the demo; it has another referrer, or none.
+ * Whether the user clicked "Watch a demo" on another page of this hub. A link on another site must
+ * not start the demo; its referrer is another site or empty.
  */
 function isAsked(): boolean {
   return location.hash === "#play" && document.referrer.startsWith(`${location.origin}/`);

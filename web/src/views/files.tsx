@@ -6,7 +6,7 @@ import { saveAs } from "../ui/download";
 import { EmptyState, ErrorNote, bytes } from "../ui/parts";
 import { crumbsOf, isText, pictureKind } from "./file_paths";
 
-const MOST = 2 * 2 ** 20;
+const MAX_SHOWN = 2 * 2 ** 20;
 
 /** Where the file browser reads from: a session, or a window. */
 export interface FileSource {
@@ -153,14 +153,14 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
       {shown?.kind === "picture" && <img class="picture" src={shown.url} alt={path} />}
       {shown?.kind === "binary" && <p class="none">This file is not text. You can download it.</p>}
       {shown?.kind === "large" && (
-        <p class="none">This file is larger than {bytes(MOST)}. You can download it.</p>
+        <p class="none">This file is larger than {bytes(MAX_SHOWN)}. You can download it.</p>
       )}
     </article>
   );
 }
 
 async function read(folder: FileSource, path: string): Promise<FileContent> {
-  const blob = await folder.read(path, MOST);
+  const blob = await folder.read(path, MAX_SHOWN);
   if (!blob) return { kind: "large" };
   const kind = pictureKind(path);
   if (kind)

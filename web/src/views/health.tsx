@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import type { HealthCheck } from "../hub/types";
 import { me, rest, sessions, windows } from "../state";
-import { Badge, ErrorNote } from "../ui/parts";
+import { Badge, ErrorNote, Fact } from "../ui/parts";
 
 const LABELS: Record<HealthCheck["state"], string> = {
   ok: "OK",
@@ -30,9 +30,9 @@ export function HealthView() {
         </button>
       </header>
       <dl class="figures">
-        <Figure label="Sessions running" value={`${running} of ${sessions.value.size}`} />
-        <Figure label="Windows responding" value={`${healthy} of ${windows.value.length}`} />
-        <Figure label="Version" value={me.value?.version ?? ""} />
+        <Fact label="Sessions running" value={`${running} of ${sessions.value.size}`} />
+        <Fact label="Windows responding" value={`${healthy} of ${windows.value.length}`} />
+        <Fact label="Version" value={me.value?.version ?? ""} />
       </dl>
       {trouble && <ErrorNote what={trouble} again={look} />}
       {!checks && !trouble && <p class="loading">Checking the hub's machine…</p>}
@@ -49,14 +49,5 @@ export function HealthView() {
         </ul>
       )}
     </>
-  );
-}
-
-function Figure({ label, value }: { label: string; value: string }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{value}</dd>
-    </div>
   );
 }

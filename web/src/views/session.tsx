@@ -1,9 +1,10 @@
 import { useMemo, useState } from "preact/hooks";
 import { connection, loads, now, rest, sessions } from "../state";
-import { Badge, EmptyState, ErrorNote, bytes, since } from "../ui/parts";
+import { EmptyState, ErrorNote, PageHead, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
+import { ForksView } from "./forks";
 import { LazyView } from "./lazy_view";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
@@ -31,24 +32,20 @@ export function SessionView({ id }: { id: string }) {
   const isRunning = session.state === "ready" || session.state === "paused";
   return (
     <>
-      <header class="head">
-        <div>
-          <nav class="crumbs" aria-label="Breadcrumb">
-            <a href="/sessions" data-inside>
-              Sessions
-            </a>
-          </nav>
-          <h1>
-            {nameOf(session)} <Badge state={session.state} />
-          </h1>
-          <p class="sub">
+      <PageHead
+        list={{ href: "/sessions", label: "Sessions" }}
+        title={nameOf(session)}
+        state={session.state}
+        about={
+          <>
             {session.id} · {session.spawner} · {since(session.created, now.value)} old · idle{" "}
             {since(session.last_active, now.value)}
             {isReady && load && ` · CPU ${cores(load.cores)} · ${bytes(load.memory)}`}
-          </p>
-        </div>
+          </>
+        }
+      >
         <Controls session={session} onTrouble={setTrouble} />
-      </header>
+      </PageHead>
       {trouble && <ErrorNote what={trouble} again={() => setTrouble("")} />}
       {session.state === "starting" && <p class="stage">{session.stage || "starting"}…</p>}
       {session.state === "failed" && <Failed id={id} cause={session.cause} />}
@@ -56,7 +53,13 @@ export function SessionView({ id }: { id: string }) {
         tabs={[
           {
             name: "Timeline",
-            show: () => <Timeline log={log} download={() => download(id, nameOf(session))} />,
+            show: () => (
+              <Timeline
+                log={log}
+                download={() => download(id, nameOf(session))}
+                restore={(checkpoint, isPlan) => rest.restore(id, checkpoint, isPlan)}
+              />
+            ),
           },
           {
             name: "Terminal",
@@ -71,6 +74,7 @@ export function SessionView({ id }: { id: string }) {
             name: "Files",
             show: () => (isRunning ? <Files folder={folder} /> : <Resting state={session.state} />),
           },
+          { name: "Forks", show: () => <ForksView session={session} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
         ]}
       />

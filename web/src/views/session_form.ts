@@ -5,7 +5,7 @@ export interface NewSession {
   workspace: string;
   url: string;
   ref: string;
-  /** Empty: only what cloning the workspace needs, otherwise no network. */
+  /** Egress mode. Empty: no network, except for the host that the workspace is cloned from. */
   network: string;
   domains: string;
   memory: string;

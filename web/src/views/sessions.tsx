@@ -1,8 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
+import { Failure } from "../hub/failure";
 import type { Session } from "../hub/types";
 import { apps, loads, me, measure, now, rest, sessions, connectionState } from "../state";
-import { Icon } from "../ui/icons";
-import { ActionButton, Badge, EmptyState, Modal, ErrorNote, bytes, since } from "../ui/parts";
+import { Icon, type IconName } from "../ui/icons";
+import { ActionButton, Badge, EmptyState, Fact, Modal, ErrorNote, bytes, since } from "../ui/parts";
 import { CreateSession } from "./create_session";
 import { WatchDemo } from "./demo";
 
@@ -109,21 +110,23 @@ function Card({ session, onTrouble }: { session: Session; onTrouble: (what: stri
   );
 }
 
-function Fact({ label, value }: { label: string; value: string }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{value}</dd>
-    </div>
-  );
-}
+/** The actions on a session, and the states in which each is possible. */
+const ACTIONS: readonly {
+  verb: "pause" | "resume" | "stop";
+  icon: IconName;
+  label: string;
+  states: readonly Session["state"][];
+}[] = [
+  { verb: "pause", icon: "pause", label: "Pause", states: ["ready"] },
+  { verb: "resume", icon: "play", label: "Resume", states: ["paused", "stopped", "failed"] },
+  { verb: "stop", icon: "stop", label: "Stop", states: ["ready", "paused", "starting"] },
+];
 
-/** Buttons for what can be done with a session in its current state. */
+/** Buttons for the actions that are possible in the session's current state. */
 export function Controls(props: { session: Session; onTrouble: (what: string) => void }) {
   const { session, onTrouble } = props;
   const [isDeleting, setDeleting] = useState(false);
   const is = (...states: Session["state"][]): boolean => states.includes(session.state);
-  const act = (verb: "pause" | "resume" | "stop") => () => rest.act(session.id, verb);
   return (
     <div class="controls">
       {is("ready", "paused") && (
@@ -155,35 +158,18 @@ export function Controls(props: { session: Session; onTrouble: (what: string) =>
           App :{app.port}
         </a>
       ))}
-      {is("ready") && (
-        <ActionButton
-          icon="pause"
-          label="Pause"
-          isQuiet
-          class="quiet"
-          act={act("pause")}
-          onTrouble={onTrouble}
-        />
-      )}
-      {is("paused", "stopped", "failed") && (
-        <ActionButton
-          icon="play"
-          label="Resume"
-          isQuiet
-          class="quiet"
-          act={act("resume")}
-          onTrouble={onTrouble}
-        />
-      )}
-      {is("ready", "paused", "starting") && (
-        <ActionButton
-          icon="stop"
-          label="Stop"
-          isQuiet
-          class="quiet"
-          act={act("stop")}
-          onTrouble={onTrouble}
-        />
+      {ACTIONS.filter(({ states }) => states.includes(session.state)).map(
+        ({ verb, icon, label }) => (
+          <ActionButton
+            key={verb}
+            icon={icon}
+            label={label}
+            isQuiet
+            class="quiet"
+            act={() => rest.act(session.id, verb)}
+            onTrouble={onTrouble}
+          />
+        ),
       )}
       <button
         type="button"
@@ -207,11 +193,17 @@ function DeleteSession(props: {
   onTrouble: (what: string) => void;
 }) {
   const { session, onClose } = props;
+  const [kept, setKept] = useState("");
   const remove = async (): Promise<void> => {
     try {
-      await rest.remove(session.id);
-    } finally {
+      await rest.remove(session.id, kept !== "");
       onClose();
+    } catch (error) {
+      if (!(error instanceof Failure && error.code === "fork.not_merged")) {
+        onClose();
+        throw error;
+      }
+      setKept(error.message);
     }
   };
   return (
@@ -221,12 +213,13 @@ function DeleteSession(props: {
         {session.workspace.kind === "folder" ? "The folder on the hub's machine is kept." : ""} This
         cannot be undone.
       </p>
+      {kept && <ErrorNote what={kept} />}
       <div class="modal-end">
         <button type="button" onClick={onClose}>
           Cancel
         </button>
         <ActionButton
-          label="Delete"
+          label={kept ? "Delete anyway" : "Delete"}
           class="primary danger"
           act={remove}
           onTrouble={props.onTrouble}

@@ -3,7 +3,7 @@ import { messageOf } from "../hub/failure";
 import type { Window } from "../hub/types";
 import { LastScreenshot, Timeline, useLog, type LiveLog } from "../timeline/timeline";
 import { approvals, connection, now, rest, windows } from "../state";
-import { ActionButton, Badge, EmptyState, ErrorNote, since } from "../ui/parts";
+import { ActionButton, EmptyState, ErrorNote, PageHead, since } from "../ui/parts";
 import { Question } from "./approvals";
 import { Files, type FileSource } from "./files";
 import { Tabs } from "./tabs";
@@ -26,19 +26,12 @@ export function WindowView({ id }: { id: string }) {
     );
   return (
     <>
-      <header class="head">
-        <div>
-          <nav class="crumbs" aria-label="Breadcrumb">
-            <a href="/windows" data-inside>
-              Windows
-            </a>
-          </nav>
-          <h1>
-            {titleOf(window)} <Badge state={window.status} />
-          </h1>
-          <p class="sub">{descriptionOf(window)}</p>
-        </div>
-      </header>
+      <PageHead
+        list={{ href: "/windows", label: "Windows" }}
+        title={titleOf(window)}
+        state={window.status}
+        about={descriptionOf(window)}
+      />
       {approvals.value
         .filter((each) => each.window_id === id)
         .map((each) => (
@@ -55,7 +48,7 @@ export function WindowView({ id }: { id: string }) {
   );
 }
 
-/** The window's timeline, and a command line. Its user is asked first, as for agents. */
+/** The window's timeline and a command line. The window's user must consent, as for agents. */
 function Watched({ id, log }: { id: string; log: LiveLog }) {
   const [command, setCommand] = useState("");
   const [trouble, setTrouble] = useState("");
@@ -89,6 +82,7 @@ function Watched({ id, log }: { id: string; log: LiveLog }) {
       {trouble && <ErrorNote what={trouble} />}
       <Timeline
         log={log}
+        restore={(checkpoint, isPlan) => rest.restoreIn(id, checkpoint, isPlan)}
         download={async () =>
           saveAs(await rest.timeline({ kind: "window", id }), `window-${id}.jsonl`)
         }

@@ -3,7 +3,7 @@ import { messageOf } from "../hub/failure";
 import type { Window } from "../hub/types";
 import { me, now, rest, windows } from "../state";
 import { Icon } from "../ui/icons";
-import { Badge, EmptyState, Modal, ErrorNote, since } from "../ui/parts";
+import { Badge, EmptyState, Fact, Modal, ErrorNote, since } from "../ui/parts";
 
 export function WindowsView() {
   const [isPairing, setPairing] = useState(false);
@@ -53,15 +53,6 @@ export function WindowsView() {
       </ul>
       {isPairing && <Pair onClose={() => setPairing(false)} />}
     </>
-  );
-}
-
-function Fact({ label, value }: { label: string; value: string }) {
-  return (
-    <div>
-      <dt>{label}</dt>
-      <dd>{value}</dd>
-    </div>
   );
 }
 

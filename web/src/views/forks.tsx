@@ -1,0 +1,155 @@
+import { useEffect, useState } from "preact/hooks";
+import { messageOf } from "../hub/failure";
+import type { Fork, ForkChange, Forks, Merged, Session } from "../hub/types";
+import { rest, sessions } from "../state";
+import { ActionButton, Badge, EmptyState, ErrorNote } from "../ui/parts";
+
+const MOST_SHOWN = 100;
+const LETTERS = { added: "A", changed: "M", removed: "D" } as const;
+
+/** The forks of a session side by side: what each changed, and the paths that two changed. */
+export function ForksView({ session }: { session: Session }) {
+  const source = session.workspace.fork_of || session.id;
+  const [found, setFound] = useState<Forks | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const load = async (): Promise<void> => {
+    try {
+      setFound(await rest.forks(source));
+      setTrouble("");
+    } catch (error) {
+      setTrouble(messageOf(error));
+    }
+  };
+  // The hub tells when a session is used, so the list follows without a timer.
+  const used = [...sessions.value.values()]
+    .filter((each) => each.id === source || each.workspace.fork_of === source)
+    .map((each) => `${each.id} ${each.state} ${each.last_active}`)
+    .join();
+  useEffect(() => void load(), [source, used]);
+  if (!found && !trouble) return <p>Comparing files…</p>;
+  return (
+    <section class="forks">
+      {trouble && <ErrorNote what={trouble} again={() => void load()} />}
+      <div class="controls">
+        <ActionButton
+          icon="plus"
+          label="New fork"
+          act={async () => {
+            await rest.fork(source);
+            await load();
+          }}
+          onTrouble={setTrouble}
+        />
+        <ActionButton label="Compare again" act={load} onTrouble={setTrouble} />
+        {found && <Overlap found={found} />}
+      </div>
+      {found && found.forks.length === 0 && (
+        <EmptyState icon="sessions" title="No forks">
+          <p>A fork is a session with a copy of these files, for another agent.</p>
+        </EmptyState>
+      )}
+      {found && found.forks.length > 0 && (
+        <div class="fork-columns">
+          <article>
+            <h3>This session</h3>
+            <Changes found={found} of={found} />
+          </article>
+          {found.forks.map((fork) => (
+            <Column key={fork.id} fork={fork} found={found} onMerged={load} />
+          ))}
+        </div>
+      )}
+    </section>
+  );
+}
+
+/** The first path that two changed, with their names. */
+function Overlap({ found }: { found: Forks }) {
+  const [first] = found.overlaps;
+  if (!first) return null;
+  const names = first.sessions.map((id) => nameIn(found, id)).join(", ");
+  const more = found.overlap_count > 1 ? ` and ${found.overlap_count - 1} more` : "";
+  return <Badge state="limited" label={`Overlap: ${first.path} (${names})${more}`} />;
+}
+
+function Column(props: { fork: Fork; found: Forks; onMerged: () => Promise<void> }) {
+  const { fork, found } = props;
+  const [plan, setPlan] = useState<Merged | null>(null);
+  const [done, setDone] = useState<Merged | null>(null);
+  const [trouble, setTrouble] = useState("");
+  const finish = async (): Promise<void> => {
+    setDone(await rest.merge(fork.id, false));
+    setPlan(null);
+    await props.onMerged();
+  };
+  return (
+    <article aria-label={nameIn(found, fork.id)}>
+      <h3>
+        <a href={`/sessions/${fork.id}`} data-inside>
+          {nameIn(found, fork.id)}
+        </a>{" "}
+        <Badge state={fork.state} />
+      </h3>
+      {trouble && <ErrorNote what={trouble} again={() => setTrouble("")} />}
+      <Changes found={found} of={fork} />
+      {done && <Results merged={done} title="Merged" />}
+      {plan ? (
+        <>
+          <Results merged={plan} title="Will be merged" />
+          <ActionButton label="Merge" class="primary" act={finish} onTrouble={setTrouble} />{" "}
+          <button type="button" onClick={() => setPlan(null)}>
+            Cancel
+          </button>
+        </>
+      ) : (
+        fork.count > 0 && (
+          <ActionButton
+            label="Merge…"
+            act={async () => setPlan(await rest.merge(fork.id, true))}
+            onTrouble={setTrouble}
+          />
+        )
+      )}
+    </article>
+  );
+}
+
+function Changes({ found, of }: { found: Forks; of: { count: number; changes: ForkChange[] } }) {
+  if (of.count === 0) return <p class="sub">Nothing changed.</p>;
+  const shared = new Set(found.overlaps.map(({ path }) => path));
+  const more = of.count - Math.min(of.changes.length, MOST_SHOWN);
+  return (
+    <ul>
+      {of.changes.slice(0, MOST_SHOWN).map(({ path, change }) => (
+        <li key={path} class={shared.has(path) ? "shared" : ""}>
+          <abbr title={change}>{LETTERS[change]}</abbr> {path}
+          {shared.has(path) && <em> changed in two</em>}
+        </li>
+      ))}
+      {more > 0 && <li>and {more} more</li>}
+    </ul>
+  );
+}
+
+function Results({ merged, title }: { merged: Merged; title: string }) {
+  const shown = merged.results.filter(({ outcome }) => outcome !== "same");
+  return (
+    <>
+      <h4>{title}</h4>
+      <ul>
+        {shown.slice(0, MOST_SHOWN).map(({ path, outcome, reason }) => (
+          <li key={path} class={outcome === "conflict" ? "shared" : ""}>
+            {outcome} {path}
+            {reason && `: ${reason}`}
+          </li>
+        ))}
+        {shown.length > MOST_SHOWN && <li>and {shown.length - MOST_SHOWN} more</li>}
+      </ul>
+    </>
+  );
+}
+
+function nameIn(found: Forks, id: string): string {
+  if (id === found.id) return "this session";
+  return found.forks.find((fork) => fork.id === id)?.name || id;
+}
