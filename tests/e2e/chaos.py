@@ -29,12 +29,12 @@ from bascule.core.actions import Action, CmdRun, FileEdit
 from bascule.core.errors import BasculeError, OutcomeUnknown
 from bascule.core.observations import CmdOutput, FileEdited
 from bascule.runtime.vscode import VSCodeRuntime
-from tests.hub.serving import Line
+from tests.hub.serving import TcpRelay
 
 from .rig import EditorWindow, Rig
 
 _WORKERS = 6
-_PATIENCE = 90.0
+_TIMEOUT = 90.0
 _ACTION = 60.0
 """Seconds an action may take."""
 
@@ -87,19 +87,26 @@ async def _claim(agent: VSCodeRuntime, action: Action) -> str:
         return "done"
     if isinstance(seen, FileEdited) and not seen.error_id:
         return "done"
-    code = getattr(seen, "error_id", "") or "failed"
-    return "unknown" if code == "outcome.unknown" else str(code)
+    code = str(getattr(seen, "error_id", "") or "failed")
+    if code.startswith(("edit.", "path.")):  # the reasons for which an edit is not made
+        return f"not done: {code}"
+    return "unknown" if code == "outcome.unknown" else code
 
 
 class Trouble:
     """One misfortune after the other, each ended before the next begins."""
 
     def __init__(
-        self, rig: Rig, window: EditorWindow, line: Line, agent: VSCodeRuntime, dice: random.Random
+        self,
+        rig: Rig,
+        window: EditorWindow,
+        relay: TcpRelay,
+        agent: VSCodeRuntime,
+        dice: random.Random,
     ) -> None:
         self._rig = rig
         self._window = window
-        self._line = line
+        self._relay = relay
         self._agent = agent
         self._dice = dice
         self.made: Counter[str] = Counter()
@@ -115,19 +122,19 @@ class Trouble:
             await kind(self._dice.uniform(0.5, 20))
 
     async def cut(self, seconds: float) -> None:
-        await self._rig.on(_call(self._rig.line.cut))
+        await self._rig.on(_call(self._rig.relay.cut))
         await asyncio.sleep(seconds)
-        await self._rig.on(_call(self._rig.line.mend))
+        await self._rig.on(_call(self._rig.relay.restore))
 
     async def hold(self, seconds: float) -> None:
-        await self._rig.on(_call(self._rig.line.hold))
+        await self._rig.on(_call(self._rig.relay.stall))
         await asyncio.sleep(seconds)
-        await self._rig.on(_call(self._rig.line.mend))
+        await self._rig.on(_call(self._rig.relay.restore))
 
     async def cut_agents(self, seconds: float) -> None:
-        self._line.cut()
+        self._relay.cut()
         await asyncio.sleep(seconds)
-        self._line.mend()
+        self._relay.restore()
 
     async def freeze(self, seconds: float) -> None:
         if (host := await self._host()) is None:
@@ -171,14 +178,14 @@ class Trouble:
 async def _run(rig: Rig, folder: Path, seconds: float, dice: random.Random) -> int:
     window = await rig.on(rig.open_window(folder))
     claims = Claims()
-    async with Line(int(rig.url.rpartition(":")[2])) as line:
+    async with TcpRelay(int(rig.url.rpartition(":")[2])) as relay:
         token, another = await rig.agent_token(), await rig.agent_token()
         async with (
-            VSCodeRuntime(line.url, token, window=window.id, patience=_PATIENCE) as agent,
+            VSCodeRuntime(relay.url, token, window=window.id, patience=_TIMEOUT) as agent,
             VSCodeRuntime(rig.url, another, window=window.id, patience=20) as looking,
         ):
             end = time.monotonic() + seconds
-            trouble = Trouble(rig, window, line, looking, dice)
+            trouble = Trouble(rig, window, relay, looking, dice)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(trouble.make(end))
                 for worker in range(_WORKERS):

@@ -1,4 +1,4 @@
-"""A real VS Code: code-server with our extension, and browser windows on it.
+"""A real VS Code: code-server with Bascule's extension, opened in browser tabs.
 
 `scripts/editor` installs the server and the browser outside the work tree, `scripts/vsix` builds
 the extension. Everything here runs on the loop that called `start`.
@@ -24,11 +24,11 @@ from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 ROOT = Path(__file__).parents[2]
 CHROMIUM = str(Path(__file__).parents[1] / "chromium")
 WAITING = 90_000
-"""Milliseconds in which what a page shall show is waited for."""
+"""Milliseconds to wait for an element of a page."""
 
 
 def install_editor() -> Path:
-    """Where code-server is; it and a browser are installed first if they are not."""
+    """The directory of code-server. Installs code-server and a browser if they are missing."""
     return Path(_output("scripts/editor", "--with-browser"))
 
 
@@ -47,7 +47,7 @@ def _output(script: str, *arguments: str) -> str:
 
 
 def _add_extension(source: Path, directory: Path) -> None:
-    """One that needs no packing: it is found where extensions are, before the first start."""
+    """Install an unpacked extension: copy it to the extensions directory before the first start."""
     manifest = json.loads((source / "package.json").read_text())
     name = f"{manifest['publisher']}.{manifest['name']}-{manifest['version']}"
     shutil.copytree(source, directory / name)
@@ -59,15 +59,15 @@ SETTINGS: dict[str, Any] = {
     "security.workspace.trust.enabled": False,
     "terminal.integrated.enablePersistentSessions": False,
     "bascule.autoConnect": True,
-    "bascule.python": sys.executable,  # it has ipykernel and a browser to drive
+    "bascule.python": sys.executable,  # this Python has ipykernel and Playwright
     "bascule.consent": {"*": "allow"},
     "bascule.allowedCommands": ["workbench.action.*", "undo", "bascule.stop"],
 }
-"""What every window has unless it says otherwise: no questions, no network, nothing by itself."""
+"""Default settings of every window: no consent questions, no network, no automatic actions."""
 
 
 class CodeServer:
-    """The server of `bascule up`, with data of its own. Windows are tabs of a browser on it."""
+    """The VS Code server of `bascule up`, with its own data. Its windows are browser tabs."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class CodeServer:
             _add_extension(each, self._data / "extensions")
         self._temporary = tempfile.TemporaryDirectory(prefix="bsc-")
         kept = {name: os.environ[name] for name in ("LANG", "PATH") if name in os.environ}
-        home = self._data.with_name(f"{self._data.name}-home")  # nobody's start-up files
+        home = self._data.with_name(f"{self._data.name}-home")  # without start-up files
         home.mkdir(exist_ok=True)
         settings = VSCodeSettings(
             data=self._data,
@@ -106,7 +106,7 @@ class CodeServer:
             environment={
                 **kept,
                 "HOME": str(home),
-                "TMPDIR": self._temporary.name,  # what hosts leave that are killed
+                "TMPDIR": self._temporary.name,  # killed extension hosts leave files there
                 **self._environment,
             },
         )
@@ -123,12 +123,13 @@ class CodeServer:
         return sorted((self._data / "logs").rglob("*.log"))
 
     async def open(self, browser: Browser, folder: Path) -> Page:
-        """A tab with the folder, of a user nobody has seen before."""
+        """Open a tab with the folder, in a new browser context."""
         context = await browser.new_context(viewport={"width": 1400, "height": 900})
         return await self.open_tab(context, folder)
 
     async def open_tab(self, context: BrowserContext, folder: Path) -> Page:
-        """Another tab of the same user. Whether the extension is connected is the hub's to say."""
+        """Open a tab in an existing browser context. Does not wait until the extension has
+        connected to the hub."""
         assert self._server is not None
         page = await context.new_page()
         page.set_default_timeout(WAITING)

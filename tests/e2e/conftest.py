@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from bascule.core.actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .code_server import WAITING
+from .driving import discard_changes
 from .rig import EditorWindow, Rig
 
 _PICTURES = Path(__file__).parents[2] / ".e2e"
 
 # A window shares the machine with everything it starts, and with other windows.
 expect.set_options(timeout=WAITING)
-_TIMEOUT = 300
+_TIMEOUT = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -53,13 +55,26 @@ async def runtime(rig: Rig, vscode_window: EditorWindow) -> AsyncIterator[VSCode
         await runtime.act(VscodeCommand("workbench.action.terminal.killAll"))
 
 
+@pytest.fixture
+async def folder(
+    rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime
+) -> AsyncIterator[Path]:
+    """The shared window's folder; its editors are closed afterwards, changes discarded."""
+    yield vscode_window.folder
+    await runtime.act(VscodeCommand("workbench.action.revertAndCloseActiveEditor"))
+    # VS Code asks about an editor that is still changed, and the command waits for the answer.
+    answering = asyncio.create_task(rig.on(discard_changes(vscode_window.page)))
+    await runtime.act(VscodeCommand("workbench.action.closeAllEditors"))
+    answering.cancel()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     rig = getattr(item, "funcargs", {}).get("rig")
-    if report.when == "call" and report.failed and isinstance(rig, Rig):
+    if report.failed and isinstance(rig, Rig) and rig.is_open:
         _PICTURES.mkdir(exist_ok=True)
         kept = _PICTURES / item.name.replace("/", "_")
         rig.wait(rig.screenshot(kept))

@@ -1,7 +1,7 @@
-"""A hub, a VS Code and a browser that outlive a test, on a loop of their own.
+"""A hub, a VS Code and a browser that many tests share, on a separate event loop.
 
-Tests run on a loop each; what is started once for many of them lives on the rig's, in a thread.
-`await rig.on(…)` has something done there.
+Each test has its own event loop. The shared servers run on the rig's loop, in a thread.
+`await rig.on(…)` runs a coroutine there.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bascule.adapters.mcp.mount import McpMount
 from bascule.core.errors import LinkError
 from bascule.core.windows import WindowId
 from bascule.hub import Hub, HubSettings, Identity
-from tests.hub.serving import Line
+from tests.hub.serving import TcpRelay
 
 from .code_server import CHROMIUM, CodeServer, build_extension, install_editor
 
 T = TypeVar("T")
 
-_CONNECTED = 100.0
+_CONNECTED = 240.0
 _PROBE = 20.0
-"""Seconds an editor has to answer: it shares the machine with everything else that is tested."""
+"""Seconds for an editor to answer. Long, because other tests use the machine at the same time."""
 ADMIN = "an-admin-token-for-the-rig"
 _ADMIN = Identity(name="rig", owner="admin", scope="admin")
 
@@ -45,7 +45,8 @@ class EditorWindow:
 
 
 class Rig:
-    """`open` before, `close` after. The hub's address is `url`."""
+    """The shared hub, VS Code and browser. Call `open` first and `close` at the end. The hub's
+    address is `url`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -58,14 +59,18 @@ class Rig:
         self._servers: list[CodeServer] = []
         self._playwright: Playwright
         self.hub: Hub
-        self.line: Line
-        """Between the windows and the hub; it can be cut."""
+        self.relay: TcpRelay
+        """The connection between the windows and the hub. Tests can cut it."""
         self.browser: Browser
         self._agents = 0
 
     @property
     def url(self) -> str:
         return self.hub.url
+
+    @property
+    def is_open(self) -> bool:
+        return not self._loop.is_closed()
 
     def open(self, **settings: Any) -> None:
         self._home, self._vsix = install_editor(), build_extension()
@@ -85,7 +90,7 @@ class Rig:
         return await asyncio.wrap_future(self._submit(work))
 
     def new_name(self) -> str:
-        """Of an agent nobody has seen before: its shells are new."""
+        """A new agent name, so that the agent gets new shells."""
         self._agents += 1
         return f"agent-{self._agents}"
 
@@ -102,20 +107,21 @@ class Rig:
         return EditorWindow(await self.registered(folder), folder, page, server)
 
     async def stop_serving(self, server: CodeServer) -> None:
-        """Runs on the rig's loop. Its tabs have been closed."""
+        """Runs on the rig's loop. Close all tabs of the server first."""
         self._servers.remove(server)
         await server.stop()
 
     async def host_number(self, window_id: WindowId) -> int:
-        """Counts up with every registration; that of the host that gets the actions now."""
-        return self.hub._registry.speaker(window_id).number
+        """The number of the extension host that currently gets the actions. The number grows with
+        every registration."""
+        return self.hub._registry.active_host(window_id).number
 
     async def editor_answers(self, window_id: WindowId) -> bool:
-        return await self.hub._sockets._probe(self.hub._registry.speaker(window_id))
+        return await self.hub._sockets._probe(self.hub._registry.active_host(window_id))
 
     @asynccontextmanager
     async def noticing_soon(self) -> AsyncIterator[None]:
-        """Editors have a few seconds to answer, and no longer."""
+        """While open, the hub waits only a few seconds for an editor to answer."""
         sockets = self.hub._sockets
         patient = sockets._settings
         sockets._settings = replace(patient, probe_timeout=3.0)
@@ -125,15 +131,15 @@ class Rig:
             sockets._settings = patient
 
     async def crash(self, page: Page) -> None:
-        """Runs on the rig's loop. The page's process ends without a word to anybody."""
+        """Runs on the rig's loop. Crashes the process of the page without closing connections."""
         crashed = asyncio.get_running_loop().create_future()
         page.once("crash", lambda _: crashed.set_result(None))
-        with suppress(Exception):  # nobody is left to say that it got there
+        with suppress(Exception):  # the crashed page cannot finish the navigation
             await page.goto("chrome://crash", timeout=1000)
         await crashed
 
     async def close_tab(self, window_id: WindowId, page: Page) -> None:
-        """Runs on the rig's loop. Returns once its extension host is gone."""
+        """Runs on the rig's loop. Returns once the tab's extension host has disconnected."""
         number = await self.host_number(window_id)
         await page.close()
         while True:
@@ -144,19 +150,19 @@ class Rig:
             await change
 
     async def reload(self, window: EditorWindow) -> None:
-        """Runs on the rig's loop. Returns once a new extension host speaks for the window."""
+        """Runs on the rig's loop. Returns once a new extension host serves the window."""
         before = await self.host_number(window.id)
         await window.page.reload()
         await self.newer_host(window.id, before)
 
     async def newer_host(self, window_id: WindowId, number: int) -> None:
-        """Returns once a host that registered after the one of that number gets the actions."""
+        """Returns once an extension host with a number above `number` gets the actions."""
         try:
             async with asyncio.timeout(_CONNECTED):
                 while True:
                     change = self.hub._sockets.next_change()
                     with suppress(LinkError):
-                        if self.hub._registry.speaker(window_id).number > number:
+                        if self.hub._registry.active_host(window_id).number > number:
                             return
                     await change
         except TimeoutError:
@@ -164,7 +170,7 @@ class Rig:
             raise AssertionError(f"no host of {window_id} after {number}: {known}") from None
 
     async def restart_hub(self) -> None:
-        """Runs on the rig's loop. The same port, the same tokens; all sockets are lost."""
+        """Runs on the rig's loop. The port and tokens stay the same; all connections are lost."""
         await self.hub.aclose()
         self.hub = Hub(self._hub_settings, mounts=(McpMount,))
         await self.hub.start()
@@ -176,8 +182,8 @@ class Rig:
         environment: dict[str, str] | None = None,
         extensions: Sequence[Path] = (),
     ) -> CodeServer:
-        """Runs on the rig's loop. Another VS Code with settings of its own."""
-        told = {"bascule.hub": self.line.url, "bascule.tokenFile": str(self._token), **settings}
+        """Runs on the rig's loop. Starts another VS Code with its own settings."""
+        told = {"bascule.hub": self.relay.url, "bascule.tokenFile": str(self._token), **settings}
         server = CodeServer(
             self._home,
             self._directory / name,
@@ -190,7 +196,7 @@ class Rig:
         return server
 
     async def registered(self, folder: Path) -> WindowId:
-        """The id of the window of `folder`, once there is one that can act."""
+        """Wait for a healthy window of `folder`, and return its id."""
         link = self.hub.windows(_ADMIN)
         async with asyncio.timeout(_CONNECTED):
             while True:
@@ -202,7 +208,7 @@ class Rig:
                 await change
 
     async def status(self, window_id: WindowId, wanted: str) -> None:
-        """Returns once the hub says that of the window."""
+        """Returns once the hub reports the status `wanted` for the window."""
         link = self.hub.windows(_ADMIN)
         while True:
             change = self.hub._sockets.next_change()
@@ -217,7 +223,7 @@ class Rig:
                     await page.screenshot(path=file.with_name(f"{file.name}-{number}.png"))
 
     def keep_logs(self, directory: Path) -> None:
-        """What VS Code's servers and our extension wrote, for whoever wants to know why."""
+        """Copy the logs of the VS Code servers and the extension to `directory`."""
         for server in self._servers:
             for log in server.logs():
                 directory.mkdir(exist_ok=True)
@@ -242,8 +248,8 @@ class Rig:
         await self.hub.start()
         port = int(self.hub.url.rpartition(":")[2])
         self._hub_settings = replace(self._hub_settings, port=port)
-        self.line = Line(port)
-        await self.line.__aenter__()
+        self.relay = TcpRelay(port)
+        await self.relay.__aenter__()
         self._token = self._directory / "token"
         self._token.touch(mode=0o600)
         self._token.write_text(await self.hub.tokens.create("window", "window"))
@@ -257,7 +263,7 @@ class Rig:
         await self._playwright.stop()
         for server in self._servers:
             await server.stop()
-        await self.line.__aexit__(None, None, None)
+        await self.relay.__aexit__(None, None, None)
         await self.hub.aclose()
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:

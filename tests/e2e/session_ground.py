@@ -23,12 +23,12 @@ from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.shared import shared_extensions
 from tests.hub.proxy.test_nginx import Front
 from tests.hub.serving import ADMIN, Place
-from tests.hub.sessions.serving import Asker
+from tests.hub.sessions.serving import SessionsClient
 
 from .code_server import CHROMIUM, build_extension, install_editor
 
 RESOLVER: Final = "--host-resolver-rules=MAP hub.test 127.0.0.1,MAP *.sessions.test 127.0.0.1"
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 """Seconds; a busy machine needs some of them."""
 CAN_ISOLATE: Final = os.geteuid() == 0 and shutil.which("bwrap") is not None
 
@@ -62,7 +62,9 @@ class LocalHub(Place):
 class SessionGround:
     """What a person and an agent have: an address, a browser that is signed in, a token."""
 
-    def __init__(self, hub: LocalHub, asker: Asker, browser: Browser, *, front: Front | None):
+    def __init__(
+        self, hub: LocalHub, asker: SessionsClient, browser: Browser, *, front: Front | None
+    ):
         self.hub = hub
         self.asker = asker
         self.browser = browser
@@ -99,8 +101,8 @@ class SessionGround:
         page = await self.context.new_page()
         self.pages.append(page)
         address = f"{self.url}/vscode/{session_id}/"
-        await page.goto(address, wait_until="commit", timeout=PATIENCE * 1000)
-        await page.locator(".explorer-folders-view").wait_for(timeout=PATIENCE * 1000)
+        await page.goto(address, wait_until="commit", timeout=TIMEOUT * 1000)
+        await page.locator(".explorer-folders-view").wait_for(timeout=TIMEOUT * 1000)
         return page
 
     async def close_pages(self) -> None:
@@ -112,12 +114,12 @@ class SessionGround:
         """The number of the host that acts for its window, once that is healthy and came after
         another, or is a certain one."""
         hub = self.hub.hub
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 change = hub._sockets.next_change()
                 found = hub.sessions.windows.find(SessionId(session_id))
                 if found is not None:
-                    number = hub._registry.speaker(found.id).number
+                    number = hub._registry.active_host(found.id).number
                     if number > after and is_it in (None, number):
                         return number
                 await change
@@ -128,7 +130,7 @@ async def session_ground(
     *, certificate: tuple[Path, Path] | None = None, **settings: Any
 ) -> AsyncIterator[SessionGround]:
     """With a certificate, behind nginx."""
-    vscode = await asyncio.to_thread(vscode_place)
+    vscode = await asyncio.to_thread(installed_vscode)
     directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
     directory.chmod(0o711)
     async with AsyncExitStack() as stack:
@@ -149,7 +151,7 @@ async def session_ground(
             await asyncio.to_thread(front.nginx.install, render(front.site(hub.port)), front.file)
             await asyncio.to_thread(front.start)
             stack.callback(front.stop)
-        asker = await stack.enter_async_context(Asker(hub.url))
+        asker = await stack.enter_async_context(SessionsClient(hub.url))
         playwright = await stack.enter_async_context(async_playwright())
         browser = await playwright.chromium.launch(
             executable_path=CHROMIUM,
@@ -161,7 +163,7 @@ async def session_ground(
         yield ground
 
 
-def vscode_place() -> SharedVSCode:
+def installed_vscode() -> SharedVSCode:
     """Installed and built first if it is not. Blocks."""
     installation = Installation(install_editor())
     return SharedVSCode(installation.home, shared_extensions(installation, build_extension()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,6 @@ See = Callable[[Callable[[Page], Coroutine[Any, Any, None]]], Coroutine[Any, Any
 async def see(rig: Rig, vscode_window: EditorWindow) -> See:
     """Has something done by, or looked at from, the user's side of the window."""
     return lambda work: rig.on(work(vscode_window.page))
-
-
-@pytest.fixture
-async def folder(vscode_window: EditorWindow, runtime: VSCodeRuntime) -> AsyncIterator[Path]:
-    """The window's folder; its editors are closed afterwards, changes discarded."""
-    yield vscode_window.folder
-    await runtime.act(VscodeCommand("workbench.action.revertAndCloseActiveEditor"))
-    await runtime.act(VscodeCommand("workbench.action.closeAllEditors"))
 
 
 async def test_a_command_is_seen_in_a_terminal(runtime: VSCodeRuntime, see: See) -> None:
@@ -227,5 +219,5 @@ async def _type(page: Page, name: str, text: str) -> None:
     await _focus(page, name)
     await page.keyboard.press("Control+Home")
     await page.keyboard.type(text)
-    tab = page.locator(".tab.dirty", has_text=name)
-    await expect(tab).to_be_visible()
+    # The file may be open a second time, because the window showed that an agent changed it.
+    await expect(page.locator(".tab.dirty", has_text=name).first).to_be_visible()

@@ -47,7 +47,7 @@ async def test_it_acts_in_the_page_beside(
 
 
 async def test_pages_do_not_reach_the_hub(rig: Rig, runtime: VSCodeRuntime) -> None:
-    for hub in (rig.line.url, rig.line.url.replace("127.0.0.1", "localhost")):
+    for hub in (rig.relay.url, rig.relay.url.replace("127.0.0.1", "localhost")):
         seen = await runtime.browse(hub)
         assert isinstance(seen, BrowserOutput)
         assert "kept from the browser" in seen.last_browser_action_error

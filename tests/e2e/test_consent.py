@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bascule.core.actions import CmdRun, FileRead, FileWrite
+from bascule.core.actions import CmdRun, FileRead, FileWrite, RemoveDir
 from bascule.core.errors import ConsentDenied, UntrustedWorkspace
 from bascule.core.observations import Error
 from bascule.link.socketio import SocketClient
@@ -26,7 +26,7 @@ from .code_server import CodeServer
 from .driving import answer_question, open_question, question, run_command
 from .rig import ADMIN, EditorWindow, Rig
 
-_UNDECIDED = {
+_NO_CONSENT = {
     "bascule.autoConnect": False,
     "bascule.consent": {},
     "bascule.hub": "",
@@ -38,20 +38,20 @@ _UNDECIDED = {
 
 
 @pytest.fixture(scope="module")
-def undecided(rig: Rig) -> Iterator[CodeServer]:
-    server = rig.wait(rig.serve("undecided", _UNDECIDED))
+def server_without_consent(rig: Rig) -> Iterator[CodeServer]:
+    server = rig.wait(rig.serve("server_without_consent", _NO_CONSENT))
     yield server
     rig.wait(rig.stop_serving(server))
 
 
 @pytest.fixture(scope="module")
 def paired(
-    rig: Rig, undecided: CodeServer, tmp_path_factory: pytest.TempPathFactory
+    rig: Rig, server_without_consent: CodeServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EditorWindow]:
     """A window that was paired by the code its user typed."""
     folder = tmp_path_factory.mktemp("paired") / "cautious"
     folder.mkdir()
-    window = rig.wait(_pair_by_code(rig, undecided, folder))
+    window = rig.wait(_pair_by_code(rig, server_without_consent, folder))
     yield window
     rig.wait(window.page.context.close())
 
@@ -88,6 +88,13 @@ async def _agent(rig: Rig, window: EditorWindow, name: str = "") -> AsyncIterato
 async def _answer(rig: Rig, window: EditorWindow, agent: Agent, answer: str) -> None:
     await rig.on(open_question(window.page, agent.name))
     await rig.on(answer_question(window.page, answer))
+
+
+async def _admit(rig: Rig, window: EditorWindow, agent: Agent) -> None:
+    """The user allows the agent everything in this workspace."""
+    asked = asyncio.create_task(agent.runtime.run("true"))
+    await _answer(rig, window, agent, "Allow in This Workspace")
+    await asked
 
 
 async def test_nothing_is_done_in_a_workspace_that_is_not_trusted(
@@ -176,7 +183,40 @@ async def test_protected_files_are_asked_for_however_they_are_reached(
     assert not (folder / ".vscode/tasks.json").exists()
 
 
-async def test_where_a_file_is_written_is_where_it_was_when_the_user_was_asked(
+async def test_files_that_run_code_by_themselves_are_asked_for_though_the_agent_was_admitted(
+    rig: Rig, agent: Agent, trusted: EditorWindow
+) -> None:
+    await _admit(rig, trusted, agent)
+    for path in (".git/hooks/pre-commit", ".husky/pre-commit", ".envrc", "all.code-workspace"):
+        writing = asyncio.create_task(agent.runtime.act(FileWrite(path, "evil")))
+        await _answer(rig, trusted, agent, "Deny")
+        seen = await writing
+        assert isinstance(seen, Error)
+        assert seen.error_id == ConsentDenied.code
+        assert not (trusted.folder / path).exists()
+    await agent.runtime.write("notes.txt", "harmless")
+
+
+async def test_removing_a_directory_tree_is_asked_for_though_the_agent_was_admitted(
+    rig: Rig, agent: Agent, trusted: EditorWindow
+) -> None:
+    await _admit(rig, trusted, agent)
+    kept = trusted.folder / "tree/inner/kept.txt"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("kept\n")
+    removing = asyncio.create_task(agent.runtime.act(RemoveDir("tree", recursive=True)))
+    await _answer(rig, trusted, agent, "Deny")
+    seen = await removing
+    assert isinstance(seen, Error)
+    assert seen.error_id == ConsentDenied.code
+    assert kept.read_text() == "kept\n"
+    removing = asyncio.create_task(agent.runtime.act(RemoveDir("tree", recursive=True)))
+    await _answer(rig, trusted, agent, "Allow Once")
+    await removing
+    assert not (trusted.folder / "tree").exists()
+
+
+async def test_a_file_is_written_to_the_path_the_user_was_asked_about(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     """A command that was allowed before changes the agent's directory while the user reads."""
@@ -195,15 +235,13 @@ async def test_where_a_file_is_written_is_where_it_was_when_the_user_was_asked(
     assert not (trusted.folder / ".git/config").exists()
 
 
-async def test_an_open_question_holds_nobody_else_and_is_answered_late(
+async def test_an_open_question_blocks_no_other_agent_and_can_be_answered_late(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     """The user closes the question, another agent works on, and the status bar brings it back."""
     page = trusted.page
     async with _agent(rig, trusted) as other:
-        admitted = asyncio.create_task(other.runtime.run("true"))
-        await _answer(rig, trusted, other, "Allow in This Workspace")
-        await admitted
+        await _admit(rig, trusted, other)
         waiting = asyncio.create_task(agent.runtime.run("echo late"))
         await rig.on(open_question(page, agent.name))
         await rig.on(run_command(page, "View: Close Editor"))
@@ -225,7 +263,7 @@ async def test_an_open_question_holds_nobody_else_and_is_answered_late(
     await rig.on(expect(_status(page)).not_to_contain_text("question"))
 
 
-async def test_a_question_goes_with_the_one_who_asked(
+async def test_a_question_is_withdrawn_when_its_agent_disconnects(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     page = trusted.page
@@ -242,7 +280,7 @@ async def test_a_question_goes_with_the_one_who_asked(
     assert not (trusted.folder / "made").exists()
 
 
-async def test_a_question_goes_with_an_http_caller_that_disconnects(
+async def test_a_question_is_withdrawn_when_its_http_caller_disconnects(
     rig: Rig, trusted: EditorWindow
 ) -> None:
     page, name = trusted.page, rig.new_name()
@@ -299,7 +337,10 @@ async def test_an_admin_elsewhere_may_answer_for_the_user(
             assert question["window_id"] == trusted.id
             told = question["kind"], question["summary"]
             assert told == ("run", f"run echo {answer} ⏎ echo more")
-            assert f"│ echo {answer}\n│ echo more\n" in question["detail"]
+            marks = "  ^^^^^^^^^\n"  # under the parts that ask
+            assert f"│ echo {answer}\n{marks}│ echo more\n{marks}" in question["detail"]
+            assert question["proposals"] == [{"rule": ["echo"], "text": "echo"}]
+            assert question["choices"] == ["once", "always", "workspace", "deny"]
             reply = {"window_id": trusted.id, "id": question["id"], "answer": answer}
             await page.emit("approval.answered", reply)
             seen = await waiting
@@ -327,12 +368,12 @@ async def test_a_paired_window_is_connected_again_after_a_reload_until_it_is_dis
 
 
 async def test_a_link_pairs_a_window_once_its_user_agrees(
-    rig: Rig, undecided: CodeServer, tmp_path: Path
+    rig: Rig, server_without_consent: CodeServer, tmp_path: Path
 ) -> None:
     folder = tmp_path / "linked"
     folder.mkdir()
     link = (await rig.on(_new_code(rig)))["link"]
-    page = await rig.on(undecided.open(rig.browser, folder))
+    page = await rig.on(server_without_consent.open(rig.browser, folder))
     try:
         await rig.on(_open_link(page, link))
         window = await rig.on(rig.registered(folder))
@@ -346,7 +387,7 @@ async def _pair_by_code(rig: Rig, server: CodeServer, folder: Path) -> EditorWin
     code = (await _new_code(rig))["code"]
     page = await server.open(rig.browser, folder)
     await _status(page).click()
-    await _type(page, "Address of the hub", rig.line.url.replace("http://127.0.0.1", "localhost"))
+    await _type(page, "Address of the hub", rig.relay.url.replace("http://127.0.0.1", "localhost"))
     await _type(page, "Pairing code", "WRONGONE")
     await _type(page, "is wrong", code)
     await _pick(page, "Yes, whenever this workspace is opened")

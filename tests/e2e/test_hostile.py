@@ -19,7 +19,7 @@ from bascule.runtime.vscode import VSCodeRuntime
 from .code_server import WAITING, build_hub_page
 from .driving import answer_question, open_question, question
 from .rig import ADMIN, EditorWindow, Rig
-from .undecided import undecided_window
+from .window_without_consent import window_without_consent
 
 _EVIL = "touch evil"
 _LINK = "[press here](command:workbench.action.terminal.new)"
@@ -75,7 +75,7 @@ REQUESTS: dict[str, tuple[Action, list[str]]] = {
 
 @pytest.fixture(scope="module")
 def cautious(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditorWindow]:
-    with undecided_window(rig, tmp_path_factory.mktemp("hostile") / "cautious") as window:
+    with window_without_consent(rig, tmp_path_factory.mktemp("hostile") / "cautious") as window:
         (window.folder / ".vscode").mkdir()
         (window.folder / "fake").symlink_to(".vscode")
         yield window
@@ -192,7 +192,8 @@ async def test_all_of_a_hostile_request_is_shown_as_plain_text(
     page = cautious.page
     async with asking(rig, cautious, action):
         text = await rig.on(question(page).locator(".view-lines").inner_text())
-        shown = text.replace("\u00a0", " ").replace("\n┊ ", "")
+        unmarked = re.sub(r"\n +\^[ ^]*(?=\n)", "", text.replace("\u00a0", " "))
+        shown = re.sub(r"\n(┊ | {10})", "", unmarked)  # long lines are wrapped
         await rig.on(expect(_answers(page)).to_contain_text("Allow Once"))
         await _picture(rig, page, name)
         for each in wanted:

@@ -82,6 +82,8 @@ class TestInAWindow(IPythonSuite):
 @pytest.fixture
 async def runtime(rig: Rig, window: EditorWindow) -> AsyncIterator[VSCodeRuntime]:
     async with InAWindow(rig, window) as runtime:
+        # A test that reloaded the window left the notebook of its agent, which VS Code restored.
+        await runtime.act(VscodeCommand("workbench.action.closeAllEditors"))
         yield runtime
 
 

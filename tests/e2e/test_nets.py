@@ -265,7 +265,7 @@ async def test_what_is_wrong_is_told_while_it_is_typed(
     [
         ("aliases", ALIAS_BOMB, "Aliases (*name) repeat more than 100,000 values"),
         ("tokens", "4000000000", "4,000,000,000 tokens; a marking has at most 1,000,000"),
-        ("depth", "[" * 200 + "]" * 200, "More than 100 lists and mappings inside each other"),
+        ("depth", "[" * 200 + "]" * 200, "Lists and mappings are nested more than 100 levels deep"),
         ("digits", f"[{'9' * 1500}]", "A number of 1,500 digits"),
     ],
 )
@@ -354,7 +354,7 @@ async def _debugged(agent: VSCodeRuntime) -> list[dict[str, Any]]:
 
 
 def _calls(asked: list[dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
-    """What was asked for, without time-outs."""
+    """What was asked for, without timeouts."""
     return [
         (each["type"], {k: v for k, v in each["params"].items() if k in ("message", "level")})
         for each in asked

@@ -19,7 +19,7 @@ from bascule.adapters.openhands_hub import OpenHandsV0Mount
 from tests.adapters.environment import openhands_python, run_suite
 
 from .rig import EditorWindow, Rig
-from .session_ground import CAN_ISOLATE, PATIENCE, session_ground
+from .session_ground import CAN_ISOLATE, TIMEOUT, session_ground
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ async def test_the_vscode_url_of_openhands_v0_is_the_session_also_in_a_frame_of_
             await page.goto(origin)
             frame = page.frame_locator("iframe")
             files = frame.locator(".explorer-folders-view")
-            await expect(files).to_be_visible(timeout=PATIENCE * 1000)
+            await expect(files).to_be_visible(timeout=TIMEOUT * 1000)
             await expect(files.get_by_text("by-openhands.txt")).to_be_visible()
             where = page.frames[1].url
         await stranger.close()

@@ -21,7 +21,7 @@ from tests.contracts.runtime import Make, RuntimeSuite
 from tests.hub.serving import ADMIN
 from tests.hub.sessions.serving import SessionPlace, place
 
-from .session_ground import vscode_place
+from .session_ground import installed_vscode
 
 MISSING = {
     "test_silence_is_answered_early_unless_it_is_expected": "soft_timeout",
@@ -53,7 +53,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("session") / "workspace"
     folder.mkdir()
     settings: dict[str, Any] = {"workspace_roots": (folder.parent,), "probe_timeout": 20.0}
-    with LoopThread() as loop, loop.hold(place(vscode=vscode_place(), **settings)) as hub:
+    with LoopThread() as loop, loop.hold(place(vscode=installed_vscode(), **settings)) as hub:
         wanted = {"runtime": "vscode", "workspace": {"kind": "folder", "folder": str(folder)}}
         with loop.hold(CloudRuntime(hub.url, ADMIN, session=wanted)) as runtime:
             session_id = runtime.session_id

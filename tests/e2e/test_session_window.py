@@ -70,6 +70,18 @@ async def test_its_actions_are_done_in_its_window_by_whichever_way_they_come(
     assert ground.file(session_id, "made.txt").read_text() == "by the window\n"
 
 
+async def test_what_its_actions_change_is_recorded_in_the_sessions_store(
+    ground: SessionGround, session_id: str
+) -> None:
+    async with CloudRuntime(ground.hub.url, ground.hub.agent, session_id=session_id) as runtime:
+        await runtime.write("kept.txt", "one\n")
+        await runtime.run("rm kept.txt")
+        last = (await runtime.checkpoints()).items[-1]
+        assert last["title"] == "run rm kept.txt"
+        assert (await runtime.restore(last["id"])).restored == ("kept.txt",)
+        assert (await runtime.read("kept.txt")).content == "one\n"
+
+
 async def test_a_person_who_comes_sees_what_is_done_and_may_leave_again(
     ground: SessionGround, session_id: str
 ) -> None:

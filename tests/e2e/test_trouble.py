@@ -15,7 +15,7 @@ from bascule.core.errors import AmbiguousWindow, OutcomeUnknown, WindowUnhealthy
 from bascule.core.observations import CmdOutput
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import Seen, gone
-from tests.hub.serving import Line
+from tests.hub.serving import TcpRelay
 
 from .driving import detached
 from .rig import EditorWindow, Rig
@@ -102,10 +102,10 @@ async def test_an_observation_made_while_the_line_is_cut_arrives_once(
     )
     os.mkfifo(window.folder / "gate")
     await seen.wait_for(b"up")
-    await rig.on(_call(rig.line.cut))
+    await rig.on(_call(rig.relay.cut))
     await asyncio.to_thread((window.folder / "gate").write_text, "it\n")
     await asyncio.sleep(8)  # the time the line is down is what is tested
-    await rig.on(_call(rig.line.mend))
+    await rig.on(_call(rig.relay.restore))
 
     answer = await running
     assert "got it\n" in answer.content
@@ -167,13 +167,13 @@ async def test_an_id_is_done_once_however_many_actions_came_since(
     action = CmdRun("echo up; read word < late; echo $word | tee -a repeated")
     os.mkfifo(window.folder / "late")
     async with VSCodeRuntime(rig.url, token, window=window.id) as agent:
-        async with Line(int(rig.url.rpartition(":")[2])) as line:
-            lost = VSCodeRuntime(line.url, token, window=window.id, patience=0.1)
+        async with TcpRelay(int(rig.url.rpartition(":")[2])) as relay:
+            lost = VSCodeRuntime(relay.url, token, window=window.id, patience=0.1)
             await lost.connect()
             seen = Seen()
             asking = asyncio.create_task(lost.act(action, on_progress=seen))
             await seen.wait_for(b"up")
-            line.cut()
+            relay.cut()
             with pytest.raises(OutcomeUnknown, match="it had begun"):
                 await asking
             await lost.aclose()
@@ -215,7 +215,7 @@ async def test_of_two_tabs_the_newest_acts_and_the_other_stands_in(
 async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
-    """Every action leaves a line behind; each has to be there once, in its order."""
+    """Every action leaves a line behind; each must be there once, in its order."""
     count, workers = 1000, 10
     done = 0
     wanted = asyncio.Event()

@@ -36,10 +36,9 @@ def installed(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     wheel = next((project / "dist").glob("bascule-*.whl"))
     place = tmp_path_factory.mktemp("wheel") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True)
-    pip = [sys.executable, "-m", "pip", f"--python={place}/bin/python", "--quiet"]
-    # What is used of it is compiled when it is.
-    install = [*pip, "install", "--no-compile", f"--constraint={project / 'constraints.txt'}"]
-    subprocess.run([*install, str(wheel)], check=True)
+    install = [project / "scripts/packages", place / "bin/python"]
+    pins = f"--constraint={project / 'constraints.txt'}"
+    subprocess.run([*install, pins, f"{wheel}[hub]"], check=True)
     return place / "bin"
 
 

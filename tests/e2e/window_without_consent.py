@@ -1,4 +1,4 @@
-"""A window whose user has decided nothing yet: nobody is admitted, everything is asked."""
+"""A window whose user has allowed nothing yet, so that every action asks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from .rig import EditorWindow, Rig
 
-ASKS = {"bascule.consent": {}, "bascule.allowedCommands": ["*"]}
+NO_CONSENT = {"bascule.consent": {}, "bascule.allowedCommands": ["*"]}
 
 
 @contextmanager
-def undecided_window(rig: Rig, folder: Path) -> Iterator[EditorWindow]:
+def window_without_consent(rig: Rig, folder: Path) -> Iterator[EditorWindow]:
     """Trusted and connected by its settings."""
-    server = rig.wait(rig.serve(folder.name, ASKS))
+    server = rig.wait(rig.serve(folder.name, NO_CONSENT))
     window = rig.wait(rig.open_window(folder, server=server))
     yield window
     rig.wait(window.page.context.close())
