@@ -1,7 +1,4 @@
-"""Fail unless the package's version is the newest one the changelog names.
-
-`## [Unreleased]` may stand above it: it collects what the next version brings.
-"""
+"""Check that the package's version is the newest version in CHANGELOG.md, below `[Unreleased]`."""
 
 from __future__ import annotations
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from collections.abc import Iterator, Sequence
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
-from typer.core import TyperGroup
+import click
 
 from bascule.cli.app import COMMANDS, GROUPS, tree
 from bascule.cli.debug_adapter import _USAGE
@@ -25,24 +26,24 @@ VARIABLES = "SESSION_API_KEY, NO_CHANGE_TIMEOUT_SECONDS, BASCULE_SHELLS and BASC
 
 
 def page() -> str:
-    """The whole of it."""
+    """The text of docs/cli.md."""
     root = tree(*(name for name in COMMANDS if name != "sandbox"))
     parts = [HEAD]
     for title, names in GROUPS.items():
         parts.append(f"## {title}\n")
         for name in names:
-            parts += _sandbox() if name == "sandbox" else _told(root.commands[name], name)
+            parts += _sandbox() if name == "sandbox" else _entries(root.commands[name], name)
     parts.append("## For editors\n")
     parts.append(f"### bascule debug-adapter\n\n```\n{_USAGE}\n```\n")
     return "\n".join(parts)
 
 
-def _told(command: Any, path: str) -> Iterator[str]:
-    if isinstance(command, TyperGroup):
+def _entries(command: Any, path: str) -> Iterator[str]:
+    if isinstance(command, click.Group):
         if command.invoke_without_command:
             yield from _command(command, path)
         for name, each in command.commands.items():
-            yield from _told(each, f"{path} {name}")
+            yield from _entries(each, f"{path} {name}")
         return
     yield from _command(command, path)
 
@@ -54,24 +55,27 @@ def _command(command: Any, path: str) -> Iterator[str]:
     names = [argument_name(each) if each.required else f"[{argument_name(each)}]" for each in given]
     yield f"### bascule {' '.join([path, *names])}\n"
     yield f"{cleandoc(command.help)}\n"
-    yield from _table([row for row in (*arguments, *options) if row[0] != "--help"])
+    yield from _table([row for row in (*arguments, *options) if not row[0].endswith("--help")])
     yield "```sh\n" + "\n".join(shown(path)) + "\n```\n"
 
 
 def _sandbox() -> Iterator[str]:
     parser = _parser()
+    hidden = (None, SUPPRESS)  # SUPPRESS: an old name of an option
     actions = [
-        each for each in parser._actions if each.help and "--help" not in each.option_strings
+        each
+        for each in parser._actions
+        if each.help not in hidden and "--help" not in each.option_strings
     ]
     yield "### bascule sandbox PORT\n"
     yield f"{parser.description} Environment variables, explained in its `--help`: {VARIABLES}.\n"
     yield from _table(
-        [(_written(each), str(each.help) % {"default": each.default}) for each in actions]
+        [(_usage(each), str(each.help) % {"default": each.default}) for each in actions]
     )
     yield "```sh\n" + "\n".join(shown("sandbox")) + "\n```\n"
 
 
-def _written(action: Any) -> str:
+def _usage(action: Any) -> str:
     takes = action.metavar if action.nargs != 0 and action.metavar else ""
     return " ".join(filter(None, (", ".join(action.option_strings), takes)))
 

@@ -1,6 +1,6 @@
-"""What became of the tests in reports of pytest (JUnit XML): how many passed, and which did not.
+"""Summarize pytest reports (JUnit XML): how many tests passed, and which did not.
 
-Ends with status 1 when one did not pass or none was run.
+Exits with status 1 if a test did not pass or no test ran.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from xml.etree.ElementTree import Element, parse
 
 
 def outcomes(reports: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Each test's name, and what it did not pass for; empty when it did."""
+    """Each test's name and why it did not pass; empty if it passed."""
     for report in reports:
-        for case in parse(report).iter("testcase"):  # our own pytest wrote it
-            yield case.get("name", ""), _lack(case)
+        for case in parse(report).iter("testcase"):  # trusted: our own pytest wrote it
+            yield case.get("name", ""), _problem(case)
 
 
-def _lack(case: Element) -> str:
+def _problem(case: Element) -> str:
     for kind in ("failure", "error", "skipped"):
         if (found := case.find(kind)) is not None:
             return f"{kind}: {found.get('message', '').splitlines()[0]}"
@@ -27,9 +27,9 @@ def _lack(case: Element) -> str:
 
 def main(reports: Sequence[Path]) -> int:
     found = list(outcomes(reports))
-    missed = [(name, lack) for name, lack in found if lack]
-    for name, lack in missed:
-        sys.stdout.write(f"missed  {name}  {lack}\n")
+    missed = [(name, problem) for name, problem in found if problem]
+    for name, problem in missed:
+        sys.stdout.write(f"missed  {name}  {problem}\n")
     sys.stdout.write(f"{len(found) - len(missed)} of {len(found)} passed\n")
     return 1 if missed or not found else 0
 

@@ -1,10 +1,10 @@
-"""The other side of a comparison: what OpenHands V0's remote runtime asks of a hub, answered with
-OpenHands' own server. `scripts/openhands_tests --own` starts it.
+"""Serves OpenHands V0's remote runtime API with OpenHands' own action server, for a comparison with
+the hub. `scripts/openhands_tests --own` starts it.
 
-The command that each start brings is run as it came, but for the port, in a place that
+The command of each start request runs unchanged, except for the port, in a directory tree that
 `scripts/openhands_place` makes to look like OpenHands' image.
 
-    python openhands_own.py ENVIRONMENT PLACE     prints the address that it answers at
+    python openhands_own.py ENVIRONMENT DIRECTORY     prints the URL it serves
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PORT_AFTER = "openhands.runtime.action_execution_server"
 
 
 class Runtimes:
-    """Servers that were started, by the ids their clients gave them."""
+    """The action servers that were started, by the session ids of their clients."""
 
     def __init__(self, environment: Path, place: Path) -> None:
         self._environment = environment
@@ -48,7 +48,7 @@ class Runtimes:
             "PATH": os.defpath + ":/usr/sbin:/sbin",
             "HOME": "/root",
             "LANG": "C.UTF-8",
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # it asks the network for prices otherwise
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # otherwise it downloads a list of prices
         }
         with (self._place / f"{name}.log").open("wb") as log:
             log.write(shlex.join(command).encode() + b"\n")
@@ -67,7 +67,7 @@ class Runtimes:
 
     def stop(self, name: str) -> dict[str, str]:
         process, _ = self._servers.pop(name)
-        process.kill()  # and with it all in its namespace
+        process.kill()  # ends every process of its PID namespace
         process.wait()
         shutil.rmtree(self._place / name)
         return {"runtime_id": name}
@@ -84,7 +84,7 @@ def handler(runtimes: Runtimes) -> type[BaseHTTPRequestHandler]:
             if word in ("sessions", "runtime"):
                 self._answer(runtimes.shown, rest)
             else:
-                self._tell(404, {})
+                self._reply(404, {})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -94,15 +94,15 @@ def handler(runtimes: Runtimes) -> type[BaseHTTPRequestHandler]:
             elif word == "stop":
                 self._answer(runtimes.stop, body["runtime_id"])
             else:
-                self._tell(404, {})
+                self._reply(404, {})
 
         def _answer(self, what: Any, asked: Any) -> None:
             try:
-                self._tell(200, what(asked))
+                self._reply(200, what(asked))
             except KeyError:
-                self._tell(404, {"detail": "there is no such runtime"})
+                self._reply(404, {"detail": "no such runtime"})
 
-        def _tell(self, status: int, answer: dict[str, str]) -> None:
+        def _reply(self, status: int, answer: dict[str, str]) -> None:
             body = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -111,7 +111,7 @@ def handler(runtimes: Runtimes) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """The tests' own report says what happened."""
+            """Log nothing; the test report has the results."""
 
     return Handler
 

@@ -1,4 +1,4 @@
-"""Print what the lock file in OpenHands V0's wheel pins: `openhands_pins.py WHEEL`."""
+"""Print the versions in the lock file of OpenHands V0's wheel: `openhands_pins.py WHEEL`."""
 
 from __future__ import annotations
 

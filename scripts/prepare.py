@@ -1,9 +1,10 @@
-"""Have in a clone what a wheel brings along, and what `bascule up` shows: the hub's page, our
-extension, VS Code for the browser, a Chromium for agents.
+"""Build and install what `bascule up` needs in a clone: the hub's page, the VS Code extension, VS
+Code for the browser, and Chromium for agents.
 
-All of it at once, since most of the time is spent waiting for packages. A person sees how far each
-is; a log has a line for what began and what it took. What is there already takes no time and is not
-mentioned. What cannot be had is told with the reason, and everything else goes on without it.
+All components are prepared in parallel, because most of the time goes into downloads. A terminal
+shows a progress bar for each; a log gets one line at the start and one at the end of each.
+Components that are up to date are not mentioned. If a component fails, its error is printed and
+`make run` continues without it.
 """
 
 from __future__ import annotations
@@ -25,46 +26,47 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 PROJECT: Final = Path(__file__).parent.parent
-_MENTIONED: Final = 0.5
-"""Seconds of work about which nothing is said: then it was there."""
-_LAST_WORDS: Final = 15
+_QUIET: Final = 0.5
+"""Seconds. A component that is ready by then was up to date, and is not shown."""
+_OUTPUT_TAIL: Final = 15
+"""Lines of a failed script's output in its error."""
 
 
-class Tell(Protocol):
-    """How work says how far it is: what passes, and perhaps how much of how much is done."""
+class ReportProgress(Protocol):
+    """Shows what a component is doing, and optionally how many of how many steps are done."""
 
-    def __call__(self, words: str = "", *, done: int = 0, of: int = 0) -> None: ...
+    def __call__(self, text: str = "", *, done: int = 0, of: int = 0) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Something to have."""
+class Component:
+    """Something to build or install."""
 
     name: str
-    without: str
-    """What cannot be done if it is not to be had."""
-    make: Callable[[Tell], None]
-    """Quick when it is there. Raises `Exception` with the reason as its text."""
+    needed_for: str
+    """What does not work without it."""
+    make: Callable[[ReportProgress], None]
+    """Quick if up to date. Raises an exception with the reason as its text."""
 
 
 class ScriptFailed(Exception):
-    """Its last words."""
+    """A script exited with an error. The text is the end of its output."""
 
 
-def parts() -> Sequence[Part]:
+def components() -> Sequence[Component]:
     return (
-        Part("hub page", "the hub's web page", script("scripts/web")),
-        Part("VS Code extension", "agents in VS Code", script("scripts/vsix")),
-        Part("VS Code for the browser", "VS Code", _vscode),
-        Part("Chromium for agents", "browser actions", script("scripts/browser")),
+        Component("hub page", "the hub's web page", script("scripts/web")),
+        Component("VS Code extension", "agents in VS Code", script("scripts/vsix")),
+        Component("VS Code for the browser", "VS Code", _vscode),
+        Component("Chromium for agents", "browser actions", script("scripts/browser")),
     )
 
 
-def script(*command: str) -> Callable[[Tell], None]:
-    """Work that is done by a program; its lines pass."""
+def script(*command: str) -> Callable[[ReportProgress], None]:
+    """Runs a program and shows its current line of output."""
 
-    def make(tell: Tell) -> None:
-        last_words: deque[str] = deque(maxlen=_LAST_WORDS)
+    def make(report: ReportProgress) -> None:
+        tail: deque[str] = deque(maxlen=_OUTPUT_TAIL)
         with subprocess.Popen(
             command,
             cwd=PROJECT,
@@ -76,111 +78,112 @@ def script(*command: str) -> Callable[[Tell], None]:
         ) as process:
             assert process.stdout is not None
             for line in map(str.strip, process.stdout):
-                last_words.append(line)
-                tell(line)
+                tail.append(line)
+                report(line)
         if process.returncode != 0:
-            raise ScriptFailed("\n".join(last_words))
+            raise ScriptFailed("\n".join(tail))
 
     return make
 
 
-def _vscode(tell: Tell) -> None:
+def _vscode(report: ReportProgress) -> None:
     from bascule.cli.editor import find
 
-    find().install(lambda done, of: tell("packages", done=done, of=of))
+    find().install(lambda done, of: report("packages", done=done, of=of))
 
 
-def prepare(wanted: Sequence[Part], console: Console) -> list[Part]:
-    """Those that are not to be had, each told with its reason."""
-    began = time.monotonic()
-    board = _Board(console)
+def prepare(wanted: Sequence[Component], console: Console) -> list[Component]:
+    """Prepare all components. Prints the errors of those that failed, and returns those."""
+    started = time.monotonic()
+    display = _Display(console)
     pool = ThreadPoolExecutor(len(wanted))
     try:
-        works = {pool.submit(part.make, board.teller(part)): part for part in wanted}
-        wait(works, timeout=_MENTIONED)
-        slow = [part for work, part in works.items() if not work.done()]
-        with board.shown(slow):
+        works = {pool.submit(each.make, display.reporter(each)): each for each in wanted}
+        wait(works, timeout=_QUIET)
+        slow = [component for work, component in works.items() if not work.done()]
+        with display.shown(slow):
             for work in as_completed(works):
-                part = works[work]
+                component = works[work]
                 if work.exception() is not None:
-                    board.give_up(part)
-                elif part in slow:
-                    board.finish(part, time.monotonic() - began)
+                    display.hide(component)
+                elif component in slow:
+                    display.finish(component, time.monotonic() - started)
     finally:
         pool.shutdown(wait=False)
-    return [part for work, part in works.items() if _has_failed(part, work, console)]
+    return [each for work, each in works.items() if _has_failed(each, work, console)]
 
 
-def _has_failed(part: Part, work: Future[None], console: Console) -> bool:
+def _has_failed(component: Component, work: Future[None], console: Console) -> bool:
     error = work.exception()
     if error is None:
         return False
-    console.print(f"[yellow]![/] {escape(part.name)} could not be installed: {escape(str(error))}")
-    console.print(f"  Continuing without {escape(part.without)}.")
+    name, needed_for = escape(component.name), escape(component.needed_for)
+    console.print(f"[yellow]![/] {name} could not be installed: {escape(str(error))}")
+    console.print(f"  Continuing without {needed_for}.")
     return True
 
 
-class _Board:
-    """What a person sees of work that goes on, or what a log has of it."""
+class _Display:
+    """Progress bars on a terminal, lines in a log."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._tasks: dict[Part, TaskID] = {}
+        self._tasks: dict[Component, TaskID] = {}
         self._bars = Progress(
             SpinnerColumn(finished_text="[green]✓"),
             TextColumn("{task.description:<24}"),
             TimeElapsedColumn(),
             BarColumn(16),
-            TextColumn("[dim]{task.fields[words]}", markup=True),
+            TextColumn("[dim]{task.fields[text]}", markup=True),
             console=console,
             disable=not console.is_terminal,
         )
 
-    def teller(self, part: Part) -> Tell:
-        bar = self._bars.add_task(part.name, total=None, visible=False, words="")
-        self._tasks[part] = bar
+    def reporter(self, component: Component) -> ReportProgress:
+        bar = self._bars.add_task(component.name, total=None, visible=False, text="")
+        self._tasks[component] = bar
 
-        def tell(words: str = "", *, done: int = 0, of: int = 0) -> None:
-            shown = f"{words} {done}/{of}" if of else words
-            self._bars.update(bar, completed=done, total=of or None, words=escape(shown[:40]))
+        def report(text: str = "", *, done: int = 0, of: int = 0) -> None:
+            shown = f"{text} {done}/{of}" if of else text
+            self._bars.update(bar, completed=done, total=of or None, text=escape(shown[:40]))
 
-        return tell
+        return report
 
     @contextmanager
-    def shown(self, slow: Sequence[Part]) -> Iterator[None]:
-        """Only if there is anything to wait for."""
+    def shown(self, slow: Sequence[Component]) -> Iterator[None]:
+        """Show these components, if any, while the block runs."""
         if not slow:
             yield
             return
         if not self._console.is_terminal:
-            names = ", ".join(part.name for part in slow)
+            names = ", ".join(component.name for component in slow)
             self._console.print(
                 f"run: preparing {names}; the first time this takes a minute or two"
             )
-        for part in slow:
-            self._bars.update(self._tasks[part], visible=True)
+        for component in slow:
+            self._bars.update(self._tasks[component], visible=True)
         with self._bars:
             yield
 
-    def finish(self, part: Part, seconds: float) -> None:
-        """A person goes on seeing what it took."""
-        self._bars.update(self._tasks[part], total=1, completed=1, words="")
+    def finish(self, component: Component, seconds: float) -> None:
+        """Mark a component as ready. On a terminal its bar stays, with the time it took."""
+        self._bars.update(self._tasks[component], total=1, completed=1, text="")
         if not self._console.is_terminal:
-            self._console.print(f"run: {part.name}: {seconds:.0f} s")
+            self._console.print(f"run: {component.name}: {seconds:.0f} s")
 
-    def give_up(self, part: Part) -> None:
-        self._bars.update(self._tasks[part], visible=False)
+    def hide(self, component: Component) -> None:
+        self._bars.update(self._tasks[component], visible=False)
 
 
 def main() -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        prepare(parts(), console)
+        prepare(components(), console)
     except KeyboardInterrupt:
-        # Not by the console: one that was interrupted while it printed prints that line again.
+        # Not with the console: if it was interrupted while printing, it would repeat that line.
         print("run: interrupted; run `make run` again to continue", file=sys.stderr, flush=True)
-        # Programs were interrupted as we were; a thread that installs cannot be, and leaving it
-        # half done does no harm: an installation is taken into use when it is whole.
+        # Ctrl-C has also reached the child programs. The thread that installs VS Code cannot be
+        # interrupted, so exit without waiting for it: only a complete installation is used.
         os._exit(130)
 
 

@@ -1,7 +1,8 @@
-"""Run the checks and all tests, stage by stage, and close with a table of how each went.
+"""Run the checks and all tests in stages, and print a table of their results at the end.
 
-The tests in a real VS Code, which mostly wait for it, run beside the others; what they print comes
-once both are done. The last line is for the whole, in words like those of pytest's own.
+Two stages run in parallel with others: the preparation of programs and environments during the
+checks, and the tests in a real VS Code during all other tests. Their output is printed when they
+have ended. The last line sums up all stages, in the form of pytest's last line.
 """
 
 from __future__ import annotations
@@ -12,27 +13,36 @@ import subprocess
 import sys
 import tempfile
 import time
-import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
 
+from scripts.second_try import LIST, outcomes, passed_again, read_allowed, verdict
+
 PROJECT = Path(__file__).parent.parent
-# One for each core, beside those in VS Code: many of them wait.
-ORDINARY = ["-m", "not editor and not docker", "-n", str(os.cpu_count() or 1), "--dist", "loadfile"]
+PARTS = ("extension", "web")
+# Two stages with tests run at the same time, so there are two processes per core: many tests wait
+# for a program. With more processes, tests would exceed their time limits.
+PARALLEL = ("-n", str(os.cpu_count() or 1), "--dist", "loadfile")
+ORDINARY = ("-m", "not editor and not docker", *PARALLEL)
 
 
 def main(results: Path) -> int:
     run = Run(results)
     try:
+        # First, because two stages that run in parallel would both install these packages.
+        is_ready = all(
+            run.stage(f"{part} packages", "scripts/node_modules", part) for part in PARTS
+        )
+        run.begin("preparation", "scripts/test-preparation")
         is_ready = (
-            run.stage("checks", "scripts/check")
+            is_ready
+            and run.stage("checks", "scripts/check")
             and run.stage("extension", *vitest("extension", run.file("extension")))
             and run.stage("page", *vitest("web", run.file("page")))
-            and run.stage("preparation", "scripts/test-preparation")
         )
-        if is_ready:
-            run.begin("editor", "scripts/test-editor")
+        if run.join() and is_ready:
+            run.begin("editor", "scripts/test-editor", *PARALLEL)
             run.stage("tests", "scripts/twice", *ORDINARY)
             run.stage("containers", "scripts/test-docker")
             run.join()
@@ -51,11 +61,11 @@ def vitest(part: str, results: Path) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of a stage's tests."""
+    """The results of a stage's tests."""
 
     passed: int = 0
-    again: int = 0
-    """Of those that passed: at the second try."""
+    again: tuple[str, ...] = ()
+    """Those of `passed` that failed first and passed at the second try."""
     failed: int = 0
     skipped: int = 0
 
@@ -70,7 +80,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A stage that is over."""
+    """A stage that has ended."""
 
     name: str
     status: int
@@ -79,10 +89,10 @@ class Ended:
 
 
 class Run:
-    """Runs stages one after the other, at most one of them beside the others.
+    """Runs stages one after the other, and at most one in parallel with them.
 
-    A stage that runs tests leaves in `results` how each went, in JUnit's form: those of its first
-    run in NAME-1.xml, and in NAME-2.xml those that had failed and were run once more.
+    A stage that runs tests writes their results as JUnit XML into the directory `results`:
+    NAME-1.xml has the first run, NAME-2.xml the second run of the tests that failed in the first.
     """
 
     def __init__(self, results: Path) -> None:
@@ -94,18 +104,21 @@ class Run:
         return self._results / f"{name}-{number}.xml"
 
     def stage(self, name: str, *command: str) -> bool:
-        """Whether it went well."""
+        """Run a stage to its end; returns whether it passed."""
         print(f"\n== {name}", flush=True)
         began = time.monotonic()
         process = subprocess.Popen(command, cwd=PROJECT, env=self._environment(name))
         try:
             return self._wait(name, process, began)
-        except KeyboardInterrupt:  # which the stage has had as well
+        except KeyboardInterrupt:  # Ctrl-C has also reached the stage; wait until it ends
             self._wait(name, process, began)
             raise
 
     def begin(self, name: str, *command: str) -> None:
-        """In a process group of its own, so that an interrupt can be passed on to all of it."""
+        """Start a stage in parallel with the following ones.
+
+        It has its own process group, so that an interrupt reaches all of its processes.
+        """
         with (self._results / name).open("wb") as log:
             process = subprocess.Popen(
                 command,
@@ -120,15 +133,16 @@ class Run:
         waiting.start()
         self._beside = name, process, waiting
 
-    def join(self) -> None:
-        """Wait for the stage beside, and print what it did."""
+    def join(self) -> bool:
+        """Wait for the parallel stage and print its output. Returns whether it passed."""
         if self._beside is None:
-            return
+            return True
         (name, _, waiting), self._beside = self._beside, None
         waiting.join()
         print(f"\n== {name}", flush=True)
         sys.stdout.buffer.write((self._results / name).read_bytes())
         sys.stdout.flush()
+        return next(stage.status for stage in self.ended if stage.name == name) == 0
 
     def interrupt(self) -> None:
         if self._beside is not None:
@@ -143,6 +157,7 @@ class Run:
         for name, *cells in rows:
             others = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
             print("  ".join((name.ljust(widths[0]), *others)))
+        _show_second_tries([test for stage in self.ended for test in stage.counts.again])
         print(f"\n{_closing(self.ended)}")
 
     def _wait(self, name: str, process: subprocess.Popen[bytes], began: float) -> bool:
@@ -155,37 +170,34 @@ class Run:
         return {**os.environ, "STAGE": name, "TEST_RESULTS": str(self._results)}
 
     def _counts(self, name: str) -> Counts:
-        first, second = _outcomes(self.file(name)), _outcomes(self.file(name, 2))
-        final = list((first | second).values())
+        first, second = outcomes(self.file(name)), outcomes(self.file(name, 2))
+        final = list({**first, **second}.values())
         return Counts(
             passed=final.count("passed"),
-            again=list(second.values()).count("passed"),
+            again=tuple(passed_again(first, second)),
             failed=final.count("failed"),
             skipped=final.count("skipped"),
         )
 
 
-def _outcomes(file: Path) -> dict[tuple[str, str], str]:
-    """How each test went, by its class and name; none where there is no such file."""
-    found: dict[tuple[str, str], str] = {}
-    if not file.exists():
-        return found
-    for case in ET.parse(file).iter("testcase"):
-        name = (case.get("classname", ""), case.get("name", ""))
-        tags = {child.tag for child in case}
-        if tags & {"failure", "error"}:
-            found[name] = "failed"
-        else:  # one that passed, and whose end failed, is there twice
-            found.setdefault(name, "skipped" if "skipped" in tags else "passed")
-    return found
-
-
 def _row(stage: Ended) -> tuple[str, ...]:
     counts = stage.counts
-    numbers = (counts.passed, counts.again, counts.failed, counts.skipped)
+    numbers = (counts.passed, len(counts.again), counts.failed, counts.skipped)
     minutes, seconds = divmod(round(stage.seconds), 60)
     name = f"{stage.name} (exit {stage.status})" if stage.status else stage.name
     return (name, f"{minutes}:{seconds:02}", *(str(each or "") for each in numbers))
+
+
+def _show_second_tries(again: list[str]) -> None:
+    """Print the list of tests that may need a second try, and the tests that needed one."""
+    allowed = read_allowed()
+    print(f"\nallowed to pass at the second try ({LIST.name}): {len(allowed) or 'none'}")
+    for entry in allowed:
+        print(f"  {entry.id} (since {entry.since}): {entry.reason}")
+    if again:
+        print("\npassed at the second try:")
+    for test in again:
+        print(f"  {test}: {verdict(test, allowed)}")
 
 
 def _closing(stages: list[Ended]) -> str:
@@ -193,7 +205,7 @@ def _closing(stages: list[Ended]) -> str:
     said = [f"{total.failed} failed"] if total.failed else []
     said += [f"{total.passed} passed", f"{total.skipped} skipped"]
     if total.again:
-        said.append(f"{total.again} at the second try")
+        said.append(f"{len(total.again)} at the second try ({', '.join(total.again)})")
     if broken := [stage.name for stage in stages if stage.status]:
         said.append(f"failed stages: {', '.join(broken)}")
     return ", ".join(said)

@@ -1,10 +1,13 @@
-"""What every test gets: a detector that fails it when our code blocks the event loop."""
+"""Fixtures and settings for all tests. A test fails if Bascule's code blocks the event loop."""
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,68 +21,69 @@ pytest.register_assert_rewrite("tests.contracts")
 if find_spec("hypothesis") is not None:
     import hypothesis
 
-    # By default an example that takes 0.2 s fails, which on a busy machine any of them does.
+    # The default limit of 0.2 s per example is too short on a busy machine.
     hypothesis.settings.register_profile(
         "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
     )
     hypothesis.settings.load_profile("patient")
 
-# A shell starts what ends in `&` with Ctrl-C ignored, which Python and every child would keep.
+# A shell starts background commands (`&`) with SIGINT ignored. Python and its children would
+# inherit this, so restore the default handler.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Images of containers often set this. Each of the many processes that tests start would compile
+# every module that it imports; for OpenHands that takes seconds.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 ALSO_BLOCKING = ("open", "pread", "pwrite", "fsync", "ftruncate", "waitpid")
-"""Functions of `os` that wait for a disk or a process, of which the library does not know."""
+"""Functions of `os` that wait for a disk or a process, and that blockbuster does not know."""
 
 MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
-    # Once per sandbox: a directory of its own; once per shell: its log.
+    # Once per sandbox: create its directory. Once per shell: open its log.
     *((f"os.{call}", "sandbox/shell/shells.py", "ensure_dir") for call in ("mkdir", "stat")),
     ("os.open", "sandbox/shell/log.py", "__init__"),
     ("os.unlink", "sandbox/shell/log.py", "close"),
-    # The log is written to the page cache as output comes; a thread would cost more than it saves.
+    # Output is written to the log in the page cache; a thread would cost more time than it saves.
     ("os.pwrite", "sandbox/shell/log.py", "append"),
     *(
         (f"os.{call}", "sandbox/shell/log.py", "_drop_until")
         for call in ("pread", "pwrite", "ftruncate")
     ),
     *(("os.pread", "sandbox/shell/log.py", name) for name in ("read", "_lines")),
-    # /proc is memory; bash and Python are looked for on a PATH that is cached anyway.
+    # bash and Python are searched on PATH, whose directories are in the kernel's cache.
     *((call, "sandbox/shell/bash.py", "_spawn") for call in ("os.stat", "os.access")),
     *(
         (call, "sandbox/shell/command_observations.py", "_interpreter")
         for call in ("os.stat", "os.access")
     ),
-    ("os.stat", "sandbox/shell/bash.py", "_channel_readable"),
-    ("os.readlink", "sandbox/shell/bash.py", "directory"),
-    ("os.readlink", "sandbox/shell/bash.py", "is_starting_program"),
-    ("os.readlink", "sandbox/shell/bash.py", "_descriptor"),
+    # /proc is in memory. Listing all processes is still refused: there may be thousands.
+    ("os.stat", "sandbox/process_table.py", "exists"),
+    ("os.readlink", "sandbox/process_table.py", "_link"),
+    ("io.BufferedReader.read", "sandbox/process_table.py", "_read"),
     ("os.open", "sandbox/shell/bash.py", "settle"),
-    *(
-        ("io.BufferedReader.read", "sandbox/shell/bash.py", name)
-        for name in ("environment", "is_other_shell")
-    ),
-    # The same for a shell on tmux: its log and directory, its terminal, /proc. Where it stands is
-    # written to the page cache, as the log is; so is what tmux says, by the kernel itself.
+    # The same for a tmux shell: its log, directory and terminal. Its state is written to the page
+    # cache, as the log is. The kernel copies tmux's output there too (`splice`).
     *((f"os.{call}", "sandbox/shell/shells.py", "_make_tmux") for call in ("mkdir", "stat")),
     ("os.ftruncate", "sandbox/shell/log.py", "__init__"),
     *(("os.open", "sandbox/shell/tmux_bash.py", name) for name in ("start", "_take_terminal")),
-    ("io.BufferedReader.read", "sandbox/shell/tmux_bash.py", "foreground"),
     *((f"os.{call}", "sandbox/shell/tmux.py", "_save") for call in ("open", "pwrite")),
     ("os.pread", "sandbox/shell/tmux_host.py", "_readable"),
     *((f"os.{call}", "sandbox/shell/tmux_host.py", "_trim") for call in ("open", "pwrite")),
-    # Once per endpoint, FastAPI looks where it was written, for the message of an error.
+    # Once per endpoint, FastAPI reads its source for error messages.
     *(
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
-    # A log is written where it is made.
+    # Log records are written by the code that logs.
     *(
         (f"io.{call}.write", "logging/__init__.py", "emit")
         for call in ("TextIOWrapper", "BufferedWriter")
     ),
-    # The working directory is asked of the kernel, which knows it.
+    # Reading the working directory is a fast system call.
     ("os.path.abspath", "bridge/calls.py", "_path"),
     ("os.path.abspath", "hub/database/engine.py", "make_engine"),
-    # Once per new connection to a server, asyncpg looks for the user's password and certificates.
+    # Once per new connection, asyncpg looks for the user's password file and certificates.
     *(
         (call, "asyncpg/connect_utils.py", "_parse_connect_dsn_and_args")
         for call in (
@@ -89,7 +93,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
             "io.TextIOWrapper.read",
         )
     ),
-    # A loop of its own in a thread of its own, for what reads files and awaits a database.
+    # Migrations run in a separate loop in a separate thread, and read files there.
     *(
         (call, "hub/database/migrate.py", "upgrade")
         for call in (
@@ -98,7 +102,7 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
             *("io.BufferedReader.read", "io.TextIOWrapper.read", "io.BufferedWriter.write"),
         )
     ),
-    # A run has a loop of its own; code in a net that does not await is waited for, as it asked.
+    # A run has its own loop, and code in a net may block it.
     *(
         (call, "net/runner.py", "_call")
         for call in ("os.read", "os.waitpid", "os.stat", "time.sleep", "io.BufferedReader.read")
@@ -107,23 +111,40 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (f"io.{call}.write", "net/trace.py", "write")
         for call in ("TextIOWrapper", "BufferedWriter")
     ),
-    # A line for the log goes where whoever runs us has it go; that is theirs to choose.
+    # The application chooses where log records are written, and that may block.
     *(
         (f"io.{call}.write", "logging/__init__.py", name)
         for call in ("TextIOWrapper", "BufferedWriter")
         for name in ("emit", "flush")
     ),
-    # /dev/null, for the child's output.
+    # Hypothesis describes a failed example on the event loop that the example ran on.
+    ("os.path.abspath", "hypothesis/internal/escalation.py", "accept"),
+    # Opens /dev/null for the child's output.
     ("os.open", "runtime/child.py", "start"),
-    # Once per new connection: a socket's name is looked up, nothing is read.
+    # Once per new connection: opens the path of a socket (O_PATH), and reads nothing.
     ("os.open", "link/unix_socket.py", "_connect"),
-    # A frame is small beside the socket's buffer, and the keeper always reads.
+    # A frame is small compared with the socket's buffer, and the keeper always reads.
     *(
         (f"socket.socket.{call}", "sandbox/shell/keeper.py", "_send")
         for call in ("send", "sendall")
     ),
 )
-"""(call, file, function): named places where a call that could block is right, with the reason."""
+"""(call, file, function): places where a call that could block is allowed, with the reason."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Disable the garbage collector while pytest describes a failure.
+
+    For this, pytest parses the test's source. In Python 3.11.7 `ast.parse` raises SystemError if
+    another thread parses at the same time (python/cpython#106905), which ends the whole run.
+    Within `ast.parse`, Python switches threads only in code that the collector calls.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -134,14 +155,15 @@ def project() -> Path:
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A directory for sockets, whose names may have 107 bytes; `tmp_path` alone can take most."""
+    """A directory with a short path, for sockets: Linux limits their paths to 107 bytes, and
+    `tmp_path` can use most of them."""
     with tempfile.TemporaryDirectory(prefix="bsc-") as directory:
         yield Path(directory)
 
 
 @pytest.fixture(scope="session")
 def blocking_calls() -> Iterator[list[detector.BlockingError]]:
-    """Every blocking call our code made on an event loop, in the order they were refused."""
+    """The blocking calls of Bascule's code on an event loop, in order. Each call was refused."""
     seen: list[detector.BlockingError] = []
 
     class Recorded(detector.BlockingError):
@@ -162,7 +184,7 @@ def blocking_calls() -> Iterator[list[detector.BlockingError]]:
 
 @pytest.fixture(autouse=True)
 def nothing_blocks_the_loop(blocking_calls: list[detector.BlockingError]) -> Iterator[None]:
-    """The call is refused where it happens; one that a broad `except` ate fails the test here."""
+    """Fail the test if its code made a blocking call, even if a broad `except` caught the error."""
     blocking_calls.clear()
     yield
     if blocking_calls:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from typer.core import TyperGroup
 
 from bascule.cli.app import COMMANDS, tree
 from bascule.cli.sandbox import _parser
@@ -66,7 +66,7 @@ def ensure_taken(words: list[str]) -> None:
         return
     command: Any = ROOT
     path = "bascule"
-    while isinstance(command, TyperGroup) and words and not words[0].startswith("-"):
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         assert words[0] in command.commands, f"{path} has no {words[0]!r}"
         path, command, words = f"{path} {words[0]}", command.commands[words[0]], words[1:]
     command.make_context(path, words)
@@ -94,7 +94,7 @@ def test_a_command_in_a_sentence_is_one_with_options_that_it_has(page: Path) -> 
         if words[0] in ELSEWHERE or words[0] == "sandbox":
             continue
         command: Any = ROOT
-        while isinstance(command, TyperGroup) and words:
+        while isinstance(command, click.Group) and words:
             word = words.pop(0)
             if word in ("…", "COMMAND"):
                 break

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-from typer.core import TyperGroup
 
 from bascule.cli.app import COMMANDS, tree
 from bascule.cli.hub_settings import HubFile
@@ -29,17 +29,27 @@ PAGES = [
 OPTIONS_OF_OTHERS = {
     "agent-server": {"--import-modules"},
     "apt-get": {"--no-install-recommends", "--yes"},
+    "bash": {"--pretty-print"},
     "benchmarks.compare": {"--only"},
     "Chromium": {"--no-sandbox"},
     "code, code-server": {"--install-extension"},
     "curl": {"--retry", "--retry-connrefused"},
     "debugpy": {"--listen", "--wait-for-client", "--pid"},
     "docker": {"--profile", "--rm"},
-    "git": {"--oneline", "--shared"},
+    "git": {
+        *("--exec", "--ext-diff", "--oneline", "--output", "--receive-pack", "--shared"),
+        *("--textconv", "--upload-pack"),
+    },
     "pip": {"--constraint", "--no-deps", "--upgrade"},
     "pg_dump": {"--format"},
     "scripts/image, scripts/openhands_tests": {
         *("--arg", "--base", "--certificate", "--defaults", "--own", "--target"),
+    },
+    "shfmt": {"--to-json"},
+    "rg, sort, man, fd": {
+        *("--compress-program", "--exec-batch", "--hostname-bin", "--html", "--pager", "--pre"),
+        *("--search-zip", "--temporary-directory"),
+        "--files",  # the beginning of sort's --files0-from
     },
     "ps": {"--forest"},
     "slirp4netns": {"--enable-sandbox", "--enable-seccomp"},
@@ -75,7 +85,7 @@ def words() -> frozenset[str]:
 
 
 def options(command: Any) -> Iterator[str]:
-    if isinstance(command, TyperGroup):
+    if isinstance(command, click.Group):
         for each in command.commands.values():
             yield from options(each)
     for parameter in command.params:
@@ -91,9 +101,11 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     page = (PROJECT / "docs/guides/python.md").read_text()
     section = page.partition("## Methods\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    every, copying, window = ([*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows)
+    every, recorded, copying, window = (
+        [*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows
+    )
 
-    assert set(every) == methods(Verbs)
+    assert {*every, *recorded} == methods(Verbs)
     assert set(copying) <= methods(Runtime)
     assert set(window) == methods(WindowVerbs)
 

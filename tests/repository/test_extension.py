@@ -51,6 +51,16 @@ def test_its_lock_file_names_no_place_to_fetch_from(project: Path) -> None:
     assert '"resolved"' not in (project / "extension/package-lock.json").read_text()
 
 
+def test_every_file_it_builds_is_packed(project: Path) -> None:
+    built = re.findall(r'"(dist/[\w.-]+)"', (project / "extension/esbuild.mjs").read_text())
+    packed = (project / "extension/.vscodeignore").read_text().splitlines()
+
+    assert "dist/rules-batch.js" in built
+    # A line is for a file, or for the files in a directory.
+    places = {line.removeprefix("!").split("/bascule/")[0] for line in packed}
+    assert [file for file in built if file not in places] == []
+
+
 def test_its_page_links_to_nothing_in_the_repository(project: Path) -> None:
     """The packager refuses a relative link where it knows no repository to make it whole with."""
     text = (project / "extension/README.md").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bascule.cli import main
 from bascule.cli.app import tree
 from bascule.cli.hub_settings import load
 
@@ -112,3 +114,21 @@ def test_the_settings_of_an_mcp_client_start_our_command_with_its_token() -> Non
 def blocks_of(guide: str) -> list[str]:
     text = (GUIDE.parent / guide).read_text()
     return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_rules_that_the_guide_to_trust_shows_hold_and_explain_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (GUIDE.parent / "trust.md").read_text()
+    (rules,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (shown,) = re.findall(r"^```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    command, _, promised = shown.partition("\n")
+    workspace = tmp_path / "project"
+    workspace.mkdir()
+    monkeypatch.chdir(workspace)
+    Path("mine.toml").write_text(rules)
+
+    assert main(["rules", "test", "mine.toml"]) == 0
+    capsys.readouterr()
+    assert main(shlex.split(command.removeprefix("$ bascule "))) == 3
+    assert capsys.readouterr().out == promised.replace("/home/ann/", f"{tmp_path}/")

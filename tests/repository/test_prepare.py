@@ -1,4 +1,4 @@
-"""What `make run` makes before the first start, and what is seen of it."""
+"""What `make run` builds and installs before the first start, and what it prints."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import time
 import pytest
 from rich.console import Console
 
-from scripts.prepare import PROJECT, Part, Tell, prepare, script
+from scripts.prepare import PROJECT, Component, ReportProgress, prepare, script
 
 
 def console(*, is_terminal: bool = False) -> Console:
@@ -25,23 +25,23 @@ def shown(seen: Console) -> str:
     return seen.file.getvalue()
 
 
-def part(name: str, *command: str) -> Part:
-    return Part(name, f"what {name} is for", script(*command))
+def component(name: str, *command: str) -> Component:
+    return Component(name, f"what {name} is for", script(*command))
 
 
-def test_what_is_there_is_not_mentioned() -> None:
+def test_components_that_are_up_to_date_are_not_mentioned() -> None:
     for seen in (console(), console(is_terminal=True)):
-        assert prepare([part("the page", "true"), part("the editor", "true")], seen) == []
+        assert prepare([component("the page", "true"), component("the editor", "true")], seen) == []
         assert shown(seen) == ""
 
 
-def test_what_cannot_be_had_is_told_with_its_reason_and_the_rest_is_made() -> None:
+def test_a_failed_component_is_reported_and_the_others_are_made() -> None:
     made = threading.Event()
     seen = console()
-    lacking = part("the [page]", "sh", "-c", "echo no [network] >&2; exit 3")
-    other = Part("the editor", "VS Code", lambda tell: made.set())
+    failing = component("the [page]", "sh", "-c", "echo no [network] >&2; exit 3")
+    other = Component("the editor", "VS Code", lambda _: made.set())
 
-    assert prepare([lacking, other], seen) == [lacking]
+    assert prepare([failing, other], seen) == [failing]
     assert made.is_set()
     assert shown(seen) == (
         "! the [page] could not be installed: no [network]\n"
@@ -49,33 +49,33 @@ def test_what_cannot_be_had_is_told_with_its_reason_and_the_rest_is_made() -> No
     )
 
 
-def test_all_is_made_at_once() -> None:
+def test_components_are_made_in_parallel() -> None:
     both = threading.Barrier(2, timeout=30)
 
-    def meet(tell: Tell) -> None:
+    def meet(_: ReportProgress) -> None:
         both.wait()
 
-    assert prepare([Part("one", "", meet), Part("two", "", meet)], console()) == []
+    assert prepare([Component("one", "", meet), Component("two", "", meet)], console()) == []
 
 
 @pytest.mark.slow
-def test_a_person_sees_how_far_it_is_and_then_what_it_took() -> None:
+def test_a_terminal_shows_progress_and_then_completion() -> None:
     seen, asked = console(is_terminal=True), threading.Event()
 
-    def count(tell: Tell) -> None:
-        tell("packages", done=3, of=7)
-        asked.wait(1.0)  # longer than what is passed over in silence
+    def count(report: ReportProgress) -> None:
+        report("packages", done=3, of=7)
+        asked.wait(1.0)  # long enough to be shown
 
-    assert prepare([Part("VS Code", "", count)], seen) == []
+    assert prepare([Component("VS Code", "", count)], seen) == []
     assert "packages 3/7" in shown(seen)
     assert "✓" in shown(seen)
 
 
 @pytest.mark.slow
-def test_a_log_has_a_line_for_what_began_and_one_for_what_it_took() -> None:
+def test_a_log_has_a_line_for_the_start_and_one_for_the_time_taken() -> None:
     seen = console()
 
-    assert prepare([part("the page", "sh", "-c", "echo noise; sleep 0.7")], seen) == []
+    assert prepare([component("the page", "sh", "-c", "echo noise; sleep 0.7")], seen) == []
     first, second = shown(seen).splitlines()
     assert first == "run: preparing the page; the first time this takes a minute or two"
     assert second == "run: the page: 1 s"
@@ -85,17 +85,17 @@ _INTERRUPTED = """
 import threading
 from scripts import prepare
 
-def wait_long(tell):
+def wait_long(report):
     threading.Event().wait(120)
 
-one = prepare.Part("the page", "", prepare.script("sleep", "120"))
-prepare.parts = lambda: (one, prepare.Part("VS Code", "", wait_long))
+one = prepare.Component("the page", "", prepare.script("sleep", "120"))
+prepare.components = lambda: (one, prepare.Component("VS Code", "", wait_long))
 prepare.main()
 """
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_it_at_once_and_says_so() -> None:
+def test_ctrl_c_ends_the_preparation_at_once() -> None:
     began = time.monotonic()
     with subprocess.Popen(
         [sys.executable, "-c", _INTERRUPTED],
@@ -121,7 +121,7 @@ def test_ctrl_c_ends_it_at_once_and_says_so() -> None:
         ("true", "not a Python 3.11 or newer"),
     ],
 )
-def test_a_python_that_cannot_be_used_is_said(python: str, why: str) -> None:
+def test_setup_reports_a_python_that_cannot_be_used(python: str, why: str) -> None:
     ran = subprocess.run(
         ["scripts/setup"],
         cwd=PROJECT,

@@ -39,14 +39,22 @@ def test_what_passed_at_the_second_try_is_counted_as_passed_and_named(
     assert not run.stage("tests", "sh", "-c", leave)
     run.show()
 
-    assert run.ended[1].counts == Counts(passed=3, again=2, failed=1, skipped=1)
+    assert run.ended[1].counts == Counts(
+        passed=3, again=("a::unlucky", "b::ends badly"), failed=1, skipped=1
+    )
     said = capfd.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in said[-5:-2]] == [
+    table = next(at for at, line in enumerate(said) if line.startswith("stage "))
+    assert [line.split()[:2] for line in said[table : table + 3]] == [
         ["stage", "time"],
         ["quick", "0:00"],
         ["tests", "(exit"],
     ]
-    assert said[-1] == "1 failed, 3 passed, 1 skipped, 2 at the second try, failed stages: tests"
+    assert sum(line.startswith("allowed to pass at the second try") for line in said) == 1
+    assert any(line.startswith("  a::unlucky: fails the run") for line in said)
+    assert said[-1] == (
+        "1 failed, 3 passed, 1 skipped, 2 at the second try (a::unlucky, b::ends badly), "
+        "failed stages: tests"
+    )
 
 
 def test_what_a_stage_beside_others_prints_comes_at_its_end(
