@@ -22,11 +22,13 @@ from benchmarks.cases.bridge import Bridge
 from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
 from benchmarks.cases.cells import Cells
+from benchmarks.cases.checkpoints import Checkpoints
 from benchmarks.cases.containers import Containers
 from benchmarks.cases.dashboard import Dashboard
 from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
+from benchmarks.cases.forks import ForkStart
 from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.nets import Nets
 from benchmarks.cases.openhands_v0 import OpenHandsV0
@@ -37,7 +39,7 @@ from benchmarks.cases.sessions import Sessions
 from benchmarks.cases.startup import Startup
 from benchmarks.cases.window import Window
 from benchmarks.cases.workbench import Workbench
-from benchmarks.compare import SAVED, Comparison
+from benchmarks.compare import SAVED, saved
 from benchmarks.entrants import ENTRANTS, NOT_IN_A_HURRY, Entrant
 from benchmarks.results import Results
 from benchmarks.run import Run
@@ -48,7 +50,7 @@ CASES: tuple[Case, ...] = (
     *(Output("output-1mb", MEDIUM), Output("output-50mb", LARGE)),
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
-    *(Dashboard(), Containers(), AgentLoop(), OpenHandsV0()),
+    *(Dashboard(), Containers(), AgentLoop(), OpenHandsV0(), Checkpoints(), ForkStart()),
 )
 
 
@@ -127,8 +129,8 @@ def _write(results: Results, cases: Sequence[Case], directory: Path) -> Path:
     results.save(directory / "results.json")
     plot.draw(results, directory / "results.svg")
     path = directory / "RESULTS.md"
-    comparison = Comparison.load(SAVED) if directory == SAVED.parent and SAVED.exists() else None
-    path.write_text(report.render(results, cases, comparison))
+    comparisons = saved(SAVED) if directory == SAVED else []
+    path.write_text(report.render(results, cases, comparisons))
     return path
 
 

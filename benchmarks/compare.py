@@ -2,14 +2,16 @@
 
 Both trees are measured by turns in one run, so other work on the machine affects both. The earlier
 commit is checked out under `.bench/`, with a virtual environment of its own, and measured by its
-own benchmark code. Each figure is shown with the ratio of the two medians and the range of the
-ratios round by round: a ratio whose range includes 1 is within the noise of the machine.
+own benchmark code, or with `--same-benchmarks` by the code of this commit. Each figure is shown
+with the ratio of the two medians and the range of the ratios round by round: a ratio whose range
+includes 1 is within the noise of the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -22,7 +24,8 @@ from benchmarks import machine
 from benchmarks.tables import figure, span, table, times
 
 ROOT = Path(__file__).parent.parent
-SAVED = ROOT / "benchmarks" / "comparison.json"
+SAVED = ROOT / "benchmarks"
+"""Directory of the saved comparisons, `comparison*.json`."""
 
 Key = tuple[str, str, str]
 """Case, subject and figure."""
@@ -41,15 +44,26 @@ class Comparison:
     new: Sequence[Round]
     about: Mapping[str, Any]
 
-    def rows(self) -> Iterator[list[str]]:
+    @property
+    def cases(self) -> set[str]:
+        return {key[0] for taken in (*self.old, *self.new) for key in taken}
+
+    @staticmethod
+    def median(side: Sequence[Round], key: Key) -> float | None:
+        values = [taken[key] for taken in side if key in taken]
+        return statistics.median(values) if values else None
+
+    def rows(self, case: str = "") -> Iterator[list[str]]:
+        """A row per figure, of all cases or of one."""
         for key in sorted({key for taken in (*self.old, *self.new) for key in taken}):
-            old, new = ([taken[key] for taken in side if key in taken] for side in self._sides)
+            if case not in ("", key[0]):
+                continue
             pairs = [
                 after[key] / before[key]
                 for before, after in zip(self.old, self.new, strict=True)
                 if key in after and before.get(key)
             ]
-            medians = [statistics.median(values) if values else None for values in (old, new)]
+            medians = [self.median(side, key) for side in self._sides]
             ratio = medians[1] / medians[0] if medians[0] and medians[1] is not None else None
             yield [
                 " · ".join(key),
@@ -63,15 +77,19 @@ class Comparison:
     def _sides(self) -> tuple[Sequence[Round], Sequence[Round]]:
         return self.old, self.new
 
-    def render(self) -> str:
+    def heading(self) -> str:
         about = self.about
-        heading = ["case · subject · figure", "old", "new", "new / old", "rounds"]
         return (
             f"Commit {about['old']} beside {about['new']}, {about['date']}, "
             f"{about['rounds']} rounds, load average {about['load_start']} at the start, "
             f"{about['load_end']} at the end. "
-            "Times are in seconds and sizes in bytes, unless the figure's name says otherwise.\n\n"
-        ) + table(heading, list(self.rows()))
+            "Times are in seconds and sizes in bytes, unless a name says otherwise.\n"
+        )
+
+    def table_of(self, case: str = "") -> str:
+        """All figures, or those of one case."""
+        columns = ["case · subject · figure", "old", "new", "new / old", "rounds"]
+        return table(columns, list(self.rows(case)))
 
     def save(self, path: Path) -> None:
         """Write the comparison as JSON; `load` reads it back."""
@@ -87,7 +105,7 @@ class Comparison:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parse(arguments)
-    old_tree = _checkout(asked.revision)
+    old_tree = _checkout(asked.revision, has_our_benchmarks=asked.same_benchmarks)
     load_start = machine.load()
     sides: dict[Path, list[Round]] = {old_tree: [], ROOT: []}
     for number in range(asked.rounds):
@@ -107,10 +125,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "load_end": machine.load(),
         },
     )
-    print(comparison.render())
+    print(f"{comparison.heading()}\n{comparison.table_of()}")
     if asked.save:
-        comparison.save(SAVED)
-        print(f"written: {SAVED}; `python -m benchmarks --render` adds it to RESULTS.md")
+        path = SAVED / f"comparison-{'-'.join(sorted(asked.only))}.json"
+        comparison.save(path)
+        print(f"written: {path}; `python -m benchmarks --render` adds it to RESULTS.md")
+
+
+def saved(directory: Path) -> list[Comparison]:
+    """The comparisons that were saved in a directory, by name."""
+    return [Comparison.load(path) for path in sorted(directory.glob("comparison*.json"))]
 
 
 def flatten(rounds: Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]) -> dict[Key, float]:
@@ -133,12 +157,15 @@ def _measure(tree: Path, asked: argparse.Namespace) -> Round:
     return flatten(json.loads((tree / ".bench" / "results.json").read_text())["rounds"])
 
 
-def _checkout(revision: str) -> Path:
+def _checkout(revision: str, *, has_our_benchmarks: bool) -> Path:
     commit = _call(["git", "rev-parse", "--verify", f"{revision}^{{commit}}"], ROOT).strip()
     tree = ROOT / ".bench" / f"compare-{commit[:12]}"
     if not (tree / ".git").exists():
         _call(["git", "clone", "--quiet", "--no-checkout", str(ROOT), str(tree)], ROOT)
         _call(["git", "checkout", "--quiet", "--detach", commit], tree)
+    _call(["git", "checkout", "--quiet", commit, "--", "benchmarks"], tree)
+    if has_our_benchmarks:
+        shutil.copytree(ROOT / "benchmarks", tree / "benchmarks", dirs_exist_ok=True)
     for each in (tree, ROOT):
         for extra in ("dev", "bench"):
             _call(["scripts/setup", extra], each)
@@ -184,7 +211,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--subjects", nargs="+", metavar="SUBJECT", help="subjects to measure")
     parser.add_argument("--rounds", type=int, default=4, help="rounds of each commit (default: 4)")
     parser.add_argument(
-        "--save", action="store_true", help="write benchmarks/comparison.json for RESULTS.md"
+        "--same-benchmarks",
+        action="store_true",
+        help="measure the earlier commit with the benchmark code of this one",
+    )
+    parser.add_argument(
+        "--save", action="store_true", help="write benchmarks/comparison-CASES.json for RESULTS.md"
     )
     return parser.parse_args(arguments)
 

@@ -104,7 +104,14 @@ PM4PY = Entrant(
     venv="pm4py",
     only="nets",
 )
+BASCULE_CHECKPOINTS = Entrant(
+    "bascule-checkpoints", "Bascule's checkpoints", "checkpoints_bascule", only="checkpoints"
+)
+SHADOW_GIT = Entrant("shadow-git", "a shadow git repository", "checkpoints_git", only="checkpoints")
 
+BASCULE_FORKS = Entrant(
+    "bascule-forks", "forks of sessions, spawner `local`", "forks_bascule", only="forks"
+)
 BASCULE_SESSIONS = Entrant(
     "bascule-sessions",
     "sandboxes of sessions, spawner `local`",
@@ -188,8 +195,10 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(OPENHANDS_TMUX, OPENHANDS_PTY, OPENHANDS_SERVER, SWE_REX),
     *(BASCULE_BRIDGE, BASCULE_WINDOW),
     *(BASCULE_NETS, SNAKES, PM4PY),
+    *(BASCULE_CHECKPOINTS, SHADOW_GIT),
     *PROXIES,
     BASCULE_SESSIONS,
+    BASCULE_FORKS,
     BASCULE_WORKBENCH,
     BASCULE_PAGE,
     BASCULE_CONTAINERS,

@@ -10,6 +10,7 @@ from benchmarks.entrants import (
     AGENT_STOCK,
     BASCULE,
     BASCULE_BRIDGE,
+    BASCULE_CHECKPOINTS,
     BASCULE_CONTAINERS,
     BASCULE_HTTP,
     BASCULE_NETS,
@@ -183,6 +184,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         ),
         *window_goals(),
         *net_goals(),
+        *checkpoint_goals(),
         *proxy_goals(),
         *session_goals(),
         *page_goals(),
@@ -212,6 +214,19 @@ def net_goals() -> Sequence[Goal]:
     ]
 
 
+def checkpoint_goals() -> Sequence[Goal]:
+    """CPU time; a command has a checkpoint before it and one after it."""
+
+    def spent(name: str) -> Measured:
+        return median("checkpoints", BASCULE_CHECKPOINTS, name, 1000)
+
+    return (
+        Goal("checkpoints of a command, 5,000 files", spent("changed 5000"), 50, "ms", is_aim=True),
+        Goal("… 50,000 files", spent("changed 50000"), 500, "ms", is_aim=True),
+        Goal("first checkpoint, 50,000 files in git", spent("first 50000"), 700, "ms", is_aim=True),
+    )
+
+
 def window_goals() -> Sequence[Goal]:
     """Those of the way through hub and window, each beside what that way costs at least."""
 
@@ -239,6 +254,12 @@ def window_goals() -> Sequence[Goal]:
             10,
             "x",
             is_floor=True,
+        ),
+        Goal(
+            "an edit of an open file in a window, of a bare echo",
+            window(lambda edit, echo: edit / echo, "edit", "echo"),
+            15,
+            "x",
         ),
     )
 

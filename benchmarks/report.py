@@ -24,7 +24,7 @@ METHOD = """\
 """
 
 
-def render(results: Results, cases: Sequence[Case], comparison: Comparison | None = None) -> str:
+def render(results: Results, cases: Sequence[Case], comparisons: Sequence[Comparison] = ()) -> str:
     parts = ["# Benchmark results\n", _about(results), _goals(results)]
     parts.append("![Latency, output, shells and throughput, side by side](results.svg)\n")
     parts.append("## Subjects\n\n" + _who(results))
@@ -33,14 +33,20 @@ def render(results: Results, cases: Sequence[Case], comparison: Comparison | Non
         for case in cases
         if case.name in results.rounds or case.name in results.problems
     ]
-    if comparison is not None:
-        parts.append("## Compared with an earlier commit\n\n" + comparison.render())
+    if comparisons:
+        parts.append("## Compared with an earlier commit\n")
+    parts += [_compared(comparison, cases) for comparison in comparisons]
     parts.append("## How it was measured\n\n" + METHOD)
     return "\n".join(parts)
 
 
 def goal_rows(results: Results) -> list[list[str]]:
     return [goal.row(results) for goal in goals(results.about.get("endurance", 20_000))]
+
+
+def _compared(comparison: Comparison, cases: Sequence[Case]) -> str:
+    tables = [case.compare(comparison) for case in cases if case.name in comparison.cases]
+    return "\n".join([comparison.heading(), *tables])
 
 
 def _about(results: Results) -> str:

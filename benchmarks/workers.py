@@ -69,7 +69,7 @@ class Worker:
             self._process.stdin.write(line.encode())
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise WorkerLost(self._last_words()) from None
+            raise WorkerLost(self._stderr_tail()) from None
         reply = self._receive(question, timeout)
         if "refused" in reply:
             raise Declined(reply["refused"])
@@ -109,11 +109,11 @@ class Worker:
             raise WorkerLost(f"no answer to {question!r} in {timeout:.0f} s")
         line = self._process.stdout.readline()
         if not line:
-            raise WorkerLost(self._last_words())
+            raise WorkerLost(self._stderr_tail())
         reply: dict[str, Any] = json.loads(line)
         return reply
 
-    def _last_words(self) -> str:
+    def _stderr_tail(self) -> str:
         lines = self._log_path.read_text(errors="replace").strip().splitlines()
         return f"the worker ended: {lines[-1] if lines else 'without a word'}"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from benchmarks.compare import Comparison
 from benchmarks.entrants import Entrant
 from benchmarks.results import Figures, Results
 from benchmarks.workers import Worker
@@ -39,6 +40,10 @@ class Case(ABC):
     @abstractmethod
     def report(self, results: Results) -> str:
         """The case's section of the report, without its heading."""
+
+    def compare(self, comparison: Comparison) -> str:
+        """The case's table in the section that compares two commits."""
+        return comparison.table_of(self.name)
 
     def finish(self, worker: Worker) -> None:  # noqa: B027
         """Undo what `measure` left in the worker from round to round."""

@@ -68,14 +68,17 @@ class BasculeWindow:
             await rig.aclose()
         return {}
 
-    async def window_path(self, pieces: int, each: int, integrated: int) -> dict[str, Any]:
-        """All ways by turns: `each` times in each piece, the slowest `integrated` times."""
+    async def window_path(
+        self, pieces: int, each: int, changes: int, integrated: int
+    ) -> dict[str, Any]:
+        """Every kind of action by turns: in each piece `each` times what reads, `changes` times
+        what changes files and editors, `integrated` times VS Code's shell integration."""
         path = WindowPath(self._open_rig, str(self._file))
         await path.prepare()
-        await path.take(WARMUP, integrated)
+        await path.take(WARMUP, changes, integrated)
         path.forget()
         for _ in range(pieces):
-            await path.take(each, integrated)
+            await path.take(each, changes, integrated)
         return path.figures()
 
     async def window_reload(self) -> dict[str, Any]:
@@ -103,6 +106,8 @@ class WindowPath:
         self._times: dict[str, list[float]] = {}
         self._wrong = 0
         self._changes = 0
+        self._new = 0
+        self._created: list[Path] = []
         self._scratch = Path(path).with_name("changed.txt")
         """What is written over and edited; it is open in an editor, as what agents edit is."""
         self._message: object = None
@@ -119,14 +124,23 @@ class WindowPath:
         await rig.agent.act(OpenFile(str(self._scratch), preview=False))
         await rig.command("probe.connect", rig.relay_url, self._answer)
 
-    async def take(self, each: int, integrated: int) -> None:
+    async def take(self, each: int, changes: int, integrated: int) -> None:
         await self._repeat("echo", self._echo, each)
         await self._probe("read_file", "probe.readFile", self._path, each)
         await self._repeat("read", self._read, each)
-        await self._repeat("write", self._write, each)
-        await self._repeat("edit", self._edit, each)
         await self._repeat("list", self._list, each)
+        await self._repeat("glob", self._glob, each)
+        await self._repeat("grep", self._grep, each)
         await self._repeat("true", self._true, each)
+        await self._repeat("cell", self._cell, each)
+        await self._repeat("command", self._command, each)
+        await self._repeat("diagnostics", self._diagnostics, each)
+        await self._repeat("open", self._open, changes)
+        await self._repeat("create", self._create, changes)
+        await self._repeat("remove", self._remove, changes)
+        await self._repeat("write", self._write, changes)
+        await self._repeat("edit", self._edit, changes)
+        await self._repeat("undo", self._undo, changes)
         await self._probe("shell_integration", "probe.shellIntegration", "true", integrated)
 
     def forget(self) -> None:
@@ -157,6 +171,24 @@ class WindowPath:
     async def _echo(self) -> bool:
         return bool(await self._rig.asker.call("echo", self._message) == self._answer)
 
+    async def _open(self) -> bool:
+        """Alternates between two files, so that each time another one is shown."""
+        self._new += 1
+        path = self._path if self._new % 2 else str(self._scratch)
+        return (await self._rig.agent.open_file(path, preview=False)).path == path
+
+    async def _create(self) -> bool:
+        self._new += 1
+        path = self._scratch.with_name(f"new{self._new}.txt")
+        await self._rig.agent.write(str(path), TEXT)
+        self._created.append(path)
+        return path.read_text() == TEXT
+
+    async def _remove(self) -> bool:
+        path = self._created.pop()
+        await self._rig.agent.remove(str(path))
+        return not path.exists()
+
     async def _write(self) -> bool:
         """Written over whole."""
         self._changes += 1
@@ -174,9 +206,31 @@ class WindowPath:
         )
         return self._scratch.read_text() == f"{TEXT}change {self._changes}\n"
 
+    async def _undo(self) -> bool:
+        """Takes the last edit back; `take` makes as many edits before."""
+        self._changes -= 1
+        await self._rig.agent.edit(str(self._scratch), "undo_edit")
+        return self._scratch.read_text() == f"{TEXT}change {self._changes}\n"
+
     async def _list(self) -> bool:
         seen = await self._rig.agent.list_dir()
         return "note.txt" in seen.content
+
+    async def _glob(self) -> bool:
+        return self._path in (await self._rig.agent.glob("*.txt")).paths
+
+    async def _grep(self) -> bool:
+        seen = await self._rig.agent.grep("quick brown")
+        return any(match.path == self._path for match in seen.matches)
+
+    async def _cell(self) -> bool:
+        return (await self._rig.agent.run_ipython("6 * 7")).content.strip().endswith("42")
+
+    async def _command(self) -> bool:
+        return float(await self._rig.command("probe.activated")) > 0
+
+    async def _diagnostics(self) -> bool:
+        return len((await self._rig.agent.diagnostics(self._path)).items) == 0
 
     async def _read(self) -> bool:
         return (await self._rig.agent.read(self._path)).content == TEXT

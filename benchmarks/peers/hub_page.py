@@ -27,7 +27,7 @@ from benchmarks.peers.local_sessions import TOKEN
 from benchmarks.peers.serve import respond
 from benchmarks.peers.subject import Refused
 
-PATIENCE = 120_000
+TIMEOUT = 120_000
 BATCH = 1000
 TICK = 0.02
 """Seconds between two lots of actions, when they come at a pace."""
@@ -72,7 +72,7 @@ class HubPage:
         """Sign in, have `actions` shown, scroll through them, then have `pace` more a second."""
         async with _hub() as (hub, window_id), _browser() as browser:
             page = await browser.new_page(viewport={"width": 1280, "height": 800})
-            page.set_default_timeout(PATIENCE)
+            page.set_default_timeout(TIMEOUT)
             found = await _sign_in(page, f"{hub.local_url}/windows/{window_id}")
             actor = await Actor.of(hub._sockets.timelines, WindowId(window_id))
             for _ in range(0, actions, BATCH):

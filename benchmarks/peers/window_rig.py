@@ -25,8 +25,12 @@ from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 CONNECT_TIMEOUT = 120.0
 STOP_TIMEOUT = 20.0
 USER = {"files.autoSave": "off", "git.enabled": False, "security.workspace.trust.enabled": False}
-MACHINE = {"bascule.consent": {"*": "allow"}, "bascule.allowedCommands": ["probe.*"]}
-"""Nobody is there to answer questions."""
+MACHINE = {
+    "bascule.consent": {"*": "allow"},
+    "bascule.allowedCommands": ["probe.*"],
+    "bascule.python": sys.executable,
+}
+"""Nobody is there to answer questions. This Python has ipykernel."""
 
 
 @dataclass(frozen=True, slots=True)

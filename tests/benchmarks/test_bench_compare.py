@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare import Comparison, flatten
+from benchmarks.cases.window import Window
+from benchmarks.compare import Comparison, Key, flatten, saved
 
 ABOUT = {
     "old": "0000001",
@@ -38,8 +39,35 @@ def test_a_saved_comparison_is_read_back(tmp_path: Path) -> None:
     comparison = Comparison(old=[{COLD: 0.5}], new=[{COLD: 0.25}], about=ABOUT)
     comparison.save(tmp_path / "comparison.json")
     again = Comparison.load(tmp_path / "comparison.json")
-    assert again.render() == comparison.render()
-    assert "0.500x" in again.render()
+    assert again == comparison
+    assert "0.500x" in again.table_of()
+    assert [each.heading() for each in saved(tmp_path)] == [comparison.heading()]
+
+
+def test_a_table_of_one_case_has_its_figures_alone() -> None:
+    small = ("proxy", "bascule-proxy", "small_cpu")
+    comparison = Comparison(old=[{COLD: 0.5, small: 1.0}], new=[{COLD: 0.4}], about=ABOUT)
+    assert comparison.cases == {"sessions", "proxy"}
+    assert [row[0] for row in comparison.rows("proxy")] == ["proxy · bascule-proxy · small_cpu"]
+
+
+def test_actions_in_a_window_are_compared_as_multiples_of_an_echo() -> None:
+    def taken(echo: float, edit: float) -> dict[Key, float]:
+        return {
+            ("window", "bascule-window", "echo"): echo,
+            ("window", "bascule-window", "edit"): edit,
+        }
+
+    comparison = Comparison(
+        old=[taken(0.001, 0.1), taken(0.002, 0.3)],
+        new=[taken(0.001, 0.01), taken(0.004, 0.02)],
+        about=ABOUT,
+    )
+    rows = [line for line in Window().compare(comparison).splitlines() if "**edit**" in line]
+    assert [cell.strip() for cell in rows[0].split("|")[2:-1]] == [
+        *("200", "15.0"),
+        *("125x", "7.50x", "5.00 – 10.0", "0.033 – 0.100"),
+    ]
 
 
 def test_only_numbers_are_compared_and_several_rounds_count_by_their_median() -> None:

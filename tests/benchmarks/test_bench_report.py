@@ -131,7 +131,7 @@ def test_the_section_of_a_window_has_its_ways_and_its_return(results: Results) -
 
     text = report.render(results, CASES)
 
-    assert "| **`true`**, through hub and window | 4.00 | 4.00 – 4.00 | 10.0 |" in text
+    assert "| **run** of `true` | 4.00 | 4.00 – 4.00 | 10.0 |" in text
     assert "| **reload until the agent's next action is answered** | 6.00 | 6.00 – 6.00 |" in text
     assert "Wrong answers of the window: 0." in text
 
