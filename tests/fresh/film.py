@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 
 _STEP: Final = 400.0
 """Milliseconds between two looks."""
-_LONGEST: Final = 2.5
+_MAX_SECONDS: Final = 2.5
 """Seconds a picture but the last is shown at most: nobody wants to watch something start."""
 _COLOURS: Final = 128
 
@@ -50,7 +50,7 @@ def save(frames: Sequence[Frame], file: Path) -> None:
     first, *others = (
         each.picture.quantize(palette=palette, dither=Image.Dither.NONE) for each in frames
     )
-    shown = [min(each.seconds, _LONGEST) for each in frames[:-1]] + [frames[-1].seconds]
+    shown = [min(each.seconds, _MAX_SECONDS) for each in frames[:-1]] + [frames[-1].seconds]
     first.save(
         file,
         save_all=True,

@@ -210,7 +210,11 @@ def wheel(ground: Ground) -> None:
         with at_shell(machine) as terminal:
             wanted = "python3-venv bubblewrap slirp4netns"
             enter(terminal, f"apt-get -qq update && apt-get -qqy install {wanted}", within=SLOW)
-            enter(terminal, "python3 -m venv v && v/bin/pip install -q *.whl", within=SLOW)
+            enter(
+                terminal,
+                'python3 -m venv v && v/bin/pip install -q "$(ls *.whl)[all]"',
+                within=SLOW,
+            )
             enter(terminal, "v/bin/bascule install vscode", within=SLOW)
             terminal.type("v/bin/bascule up\r")
             address = terminal.expect(SIGN_IN, within=QUICK)[1]

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwr
 
 from .diary import Diary
 
-_PATIENCE: Final = 240_000
+_TIMEOUT: Final = 240_000
 """Milliseconds: events end the waiting, this only ends what hangs."""
 _DONE: Final = "and saw it work."
 _PROBLEM: Final = "Expected comma"
@@ -26,8 +26,8 @@ class Visitor:
     def __init__(self, page: Page, pictures: Path) -> None:
         self.page = page
         self._pictures = pictures
-        page.set_default_timeout(_PATIENCE)
-        expect.set_options(timeout=_PATIENCE)
+        page.set_default_timeout(_TIMEOUT)
+        expect.set_options(timeout=_TIMEOUT)
 
     def open(self, address: str) -> None:
         """Returns when VS Code on the folder is drawn, our extension in it is connected, and the
