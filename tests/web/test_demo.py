@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from playwright.async_api import Browser, FrameLocator, Page, expect
 
+from bascule.core.errors import WindowGone, WindowUnhealthy
 from bascule.core.sessions import SessionId
 from tests.e2e.session_ground import installed_vscode
 from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
@@ -35,6 +36,24 @@ async def goes_on(page: Page, told: str) -> None:
     await expect(page.get_by_role("region", name="The demo")).to_contain_text(told)
 
 
+def newest_host(hub: SessionPlace) -> int:
+    """The number of the extension host that gets the actions of the only window."""
+    registry = hub.hub._registry
+    return registry.active_host(registry.windows()[0].id).number
+
+
+async def until_another_host(hub: SessionPlace, number: int) -> None:
+    """An action that is sent to the host of the page before a reload may end with that host."""
+    while True:
+        change = hub.hub._sockets.next_change()
+        try:
+            if newest_host(hub) > number:
+                return
+        except (WindowGone, WindowUnhealthy):
+            pass
+        await change
+
+
 async def test_an_agent_works_in_vs_code_as_somebody_watches(
     screen: Screen, hub: SessionPlace, admin: SessionsClient
 ) -> None:
@@ -60,8 +79,10 @@ async def test_an_agent_works_in_vs_code_as_somebody_watches(
 
     # The agent's run is not the page's: loaded again, the page finds it.
     await expect(page.locator('.row:not([data-state="running"])')).to_have_count(5)
+    before = newest_host(hub)
     await page.reload()
     await expect(steps.filter(has_text="fixes it")).to_have_attribute("aria-current", "step")
+    await until_another_host(hub, before)
     await expect(editor(page).get_by_role("treeitem", name="bascule-demo")).to_be_visible()
     hub.hub.demos.pause = 0.0
     await goes_on(page, "saw it work")
