@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from bascule.checkpoints.versions import shown_path
 from bascule.core.actions import CHECKPOINT_ACTIONS, Action
 from bascule.core.broadcaster import Broadcaster
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
     BasculeError,
-    ForkNotMerged,
-    HubUnreachable,
-    InvalidRequest,
     NoSuchSandbox,
     NotSupported,
-    SandboxStartFailed,
     StorageFailed,
 )
 from bascule.core.observations import Observation
@@ -30,9 +24,7 @@ from bascule.core.sessions import (
     EgressMode,
     RunningSandbox,
     SessionId,
-    SessionSpec,
     Usage,
-    new_session_id,
 )
 from bascule.core.windows import Window
 from bascule.hub.approvals import Approvals
@@ -48,28 +40,27 @@ from bascule.wire import encode_action
 
 from .archives import UploadedArchives
 from .fork_files import ForkFiles
+from .fork_removal import ensure_merged
 from .hub_sockets import HubSockets, MakeHubApp
 from .lifecycle import SandboxLifecycle
-from .masking import Mask
-from .quotas import claims_of, ensure_modest, running_claims
+from .quotas import running_claims
 from .reconciler import Reconciler
 from .rows import EventRow, SessionRow
 from .sandbox_client import SandboxClient
 from .sandbox_messages import Port
-from .session_directories import SessionDirectories, ensure_folder
+from .session_creation import SessionCreation
+from .session_directories import SessionDirectories
+from .session_events import SessionEvents
 from .session_questions import SessionQuestions
-from .session_request import SessionRequest, allowed_egress, ensure_allowed
+from .session_request import SessionRequest, allowed_egress
 from .session_rules import SessionRules
 from .session_table import SessionTable
 from .specs import spec_to_json
 from .states import AT_REST, RUNNING, refused
-from .vault import Secrets
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
-_HEARTBEAT: Final = 15.0
-"""Seconds without an event after which an event stream gets a heartbeat."""
 _RECORD_TIMEOUT: Final = 5.0
 """Maximum seconds to wait until the latest actions are recorded."""
 _ACTIVITY_INTERVAL: Final = 10.0
@@ -112,16 +103,22 @@ class Sessions(Closable):
         self._store = store
         self.rules = SessionRules(settings)
         self._clock = clock
-        self._events: Broadcaster[EventRow] = Broadcaster()
+        broadcaster: Broadcaster[EventRow] = Broadcaster()
         self._table = SessionTable(
             store,
-            self._events,
+            broadcaster,
             clock,
             changes or HubChanges(),
             without_paths=settings.without_paths,
         )
-        self._naming: list[tuple[str, str, str | None]] = []
-        """Owner, name and request key of sessions that are being created."""
+        self._events = SessionEvents(store, self._table, broadcaster)
+        self._creation = SessionCreation(
+            settings,
+            self._table,
+            lifecycle=lambda: self._lifecycle,
+            settled=self._events.settled,
+            clock=clock,
+        )
         self._optional_lifecycle: SandboxLifecycle | None = None
         self._reconciler: Reconciler | None = None
         directories = SessionDirectories.of(settings)
@@ -170,7 +167,7 @@ class Sessions(Closable):
         for row in rows:
             own = await asyncio.to_thread(self._optional_lifecycle.vault.get, row.id)
             if own is not None:
-                self._table.set_mask(row.id, _mask(own))
+                self._table.set_mask(row.id, own.mask())
         await self._reconciler.open()
 
     def finish_streams(self) -> None:
@@ -197,43 +194,7 @@ class Sessions(Closable):
         The same `request_key` returns the same session. If that session is being removed, wait for
         its removal and create a new one.
         """
-        while (known := self._known(who, request)) is not None:
-            if not known.is_being_removed:
-                return _ensure_same(known, request)
-            await self.settled(known.id)
-        with self._named(who, request):
-            return await self._create(who, request)
-
-    async def _create(self, who: Identity, request: SessionRequest) -> SessionRow:
-        spec = await self._checked(who, request.spec)
-        now = self._clock()
-        row = SessionRow(
-            id=new_session_id(),
-            owner=who.owner,
-            created_by=who.name,
-            spec=spec,
-            created=now,
-            updated=now,
-            last_active=now,
-            request_key=request.request_key,
-            request_hash=request.hash,
-        )
-        key = secrets.token_urlsafe(32)
-        own = Secrets(key=key, values=dict(spec.secrets), credential=request.credential)
-        await _store_secrets(self._lifecycle.vault.put, row.id, own)
-        self._table.set_mask(row.id, _mask(own))
-        is_new = False
-        try:
-            kept, is_new = await self._table.add(row, claims_of(spec, self._settings))
-        finally:
-            if not is_new:
-                self._table.drop_mask(row.id)
-                await asyncio.shield(asyncio.to_thread(self._lifecycle.vault.remove, row.id))
-        if not is_new:
-            return _ensure_same(kept, request)
-        self._lifecycle.start(kept)
-        await self._table.audit(who, kept, "create", spec=spec_to_json(spec))
-        return kept
+        return await self._creation.create(who, request)
 
     def list(self, who: Identity) -> Sequence[SessionRow]:
         if who.scope == "session":
@@ -257,7 +218,7 @@ class Sessions(Closable):
         """
         row = self._table.get_visible(who, session_id)
         if changes:
-            spec = await self._checked(who, replace(row.spec, **changes))
+            spec = await self._creation.checked(who, replace(row.spec, **changes))
             await self._table.change_spec(session_id, spec)
             await self._table.audit(who, row, "change", spec=spec_to_json(spec))
         return await self._resume(session_id, who)
@@ -278,7 +239,7 @@ class Sessions(Closable):
         """
         row = self._table.get_visible(who, session_id)
         if row.spec.workspace.kind == "fork" and row.is_filled and not force:
-            await self._ensure_merged(row)
+            await ensure_merged(self._lifecycle.forks, row)
         try:
             await self._mark_for_removal(who, session_id)
         except StorageFailed:
@@ -364,40 +325,19 @@ class Sessions(Closable):
         spawner = self._lifecycle.spawner(row.spec.spawner)
         return self._table.mask(session_id).text(await spawner.log_tail(session_id, lines=lines))
 
-    async def events(
+    def events(
         self, session_id: SessionId, *, after: int = 0
     ) -> AsyncGenerator[EventRow | None, None]:
         """Stored events after number `after`, then new ones as they happen. None is a heartbeat."""
-        with self._events.subscribe(session_id) as subscription:
-            for row in await self._store.list_events(session_id, after=after):
-                after = row.id
-                yield row
-            async for event in subscription.items(heartbeat=_HEARTBEAT):
-                if event is None or event.id == 0 or event.id > after:
-                    yield event
+        return self._events.stream(session_id, after=after)
 
     async def until_ready(self, session_id: SessionId) -> SessionRow:
         """Wait until a start has ended. Raises `SandboxStartFailed` with the cause."""
-        async with aclosing(self.events(session_id)) as events:
-            async for _ in events:
-                row = self._table.get(session_id)
-                if row.state == "failed":
-                    raise SandboxStartFailed(row.cause, session_id=session_id)
-                if row.state != "starting":
-                    return row
-        self._table.get(session_id)
-        raise HubUnreachable("The hub stopped while the session was starting")
+        return await self._events.until_ready(session_id)
 
     async def settled(self, session_id: SessionId) -> SessionRow | None:
         """Wait until a stop or removal has ended. None: the session is removed."""
-        async with aclosing(self.events(session_id)) as events:
-            async for _ in events:
-                row = self._table.find(session_id)
-                if row is None or not (row.is_being_removed or row.state == "stopping"):
-                    return row
-        if session_id in self._table:
-            raise HubUnreachable("The hub stopped while the session was ending")
-        return None
+        return await self._events.settled(session_id)
 
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
@@ -492,34 +432,6 @@ class Sessions(Closable):
     ) -> None:
         await self._table.audit(who, target, "merge", fork=fork.id, paths=paths)
 
-    async def _ensure_merged(self, row: SessionRow) -> None:
-        try:
-            changes = await asyncio.to_thread(self._lifecycle.forks.changed_in_fork, row)
-            lost = await asyncio.to_thread(self._lifecycle.forks.unmerged_branches, row)
-        except (BasculeError, OSError) as error:
-            raise ForkNotMerged(
-                f"The changes of the fork {row.id} cannot be read ({error}), so they may not be "
-                "merged; remove it with force to discard them",
-                session_id=row.id,
-            ) from error
-        if lost:
-            raise ForkNotMerged(
-                f"The fork {row.spec.name or row.id} has commits that are not merged: "
-                f"{', '.join(map(shown_path, lost[:3]))}. Check each out and transfer it with "
-                "`session merge --branch`, or remove the fork with force to discard them",
-                session_id=row.id,
-                count=len(lost),
-            )
-        if changes:
-            shown = ", ".join(shown_path(each.path) for each in changes[:3])
-            more = f" and {len(changes) - 3} more" if len(changes) > 3 else ""
-            raise ForkNotMerged(
-                f"The fork {row.spec.name or row.id} has changes that are not merged: {shown}"
-                f"{more}. Merge them, or remove it with force to discard them",
-                session_id=row.id,
-                count=len(changes),
-            )
-
     # For the proxy --------------------------------------------------------------------------
 
     def owner_of(self, session_id: SessionId) -> str | None:
@@ -596,42 +508,6 @@ class Sessions(Closable):
         await self._table.audit(who, self._table.get(session_id), "remove")
         await self._table.change(session_id, is_being_removed=True)
 
-    @contextmanager
-    def _named(self, who: Identity, request: SessionRequest) -> Iterator[None]:
-        """Reserve the session's name during its creation. Raises `InvalidRequest` if taken."""
-        name, key = request.spec.name, request.request_key
-        if not request.has_unique_name or not name:
-            yield
-            return
-        listed = [
-            (row.owner, row.spec.name, row.request_key)
-            for row in self._table.all()
-            if not row.is_being_removed
-        ]
-        for owner, other, other_key in (*listed, *self._naming):
-            # A repeat of the same request, sent before the first was answered, is no conflict.
-            is_same = key is not None and key == other_key
-            if (owner, other) == (who.owner, name) and not is_same:
-                raise InvalidRequest(
-                    f"There is a session named {name!r} already; choose another name, "
-                    "or remove that session",
-                    field="name",
-                )
-        held = who.owner, name, key
-        self._naming.append(held)
-        try:
-            yield
-        finally:
-            self._naming.remove(held)
-
-    def _known(self, who: Identity, request: SessionRequest) -> SessionRow | None:
-        if request.request_key is None:
-            return None
-        for row in self._table.all():
-            if (row.owner, row.request_key) == (who.owner, request.request_key):
-                return row
-        return None
-
     def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
         """The arguments of an action, shortened.
 
@@ -640,43 +516,9 @@ class Sessions(Closable):
         mask = self._table.mask(session_id)
         return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
 
-    async def _checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
-        ensure_allowed(who, spec, self._settings)
-        ensure_modest(spec, self._settings)
-        self._lifecycle.spawner(spec.spawner)
-        source = spec.workspace
-        if source.kind == "folder":
-            roots = self._settings.workspace_roots
-            folder = await asyncio.to_thread(ensure_folder, source.folder, roots)
-            return replace(spec, workspace=replace(source, folder=folder))
-        if source.kind == "archive":
-            await self.archives.ensure_kept(who.owner, source.archive)
-        return spec
-
     async def _resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
         row = self._table.get(session_id)
         if row.state in AT_REST:
             claims = running_claims(row.spec, self._settings)
             await self._store.reserve(session_id, row.owner, claims)
         return await self._lifecycle.resume(session_id, who)
-
-
-def _ensure_same(row: SessionRow, request: SessionRequest) -> SessionRow:
-    if row.request_hash != request.hash:
-        raise InvalidRequest(
-            f"The idempotency key {request.request_key!r} was used for another request"
-        )
-    return row
-
-
-async def _store_secrets(
-    put: Callable[[SessionId, Secrets], None], key: SessionId, own: Secrets
-) -> None:
-    try:
-        await asyncio.to_thread(put, key, own)
-    except OSError as error:
-        raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
-
-
-def _mask(own: Secrets) -> Mask:
-    return Mask([own.key, *own.values.values(), *(own.credential or {}).values()])

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from bascule.core.sessions import SessionId
 
+from .masking import Mask
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
@@ -21,6 +23,10 @@ class Secrets:
     """Values of the secret environment variables."""
     credential: Mapping[str, str] | None = field(default=None, repr=False)
     """Credential for cloning the workspace; deleted afterwards."""
+
+    def mask(self) -> Mask:
+        """Masks all of these secrets."""
+        return Mask([self.key, *self.values.values(), *(self.credential or {}).values()])
 
 
 class Vault:
