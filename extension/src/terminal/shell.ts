@@ -1,10 +1,10 @@
 /**
  * A shell on a pseudo-terminal: knows exactly when a command ended and loses none of its output.
  *
- * `marks` has the protocol with bash, `bash` the process, `output` collects output for answers, and
- * `interrupts`, `idle` and `sync` handle commands that must end early. This module runs commands
- * one at a time, each an `Execution` from the line that starts it to its end, with any number of
- * answers.
+ * `marks` has the protocol with bash, `bash` the process, `terminal_reader` sorts what bash prints,
+ * `output` collects output for answers, `inspection` asks bash about itself, and `interrupts`, `idle`
+ * and `sync` handle commands that must end early. This module runs commands one at a time, each an
+ * `Execution` from the line that starts it to its end, with any number of answers.
  */
 import * as fs from "node:fs";
 import { within } from "../common/deadline";
@@ -16,46 +16,33 @@ import { ShellObservations, type RunCommand } from "./observations";
 import { BashProcess, type PtyModule } from "./bash";
 import { Execution } from "./execution";
 import { IdleBash } from "./idle";
+import { ShellInspection } from "./inspection";
 import { Interrupts } from "./interrupts";
 import { DiskLog } from "./disk_log";
 import {
   commandLine,
-  endsWithPrompt,
   findEnd,
-  findFacts,
-  findMark,
-  heldBack,
   HIDDEN_PROMPT,
   initLine,
-  inspectLine,
   isRefusal,
   KEY_NAME,
   newNonce,
   settleLine,
   terminalLine,
-  unfinishedMark,
-  withoutMarks,
-  withoutPrompt,
-  withoutPrompts,
   type CommandEnd,
-  type ShellFacts,
 } from "./marks";
 import * as notes from "./notes";
 import { CommandOutput } from "./output";
-import { brokenPremise, UNCLEAR, type ShellPremise, type ShellState } from "./premise";
+import { brokenPremise, type ShellPremise, type ShellState } from "./premise";
 import { PromptSync } from "./sync";
+import { TerminalReader } from "./terminal_reader";
 
-const BACKGROUND_LIMIT = 64 << 10;
 const MAX_BUFFERED = 1 << 20;
 /** Milliseconds that a mark may arrive after the end of its command, if a signal delayed it. */
 const MARK_MS = 100;
 /** Statuses of a program that was stopped and is now a job: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
 const STOPPED = new Set([19, 20, 21, 22].map((number) => 128 + number));
-/** Milliseconds for which text that looks like a prompt must be the last output. */
-const PROMPT_MS = 20;
 const START_MS = 10_000;
-/** Milliseconds for bash to say something about itself. */
-const INSPECT_MS = 5000;
 const EMPTY: Buffer = Buffer.alloc(0);
 
 export interface ShellSettings {
@@ -93,6 +80,8 @@ export class BashShell {
   readonly onShown: Emitter<TerminalEvent>;
   private readonly log: DiskLog;
   private readonly observations: ShellObservations;
+  private readonly terminal: TerminalReader;
+  private readonly inspection = new ShellInspection();
   private readonly sync = new PromptSync(() => this.bash);
   private readonly idle = new IdleBash(() => this.bash);
   private readonly interrupts = new Interrupts(() => this.bash, this.idle);
@@ -106,8 +95,6 @@ export class BashShell {
   private status = 0;
   private options = "";
   private hadLife = false;
-  /** Bash has started. Earlier output is dropped. */
-  private isSettled = false;
   /** Only the next command will print, so it needs no marks. */
   private isCalm = false;
   /** After a signal or a stopped job, this bash may print at any later prompt. */
@@ -116,13 +103,6 @@ export class BashShell {
   private needsSettling = false;
   /** Data from the channel that is not yet interpreted. */
   private buffer = EMPTY;
-  /** Terminal output that is not yet interpreted, such as the beginning of a mark. */
-  private rest = EMPTY;
-  /** Output since the last command, such as that of background jobs. */
-  private background = EMPTY;
-  /** A question to bash about itself. There is one at a time. */
-  private inspection: { feed: (message: Buffer) => void; end: () => void } | undefined;
-  private inspecting: Promise<unknown> = Promise.resolve();
   private closed = false;
   private size = { columns: 120, rows: 40 };
 
@@ -137,6 +117,16 @@ export class BashShell {
     this.onShown = new Emitter((error) => logger.error("a listener failed", error));
     this.log = new DiskLog(logFile, settings.logLimit);
     this.observations = new ShellObservations(name, this.log, settings.softSeconds);
+    this.terminal = new TerminalReader(this.log, {
+      onOutput: (offset, data) => {
+        this.onOutput.fire({ offset, data });
+        this.onShown.fire({ is: "output", data });
+      },
+      onComplete: (execution) => {
+        if (execution.end) this.finish(execution, execution.end);
+      },
+      onPrompt: (execution) => this.idle.promptSeen(execution),
+    });
     this.env = settings.env;
     this.directory = settings.workingDir;
     this.hadLife = settings.isReplacement ?? false;
@@ -175,7 +165,7 @@ export class BashShell {
    */
   async inspect(names: readonly string[]): Promise<ShellState | undefined> {
     if (!this.bash || this.execution || this.sync.settled) return undefined;
-    return this.ask(this.bash, names);
+    return this.inspection.ask(this.bash, names);
   }
 
   async interrupt(kill: boolean): Promise<boolean> {
@@ -211,7 +201,7 @@ export class BashShell {
     this.execution = this.bash = undefined;
     execution?.fail(shellClosed(this.name));
     this.sync.end();
-    this.inspection?.end();
+    this.inspection.end();
     bash?.end();
     this.log.close();
     this.onShown.fire({ is: "closed" });
@@ -269,7 +259,7 @@ export class BashShell {
     execution.isMarked = !this.isCalm;
     if (this.isCalm) {
       bash.drain(); // output of background processes since the last command
-      this.startOutput(execution);
+      this.terminal.startOutput(execution, this.options);
     }
     if (!isRetry) this.onShown.fire({ is: "command", text: command.command, who });
     bash.sendLines((this.needsSettling ? settleLine() : "") + line);
@@ -280,34 +270,13 @@ export class BashShell {
   }
 
   private async ensurePremise(bash: BashProcess, premise: ShellPremise): Promise<void> {
-    const broken = brokenPremise(premise, await this.ask(bash, premise.names));
+    const broken = brokenPremise(premise, await this.inspection.ask(bash, premise.names));
     this.ensureOpen();
     if (broken !== undefined)
       throw new Failure(
         "consent.denied",
         `'run' was not done: since a rule allowed it, the shell has changed (${broken}); send it again`,
       );
-  }
-
-  private ask(bash: BashProcess, names: readonly string[]): Promise<ShellState> {
-    const asked = this.inspecting.then(async (): Promise<ShellState> => {
-      const nonce = newNonce();
-      const said = new Promise<ShellFacts | typeof UNCLEAR>((resolve) => {
-        const end = (): void => resolve(UNCLEAR);
-        const feed = (data: Buffer): void => {
-          const facts = findFacts(data, names, nonce);
-          if (facts !== undefined) resolve(facts);
-        };
-        this.inspection = { feed, end };
-      });
-      bash.sendLines(inspectLine(names, nonce, bash.ends));
-      const late = (): Failure => new Failure("shell.closed", "bash does not answer");
-      const facts = await within(said, INSPECT_MS, late).catch((): typeof UNCLEAR => UNCLEAR);
-      this.inspection = undefined;
-      return facts === UNCLEAR ? UNCLEAR : { ...facts, directory: bash.directory() ?? "" };
-    });
-    this.inspecting = asked;
-    return asked;
   }
 
   /** A bash that reads command lines; starts one if needed. */
@@ -323,9 +292,10 @@ export class BashShell {
   private async start(execution: Execution): Promise<void> {
     execution.newShell = this.hadLife;
     if (!isDirectory(this.directory)) this.directory = this.settings.workingDir;
-    this.rest = this.background = this.buffer = EMPTY;
+    this.terminal.reset();
+    this.buffer = EMPTY;
     [this.status, this.options] = [0, ""];
-    this.isSettled = this.isCalm = this.wasDisturbed = false;
+    this.isCalm = this.wasDisturbed = false;
     const ended: { status?: number } = {};
     const bash: BashProcess = await BashProcess.start(
       this.pty,
@@ -336,7 +306,7 @@ export class BashShell {
         ...this.size,
       },
       {
-        output: (data) => this.onData(data),
+        output: (data) => this.readTerminal(data),
         onMessage: (data) => this.onMessage(data),
         ended: (status) => {
           ended.status = status;
@@ -365,7 +335,7 @@ export class BashShell {
       throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
     this.hadLife = true;
     bash.drain(); // output until here belongs to no command
-    this.isSettled = true;
+    this.terminal.isSettled = true;
   }
 
   private async goOn(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
@@ -435,13 +405,13 @@ export class BashShell {
   private onMessage(data: Buffer): void {
     const message = this.buffer.length ? Buffer.concat([this.buffer, data]) : data;
     this.buffer = EMPTY;
-    this.inspection?.feed(message);
+    this.inspection.feed(message);
     if (this.sync.feed(message)) return;
     const { execution } = this;
     if (execution?.end) return; // a second answer to the same question
     const end = execution && findEnd(message, execution.nonce);
     if (end) this.takeEnd(execution, end);
-    else if (execution || this.sync.settled || this.inspection)
+    else if (execution || this.sync.settled || this.inspection.isOpen)
       this.buffer = message.subarray(-MAX_BUFFERED);
   }
 
@@ -449,104 +419,24 @@ export class BashShell {
     execution.end = end;
     if (!execution.isPrinted) {
       this.bash?.drain(); // its output is in the terminal by now
-      if (this.rest.length && !execution.isOver) this.onData(EMPTY); // now it can be interpreted
+      if (this.terminal.hasRest && !execution.isOver) this.readTerminal(EMPTY); // now it can be interpreted
     }
     if (execution.isOver) return;
     if (execution.isPrinted || !(execution.isMarked || end.isMarked)) this.finish(execution, end);
     else execution.later(MARK_MS, () => this.finish(execution, end));
   }
 
-  private onData(chunk: Buffer): void {
-    let data = chunk;
-    if (this.rest.length) {
-      data = Buffer.concat([this.rest, chunk]);
-      this.rest = EMPTY;
-    }
-    const { execution } = this;
-    if (!execution?.isTold || execution.isPrinted) return this.idleOutput(data);
-    const { nonce } = execution;
-    let mark = findMark(data, nonce);
-    if (!execution.started) {
-      if (!mark) return this.idleOutput(this.keepBack(data, heldBack(data, nonce)));
-      this.idleOutput(data.subarray(0, mark.before));
-      this.startOutput(execution);
-      if (mark.isStart) {
-        data = data.subarray(mark.after);
-        mark = findMark(data, nonce);
-      }
-    }
-    if (!mark) {
-      this.emit(execution, this.keepBack(data, heldBack(data, nonce)));
-      if (endsWithPrompt(this.rest))
-        execution.later(PROMPT_MS, () => {
-          if (endsWithPrompt(this.rest)) this.idle.promptSeen(execution);
-        });
-      return;
-    }
-    const { end } = execution;
-    if (mark.wasAsked && !end) {
-      // Bash reports the end before it prints this mark, so the end is about to arrive. If it comes
-      // from the command's own line, the text that looks like a prompt is output of the command.
-      this.rest = data;
-      return;
-    }
-    const shown = data.subarray(0, mark.before);
-    this.emit(execution, end?.wasAsked ? withoutPrompt(shown) : shown);
-    execution.isPrinted = true;
-    if (end) this.finish(execution, end);
-    this.idleOutput(data.subarray(mark.after));
-  }
-
-  /** `data` without its last `size` bytes, which are kept for the next chunk. */
-  private keepBack(data: Buffer, size: number): Buffer {
-    if (!size) return data;
-    this.rest = Buffer.concat([data.subarray(data.length - size), this.rest]);
-    return data.subarray(0, data.length - size);
-  }
-
-  private startOutput(execution: Execution): void {
-    execution.started = true;
-    execution.logStart = this.log.end;
-    // With `set -v` or `-x` bash echoes our own lines, which are not background output.
-    if (!/[vx]/.test(this.options)) execution.background = this.background.toString("utf8");
-    this.background = EMPTY;
-  }
-
-  private emit(execution: Execution, data: Buffer): void {
-    // Bash prints a prompt for each signal that it gets at its prompt.
-    const shown = execution.wasSignalled ? withoutPrompts(data) : data;
-    if (!shown.length) return;
-    execution.add(shown);
-    this.record(shown);
-  }
-
-  private record(data: Buffer): void {
-    const offset = this.log.end;
-    this.log.append(data);
-    this.onOutput.fire({ offset, data });
-    this.onShown.fire({ is: "output", data });
-  }
-
-  /** Output while no command runs: prompts, which are dropped, and output of background jobs. */
-  private idleOutput(data: Buffer): void {
-    if (!data.length) return;
-    const ready = withoutMarks(this.keepBack(data, unfinishedMark(data)));
-    if (!ready.length || !this.isSettled) return;
-    this.background = Buffer.concat([this.background, ready]).subarray(-BACKGROUND_LIMIT);
-    this.record(ready);
+  private readTerminal(data: Buffer): void {
+    this.terminal.take(data, this.execution, this.options);
   }
 
   private finish(execution: Execution, end: CommandEnd): void {
     const { bash } = this;
-    if (this.rest.length && !execution.isPrinted) {
-      const { rest } = this;
-      this.rest = EMPTY;
-      this.emit(execution, rest);
-    }
+    if (!execution.isPrinted) this.terminal.flush(execution);
     if (end.status === 1 && bash && !bash.hasTerminal()) {
       bash.sendLines(terminalLine());
       if (wasRefused(execution)) {
-        this.background = EMPTY;
+        this.terminal.forgetBackground();
         this.execution = undefined;
         if (execution.lose()) return;
       }
@@ -582,11 +472,10 @@ export class BashShell {
     const { bash } = this;
     this.bash = undefined;
     this.sync.end();
-    this.inspection?.end();
-    const { execution, rest } = this;
-    this.rest = EMPTY;
+    this.inspection.end();
+    const { execution } = this;
+    this.terminal.flush(execution?.started && !this.closed ? execution : undefined);
     if (this.closed) return;
-    if (execution?.started && rest.length) this.emit(execution, rest);
     [this.status, this.options] = [0, ""];
     if (!execution) return;
     if (!execution.isTold) return; // `start` reports the error or starts another bash
