@@ -1,8 +1,7 @@
 """The debug adapter: carries out the editor's requests on the net.
 
-The editor sees one thread, the net. While the net is stopped inside Python code, debugpy provides
-stack, variables and steps. Otherwise the debuggee does. The editor sees debugpy's ids as odd
-numbers and ours as even ones.
+The editor sees one thread, the net. While the net is halted inside Python code, debugpy carries out
+steps. Otherwise the debuggee does.
 """
 
 from __future__ import annotations
@@ -11,25 +10,21 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from bascule.core.errors import InvalidRequest, NotSupported, SandboxDied, UsageError
 from bascule.net import Net, load
 
 from .breakpoints import entry_line, possible_lines, transition_at
-from .dap_server import Body, DapServer, Handler, number_in, text_in
+from .dap_server import Body, DapServer, Handler, number_in
 from .debuggee import OURS
+from .net_inspector import THREAD, NetInspector, Stop
 from .process import DebuggeeProcess
 from .python import PythonDebugger
 from .source_breakpoints import SourceBreakpoints, SourceFile, is_same_file
 
 logger = logging.getLogger(__name__)
 
-THREAD: Final = 1
-_ELEMENT_FRAME: Final = 2
-_NET_FRAME: Final = 4
 _GRACE: Final = 2.0
 """Seconds for a net to end after a `terminate` request, before it is killed."""
 _OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout", "trace")
@@ -56,21 +51,6 @@ CAPABILITIES: Final[Body] = {
 }
 
 
-@dataclass(slots=True)
-class _Stop:
-    """Where and why the debug session is stopped."""
-
-    reason: str
-    element: str = ""
-    text: str = ""
-    exception: str = ""
-    """Type of the raised exception; `trace` is its traceback."""
-    trace: str = ""
-    thread: int | None = None
-    """debugpy's thread id if the stop is inside Python code."""
-    frames: list[Body] = field(default_factory=list)
-
-
 class Adapter:
     """One debug session. `write` takes whole messages; `command` starts a debuggee."""
 
@@ -78,8 +58,7 @@ class Adapter:
         self._editor = DapServer(write)
         self._command = command
         self._breakpoints = SourceBreakpoints()
-        self._net: Net | None = None
-        self._program = ""
+        self._inspector = NetInspector(self._ask, self._ask_python)
         self._child: DebuggeeProcess | None = None
         self._python: PythonDebugger | None = None
         self._python_ready = False
@@ -88,7 +67,6 @@ class Adapter:
         self._is_launched = False
         self._launch: Mapping[str, Any] = {}
         self._stops_on_errors = True
-        self._stop: _Stop | None = None
         self._entry: int | None = None
         """A line at which to halt once, for a step into code."""
         self._stepping_from: str | None = None
@@ -105,13 +83,13 @@ class Adapter:
             "breakpointLocations": self._on_breakpoint_locations,
             "setExceptionBreakpoints": self._on_set_exception_breakpoints,
             "configurationDone": self._on_configuration_done,
-            "threads": self._on_threads,
-            "stackTrace": self._on_stack_trace,
-            "scopes": self._on_scopes,
-            "variables": self._on_variables,
-            "setVariable": self._on_set_variable,
-            "evaluate": self._on_evaluate,
-            "exceptionInfo": self._on_exception_info,
+            "threads": self._inspector.on_threads,
+            "stackTrace": self._inspector.on_stack_trace,
+            "scopes": self._inspector.on_scopes,
+            "variables": self._inspector.on_variables,
+            "setVariable": self._inspector.on_set_variable,
+            "evaluate": self._inspector.on_evaluate,
+            "exceptionInfo": self._inspector.on_exception_info,
             "continue": self._on_continue,
             "next": self._on_next,
             "stepIn": self._on_step_in,
@@ -164,8 +142,10 @@ class Adapter:
             raise InvalidRequest("The launch configuration names no 'program', the net to debug")
         if cwd is not None and not isinstance(cwd, str):
             raise InvalidRequest("The 'cwd' of the launch configuration is not a string")
-        self._program = os.path.join(cwd or os.getcwd(), program)  # noqa: PTH109, PTH118
-        self._net = await asyncio.to_thread(lambda: load(self._program).unwrap())
+        self._inspector.program = os.path.join(cwd or os.getcwd(), program)  # noqa: PTH109, PTH118
+        self._inspector.net = await asyncio.to_thread(
+            lambda: load(self._inspector.program).unwrap()
+        )
         self._launch = arguments
 
     async def _start(self, arguments: Mapping[str, Any]) -> None:
@@ -173,7 +153,7 @@ class Adapter:
         options: Body = {
             name: arguments[name] for name in _OPTIONS if arguments.get(name) is not None
         }
-        options["program"] = self._program
+        options["program"] = self._inspector.program
         self._child = DebuggeeProcess(self._on_child_event, self._on_output)
         if debugs:
             self._python = PythonDebugger(self._on_python_event)
@@ -191,7 +171,7 @@ class Adapter:
         self._editor.event(
             "process",
             {
-                "name": self._program,
+                "name": self._inspector.program,
                 "systemProcessId": self._child.pid,
                 "isLocalProcess": True,
                 "startMethod": "launch",
@@ -258,11 +238,11 @@ class Adapter:
         """Send the debuggee the breakpoints at places and transitions."""
         if self._child is None or not self._ready.is_set() or self._python is None:
             return
-        breakpoints = self._breakpoints.for_debuggee(self._program)
+        breakpoints = self._breakpoints.for_debuggee(self._inspector.program)
         await self._child.request("breakpoints", breakpoints=breakpoints)
 
     async def _send_python_breakpoints(self) -> None:
-        self._breakpoints.ensure_net(self._program)
+        self._breakpoints.ensure_net(self._inspector.program)
         for file in self._breakpoints:
             await self._send_python_file(file)
 
@@ -273,12 +253,12 @@ class Adapter:
         """
         if self._python is None or not self._python_ready:
             return []
-        is_program = is_same_file(file.path, self._program)
+        is_program = is_same_file(file.path, self._inspector.program)
         indices = file.python_indices()
         wanted: list[Mapping[str, Any]] = [file.requested[index] for index in indices]
         if self._entry is not None and is_program:
             wanted.append({"line": self._entry})
-        path = self._program if is_program else file.path
+        path = self._inspector.program if is_program else file.path
         answer = await self._python.request(
             "setBreakpoints", {"source": {"path": path}, "breakpoints": wanted}
         )
@@ -286,94 +266,10 @@ class Adapter:
         self._breakpoints.note_python_ids(file, verified)
         return verified[: len(indices)]
 
-    # State ---------------------------------------------------------------------------------
-
-    async def _on_threads(self, _: Mapping[str, Any]) -> Body:
-        name = self._net.id if self._net is not None else "net"
-        return {"threads": [{"id": THREAD, "name": name}]}
-
-    async def _on_stack_trace(self, arguments: Mapping[str, Any]) -> Body:
-        if arguments.get("threadId", THREAD) != THREAD:
-            raise InvalidRequest(f"There is no thread {arguments['threadId']}; the net is {THREAD}")
-        stop = self._ensure_stopped()
-        frames = [*stop.frames, *self._net_frames(stop)]
-        start = number_in(arguments, "startFrame", default=0)
-        count = number_in(arguments, "levels", default=0) or len(frames)
-        return {"stackFrames": frames[start : start + count], "totalFrames": len(frames)}
-
-    def _net_frames(self, stop: _Stop) -> list[Body]:
-        assert self._net is not None
-        source = {"name": Path(self._program).name, "path": self._program}
-        places, transitions = self._net.places, self._net.transitions
-        frames: list[Body] = []
-        for kind, nodes in (("place", places), ("transition", transitions)):
-            for node in nodes.values():
-                if node.id == stop.element:
-                    name = f"{kind} {node.name or node.id}"
-                    line = node.span.line
-                    frames.append(_frame(_ELEMENT_FRAME, name, line, source))
-        first = min((place.span.line for place in places.values()), default=1)
-        frames.append(_frame(_NET_FRAME, f"net {self._net.id}", first, source))
-        return frames
-
-    async def _on_scopes(self, arguments: Mapping[str, Any]) -> Body:
-        frame = number_in(arguments, "frameId")
-        self._ensure_stopped()
-        if frame % 2:
-            answer = await self._ask_python("scopes", {"frameId": frame // 2})
-            return {"scopes": [_with_odd_reference(scope) for scope in answer["scopes"]]}
-        scopes = await self._ask("scopes")
-        return {"scopes": [_with_even_reference(scope) for scope in scopes]}
-
-    async def _on_variables(self, arguments: Mapping[str, Any]) -> Body:
-        reference = number_in(arguments, "variablesReference")
-        self._ensure_stopped()
-        if reference % 2:
-            inner = {**arguments, "variablesReference": reference // 2}
-            answer = await self._ask_python("variables", inner)
-            return {"variables": [_with_odd_reference(each) for each in answer["variables"]]}
-        found = await self._ask("variables", reference=reference // 2)
-        return {"variables": [_with_even_reference(each) for each in found]}
-
-    async def _on_set_variable(self, arguments: Mapping[str, Any]) -> Body:
-        reference = number_in(arguments, "variablesReference")
-        self._ensure_stopped()
-        if reference % 2:
-            inner = {**arguments, "variablesReference": reference // 2}
-            return _with_odd_reference(await self._ask_python("setVariable", inner))
-        name, value = text_in(arguments, "name"), text_in(arguments, "value")
-        new = await self._ask("set", reference=reference // 2, name=name, value=value)
-        return _chosen(_with_even_reference(new), "value", "type", "variablesReference")
-
-    async def _on_evaluate(self, arguments: Mapping[str, Any]) -> Body:
-        stop = self._ensure_stopped()
-        expression = text_in(arguments, "expression")
-        frame = number_in(arguments, "frameId", default=0)
-        if not frame and stop.frames:
-            frame = stop.frames[0]["id"]
-        if frame % 2:
-            answer = await self._ask_python("evaluate", {**arguments, "frameId": frame // 2})
-            return _with_odd_reference(answer)
-        found = _with_even_reference(await self._ask("evaluate", expression=expression))
-        return {"result": found["value"], **_chosen(found, "type", "variablesReference")}
-
-    async def _on_exception_info(self, _: Mapping[str, Any]) -> Body:
-        stop = self._ensure_stopped()
-        return {
-            "exceptionId": stop.exception or "InscriptionFailed",
-            "description": stop.text or stop.reason,
-            "breakMode": "always",
-            "details": {
-                "message": stop.text or stop.reason,
-                "typeName": stop.exception or "InscriptionFailed",
-                "stackTrace": stop.trace,
-            },
-        }
-
     # Steps ---------------------------------------------------------------------------------
 
     async def _on_continue(self, _: Mapping[str, Any]) -> Body:
-        stop = self._leave()
+        stop = self._inspector.leave()
         self._stepping_from = None
         if stop.thread is not None:
             await self._ask("run_code")
@@ -389,17 +285,17 @@ class Adapter:
         await self._step("stepOut")
 
     async def _on_step_in(self, _: Mapping[str, Any]) -> None:
-        stop = self._ensure_stopped()
-        assert self._net is not None
+        stop = self._inspector.ensure_stopped()
+        assert self._inspector.net is not None
         if stop.thread is None and self._python is not None:
-            self._entry = entry_line(self._net, stop.element)
+            self._entry = entry_line(self._inspector.net, stop.element)
             if self._entry is not None:
                 await self._send_python_breakpoints()
         await self._step("stepIn")
 
     async def _step(self, command: str) -> None:
         """Step one firing, or one line inside Python code; at its end, to the next firing."""
-        stop = self._leave()
+        stop = self._inspector.leave()
         if stop.thread is None:
             await self._ask("step")
             return
@@ -412,7 +308,7 @@ class Adapter:
         await self._ask_python(command, {"threadId": thread})
 
     async def _on_pause(self, _: Mapping[str, Any]) -> None:
-        if self._stop is not None:
+        if self._inspector.stop is not None:
             return
         where = await self._ask("where")
         if where["isInCode"] and self._python is not None:
@@ -421,7 +317,7 @@ class Adapter:
             await self._ask("pause")
 
     async def _on_terminate(self, _: Mapping[str, Any]) -> None:
-        stop, self._stop = self._stop, None
+        stop, self._inspector.stop = self._inspector.stop, None
         if self._child is None or self._ended is not None:
             return
         if stop is not None and stop.thread is not None:
@@ -466,15 +362,13 @@ class Adapter:
         # The stepped code has ended, but debugpy would continue the step in the next code.
         self._has_stale_step = self._has_stale_step or self._stepping_from is not None
         self._stepping_from = None
-        stop = _Stop(
-            body["reason"], body["element"], body["text"], body["exception"], body["trace"]
-        )
+        stop = Stop(body["reason"], body["element"], body["text"], body["exception"], body["trace"])
         self._stopped(stop, body["breakpoints"])
 
     async def _stopped_in_python(self, body: Mapping[str, Any]) -> None:
         thread = int(body["threadId"])
         reason = str(body["reason"])
-        frames = await self._python_frames(thread)
+        frames = await self._inspector.python_frames(thread)
         if self._is_past(reason, frames):
             # The stepped code has ended; this stop is in other code. The net itself halts next.
             await self._ask_python("continue", {"threadId": thread})
@@ -486,12 +380,12 @@ class Adapter:
         hits = self._breakpoints.ids_of(body.get("hitBreakpointIds") or [])
         text = str(body.get("text") or "")
         element = self._fired_at(frames)
-        self._stopped(_Stop(reason, element, text, thread=thread, frames=frames), hits)
+        self._stopped(Stop(reason, element, text, thread=thread, frames=frames), hits)
 
     def _fired_at(self, frames: Sequence[Body]) -> str:
         """The transition whose code is in the outermost frame."""
-        assert self._net is not None
-        return transition_at(self._net, frames[-1]["line"]) if frames else ""
+        assert self._inspector.net is not None
+        return transition_at(self._inspector.net, frames[-1]["line"]) if frames else ""
 
     def _is_past(self, reason: str, frames: Sequence[Body]) -> bool:
         came_from, self._stepping_from = self._stepping_from, None
@@ -501,19 +395,8 @@ class Adapter:
         function = frames[-1]["name"] if frames else None
         return is_stale or (came_from is not None and function != came_from)
 
-    async def _python_frames(self, thread: int) -> list[Body]:
-        """The frames of the net's code and its callees, without our own frames that called it."""
-        answer = await self._ask_python("stackTrace", {"threadId": thread})
-        frames = []
-        for frame in answer["stackFrames"]:
-            path = str((frame.get("source") or {}).get("path") or "")
-            if path.startswith(OURS):
-                break
-            frames.append({**frame, "id": 2 * frame["id"] + 1})
-        return frames
-
-    def _stopped(self, stop: _Stop, breakpoints: Sequence[int]) -> None:
-        self._stop = stop
+    def _stopped(self, stop: Stop, breakpoints: Sequence[int]) -> None:
+        self._inspector.stop = stop
         body: Body = {
             "reason": stop.reason,
             "threadId": THREAD,
@@ -529,29 +412,19 @@ class Adapter:
         """Send the end of the session after all output was sent."""
         status = await child.wait()
         self._gone.set()
-        self._stop = None
+        self._inspector.stop = None
         self._ready.set()
         ended, self._ended = self._ended, self._ended or {}
         if ended is None:
-            self._on_output("console", f"{self._net.id if self._net else 'net'}: was ended\n")
+            self._on_output("console", f"{self._inspector.net_name}: was ended\n")
         else:
             if ended["error"]:
                 self._on_output("stderr", f"{ended['error']}\n")
-            self._on_output("console", _summary(self._net, ended))
+            self._on_output("console", _summary(self._inspector.net_name, ended))
         self._editor.event("exited", {"exitCode": status})
         self._editor.event("terminated")
 
     # --------------------------------------------------------------------------------------
-
-    def _ensure_stopped(self) -> _Stop:
-        if self._stop is None:
-            raise UsageError("The net is not halted")
-        return self._stop
-
-    def _leave(self) -> _Stop:
-        stop = self._ensure_stopped()
-        self._stop = None
-        return stop
 
     async def _ask(self, do: str, **more: Any) -> Any:
         if self._child is None:
@@ -581,26 +454,8 @@ def _net_at(path: str) -> Net | None:
     return load(path).net
 
 
-def _frame(number: int, name: str, line: int, source: Body) -> Body:
-    return {"id": number, "name": name, "line": line, "column": 1, "source": source}
-
-
-def _with_even_reference(shape: Body) -> Body:
-    return {**shape, "variablesReference": 2 * shape["variablesReference"]}
-
-
-def _with_odd_reference(shape: Body) -> Body:
-    """A scope, variable or result of debugpy, with the odd reference that the editor sees."""
-    reference = shape.get("variablesReference") or 0
-    return {**shape, "variablesReference": 2 * reference + 1 if reference else 0}
-
-
-def _chosen(shape: Body, *names: str) -> Body:
-    return {name: shape[name] for name in names if name in shape}
-
-
-def _summary(net: Net | None, ended: Mapping[str, Any]) -> str:
+def _summary(net_name: str, ended: Mapping[str, Any]) -> str:
     firings = "1 firing" if ended["firings"] == 1 else f"{ended['firings']} firings"
-    lines = [f"{net.id if net else 'net'}: {ended['outcome']} after {firings}"]
+    lines = [f"{net_name}: {ended['outcome']} after {firings}"]
     lines += [f"  {place}  {tokens}" for place, tokens in ended["marking"].items()]
     return "\n".join(lines) + "\n"
