@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bascule.core.errors import BasculeError
 
 from .edited_path import EditedPath, paths_inside
-from .left_out import left_out_notice
+from .lazy_store import LazyStore
 from .limits import CheckpointLimits
 from .store import CheckpointStore
-
-logger = logging.getLogger(__name__)
 
 
 class StoreRecording:
@@ -24,12 +21,10 @@ class StoreRecording:
     """
 
     def __init__(self, directory: Path, workspace: Path, limits: CheckpointLimits) -> None:
-        self._directory, self._workspace, self._limits = directory, workspace, limits
-        self._store: CheckpointStore | None = None
-        self._refusal: BasculeError | None = None
+        self._store = LazyStore(
+            directory, workspace, limits, on_notice=lambda notice: self.on_notice(notice)
+        )
         self._open: set[int] = set()
-        self._told: set[str] = set()
-        self._has_told_limits = False
         self.on_notice: Callable[[str], None] = lambda _: None
 
     def begin(self, agent: str, title: str, edited: EditedPath | None = None) -> int | None:
@@ -42,10 +37,10 @@ class StoreRecording:
                 return None
             number = store.begin(agent, title, paths=paths)
         except (BasculeError, OSError) as error:
-            self._report_notice(f"There is no checkpoint of this action: {error}")
+            self._store.report(f"There is no checkpoint of this action: {error}")
             return None
         self._open.add(number)
-        self._tell_limits(store)
+        self._store.report_left_out()
         return number
 
     def end(self, checkpoint: int) -> int | None:
@@ -56,7 +51,7 @@ class StoreRecording:
         try:
             recorded = self.store().end(checkpoint)
         except (BasculeError, OSError) as error:
-            self._report_notice(f"The changes of this action were not recorded: {error}")
+            self._store.report(f"The changes of this action were not recorded: {error}")
             return None
         return checkpoint if recorded.changes or recorded.notes else None
 
@@ -68,45 +63,18 @@ class StoreRecording:
             if found := paths_inside(map(Path, paths), store):
                 store.observe(found)
         except (BasculeError, OSError) as error:
-            self._report_notice(f"What the user saves cannot be recorded: {error}")
+            self._store.report(f"What the user saves cannot be recorded: {error}")
 
     def look(self) -> None:
         """Store the workspace as it is now, so that the next `begin` has less to copy."""
-        try:
-            store = self.store()
-            store.look()
-        except (BasculeError, OSError) as error:
-            self._report_notice(f"There are no checkpoints: {error}")
-        else:
-            self._tell_limits(store)
+        self._store.look()
 
     def store(self) -> CheckpointStore:
         """Raises `CheckpointsUnavailable` for a workspace that gets no checkpoints."""
-        if self._refusal is not None:
-            raise self._refusal
-        if self._store is None:
-            try:
-                self._store = CheckpointStore(self._directory, self._workspace, self._limits)
-            except BasculeError as error:
-                self._refusal = error
-                raise
-        return self._store
+        return self._store.get()
 
     def close(self) -> None:
         """Close the store. Actions that have not ended are recorded up to now."""
         for checkpoint in sorted(self._open):
             self.end(checkpoint)
-        if self._store is not None:
-            self._store.close()
-
-    def _tell_limits(self, store: CheckpointStore) -> None:
-        if not self._has_told_limits and (notice := left_out_notice(store)):
-            self._has_told_limits = True
-            self._report_notice(notice)
-
-    def _report_notice(self, notice: str) -> None:
-        """Log a notice and pass it on, once."""
-        if notice not in self._told:
-            self._told.add(notice)
-            logger.warning("%s", notice)
-            self.on_notice(notice)
+        self._store.close()

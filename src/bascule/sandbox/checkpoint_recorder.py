@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from typing import Final, TypeVar
 from bascule.checkpoints import CheckpointLimits, CheckpointStore
 from bascule.checkpoints.actions import CheckpointAction, CheckpointObservation, execute
 from bascule.checkpoints.edited_path import EditedPath
-from bascule.checkpoints.left_out import left_out_notice
+from bascule.checkpoints.lazy_store import LazyStore
 from bascule.checkpoints.store import is_store_needed
 from bascule.core.actions import (
     Action,
@@ -29,8 +28,6 @@ from bascule.core.actions import (
 )
 from bascule.core.errors import BasculeError, SandboxDied
 from bascule.wire import encode_action
-
-logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 _PROGRAMS: Final = (CmdRun, IPythonRun)
@@ -50,14 +47,6 @@ class Recording:
     needed, and none was opened since."""
 
 
-@dataclass(slots=True)
-class _Opened:
-    """The store, or the reason why there is none."""
-
-    store: CheckpointStore | None = None
-    refusal: BasculeError | None = None
-
-
 class CheckpointRecorder:
     """Keeps the workspace's contents before and after each action.
 
@@ -72,16 +61,19 @@ class CheckpointRecorder:
 
     def __init__(self, directory: Path, workspace: Path, *, most_bytes: int) -> None:
         self._directory, self._workspace = directory, workspace
-        self._limits = CheckpointLimits(store_bytes=most_bytes)
+        self._store = LazyStore(
+            directory,
+            workspace,
+            CheckpointLimits(store_bytes=most_bytes),
+            on_notice=lambda notice: self.on_notice(notice),
+            on_open=self._add_begun,
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
-        self._opened = _Opened()
         self._has_work = threading.Event()
         """Set once the thread is given work. Until then only the event loop changes `_open`, and
         afterwards only the thread."""
         self._open: dict[Recording, None] = {}
         """Actions that have not ended, in the order in which they began."""
-        self._told: set[str] = set()
-        self._has_told_limits = False
         self._closing = threading.Event()
         self.on_notice: Callable[[str], None] = lambda _: None
         """Called in the recorder's thread."""
@@ -125,12 +117,12 @@ class CheckpointRecorder:
 
     async def execute(self, action: CheckpointAction) -> CheckpointObservation:
         """List, show or restore checkpoints."""
-        return await self._do(lambda: execute(self._store(), action))
+        return await self._do(lambda: execute(self._store.get(), action))
 
     def look(self) -> None:
         """Store the workspace as it is now, in the background: the next action waits less."""
         if not self._closing.is_set():
-            self._submit(self._look)
+            self._submit(self._store.look)
 
     async def aclose(self) -> None:
         """Close the store. Actions that have not ended are recorded up to now."""
@@ -173,7 +165,7 @@ class CheckpointRecorder:
 
     def _begin(self, action: Action, cwd: str) -> Recording | None:
         try:
-            store = self._store()
+            store = self._store.get()
             is_program = isinstance(action, _PROGRAMS)
             paths = None if is_program else _edited_path(action, cwd).changed_in(store)
             if paths is not None and not paths:
@@ -181,18 +173,18 @@ class CheckpointRecorder:
             recording = Recording(action)
             recording.number = store.begin(*_described(action), paths=paths)
         except (BasculeError, OSError) as error:
-            self._report_notice(f"There is no checkpoint of this action: {error}")
+            self._store.report(f"There is no checkpoint of this action: {error}")
             return None
         self._open[recording] = None
-        self._tell_limits(store)
+        self._store.report_left_out()
         return recording
 
     def _begin_paths(self, agent: str, title: str, paths: Sequence[str]) -> Recording | None:
         try:
             recording = Recording()
-            recording.number = self._store().begin(agent, title, paths=paths)
+            recording.number = self._store.get().begin(agent, title, paths=paths)
         except (BasculeError, OSError) as error:
-            self._report_notice(f"There is no checkpoint of this change: {error}")
+            self._store.report(f"There is no checkpoint of this change: {error}")
             return None
         self._open[recording] = None
         return recording
@@ -201,68 +193,27 @@ class CheckpointRecorder:
         if recording is None or recording not in self._open:
             return None
         try:
-            store = self._store()
+            store = self._store.get()
             assert recording.number is not None
             recorded = store.end(recording.number)
         except (BasculeError, OSError) as error:
-            self._report_notice(f"The changes of this action were not recorded: {error}")
+            self._store.report(f"The changes of this action were not recorded: {error}")
             return None
         finally:
             del self._open[recording]
         return recording.number if recorded.changes or recorded.notes else None
 
-    def _look(self) -> None:
-        try:
-            store = self._store()
-            store.look()
-        except (BasculeError, OSError) as error:
-            self._report_notice(f"There are no checkpoints: {error}")
-        else:
-            self._tell_limits(store)
-
-    def _store(self) -> CheckpointStore:
-        """Raises `CheckpointsUnavailable` for a workspace that gets no checkpoints."""
-        opened = self._opened
-        if opened.refusal is not None:
-            raise opened.refusal
-        if opened.store is None:
-            try:
-                store = CheckpointStore(self._directory, self._workspace, self._limits)
-            except BasculeError as error:
-                opened.refusal = error
-                raise
-            self._add_begun(store)
-            opened.store = store
-        return opened.store
-
     def _add_begun(self, store: CheckpointStore) -> None:
         """Add the actions that began without a store. It must not have looked at the workspace
         yet: what is in it now was made since these actions began."""
-        try:
-            for each in self._open:
-                assert each.action is not None
-                each.number = store.begin_in_empty(*_described(each.action), began=each.began)
-        except BaseException:
-            store.close()
-            raise
+        for each in self._open:
+            assert each.action is not None
+            each.number = store.begin_in_empty(*_described(each.action), began=each.began)
 
     def _close(self) -> None:
         for recording in list(self._open):
             self._end(recording)
-        if self._opened.store is not None:
-            self._opened.store.close()
-
-    def _tell_limits(self, store: CheckpointStore) -> None:
-        if not self._has_told_limits and (notice := left_out_notice(store)):
-            self._has_told_limits = True
-            self._report_notice(notice)
-
-    def _report_notice(self, notice: str) -> None:
-        """Log a notice and pass it on, once."""
-        if notice not in self._told:
-            self._told.add(notice)
-            logger.warning("%s", notice)
-            self.on_notice(notice)
+        self._store.close()
 
 
 def _described(action: Action) -> tuple[str, str]:

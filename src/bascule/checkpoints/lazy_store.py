@@ -1,0 +1,86 @@
+"""A checkpoint store that the first call opens, and the notices about what it cannot keep. Blocks.
+
+A sandbox and a VS Code window record with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from bascule.core.errors import BasculeError
+
+from .left_out import left_out_notice
+from .limits import CheckpointLimits
+from .store import CheckpointStore
+
+logger = logging.getLogger(__name__)
+
+
+class LazyStore:
+    """Opens the store once. A workspace that gets no checkpoints is refused without a second try.
+
+    `on_open` gets a new store before anybody else uses it. `on_notice` gets each notice once.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        workspace: Path,
+        limits: CheckpointLimits,
+        *,
+        on_notice: Callable[[str], None],
+        on_open: Callable[[CheckpointStore], None] = lambda _: None,
+    ) -> None:
+        self._directory, self._workspace, self._limits = directory, workspace, limits
+        self._on_notice = on_notice
+        self._on_open = on_open
+        self._store: CheckpointStore | None = None
+        self._refusal: BasculeError | None = None
+        self._reported: set[str] = set()
+        self._has_reported_left_out = False
+
+    def get(self) -> CheckpointStore:
+        """Raises `CheckpointsUnavailable` for a workspace that gets no checkpoints."""
+        if self._refusal is not None:
+            raise self._refusal
+        if self._store is None:
+            try:
+                store = CheckpointStore(self._directory, self._workspace, self._limits)
+            except BasculeError as error:
+                self._refusal = error
+                raise
+            try:
+                self._on_open(store)
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
+        return self._store
+
+    def look(self) -> None:
+        """Store the workspace as it is now, so that the next `begin` has less to copy."""
+        try:
+            self.get().look()
+        except (BasculeError, OSError) as error:
+            self.report(f"There are no checkpoints: {error}")
+        else:
+            self.report_left_out()
+
+    def report_left_out(self) -> None:
+        """Report what checkpoints leave out, if anything, the first time."""
+        if not self._has_reported_left_out and (notice := left_out_notice(self.get())):
+            self._has_reported_left_out = True
+            self.report(notice)
+
+    def report(self, notice: str) -> None:
+        """Log a notice and pass it on, unless it was reported before."""
+        if notice not in self._reported:
+            self._reported.add(notice)
+            logger.warning("%s", notice)
+            self._on_notice(notice)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
