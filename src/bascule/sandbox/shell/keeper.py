@@ -21,6 +21,8 @@ from typing import Any
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxDied, SandboxStartFailed
 
+from .shared_start import SharedStart
+
 _MAX_FDS = 16
 
 _MAIN = Path(__file__).with_name("_keeper_main.py")
@@ -105,7 +107,7 @@ class Keeper(Closable):
         self._early: dict[int, int] = {}
         self._unwanted: set[int] = set()
         self._next_id = 0
-        self._birth: asyncio.Task[None] | None = None
+        self._starting = SharedStart(self._start)
 
     @property
     def pid(self) -> int:
@@ -157,7 +159,7 @@ class Keeper(Closable):
     async def _spawn(
         self, message: Mapping[str, Any], fds: tuple[int, int], on_exit: Callable[[int], None]
     ) -> int:
-        await self._ensure_started()
+        await self._starting.ensure_started(is_running=self._link is not None)
         assert self._loop is not None
         self._next_id += 1
         spawn_id = self._next_id
@@ -222,8 +224,8 @@ class Keeper(Closable):
         await ended
 
     async def aclose(self) -> None:
-        if self._birth is not None:
-            await asyncio.wait([self._birth])
+        if self._starting.task is not None:
+            await asyncio.wait([self._starting.task])
         process, self._process = self._process, None
         if self._keep_for and self._link is not None and self._gone is not None:
             self._send({"op": "leave"})
@@ -231,18 +233,6 @@ class Keeper(Closable):
         self._handle_keeper_end("the sandbox was closed")
         if process is not None:
             await asyncio.to_thread(process.wait)
-
-    async def _ensure_started(self) -> None:
-        """Start the process unless it runs. Cancellation does not interrupt the start."""
-        if self._link is None and self._birth is None:
-            self._birth = asyncio.get_running_loop().create_task(self._start())
-        if self._birth is not None:
-            birth = self._birth
-            try:
-                await asyncio.shield(birth)
-            finally:
-                if birth.done():
-                    self._birth = None
 
     async def _start(self) -> None:
         self._loop = asyncio.get_running_loop()

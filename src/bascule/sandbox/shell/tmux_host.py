@@ -32,6 +32,7 @@ from bascule.core.errors import InvalidSetting, MissingTool, SandboxDied, Sandbo
 
 from .keeper import Keeper, RecoveredKeeper, Spool
 from .marks import PARKED, new_nonce
+from .shared_start import SharedStart
 from .tmux_control import ControlReader, PaneOutput, TmuxClientChange, TmuxReply
 
 logger = logging.getLogger(__name__)
@@ -91,7 +92,7 @@ class TmuxHost(Closable):
         self.keeper = Keeper(directory=directory, keep_for=keep_for)
         self._limit = limit
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: asyncio.Task[None] | None = None
+        self._starting = SharedStart(self._start)
         self._in = self._out = self._stream = -1
         self._end = self._trimmed = 0
         self._reader = ControlReader()
@@ -153,7 +154,7 @@ class TmuxHost(Closable):
             return await self._ready_pane(name, rows, columns)
 
     async def _ready_pane(self, name: str, rows: int, columns: int) -> TmuxPane:
-        await self._ensure_started()
+        await self._starting.ensure_started(is_running=self.is_running)
         old = self.panes.get(name)
         if old is not None and not await self._pane_exists(old):
             self.leave(old)  # an attached person has closed the pane
@@ -272,23 +273,11 @@ class TmuxHost(Closable):
             self._visit(TmuxClientChange(client, session))
 
     async def aclose(self) -> None:
-        if under_way := [*self._opening.values(), *filter(None, [self._starting])]:
+        if under_way := [*self._opening.values(), *filter(None, [self._starting.task])]:
             await asyncio.wait(under_way)
         # Closing the keeper kills all its descendants, including tmux.
         self._stop()
         await self.keeper.aclose()
-
-    async def _ensure_started(self) -> None:
-        """Start tmux unless it runs. Cancellation does not interrupt the start."""
-        if not self.is_running and self._starting is None:
-            self._starting = asyncio.get_running_loop().create_task(self._start())
-        if self._starting is not None:
-            starting = self._starting
-            try:
-                await asyncio.shield(starting)
-            finally:
-                if starting.done():
-                    self._starting = None
 
     async def _start(self) -> None:
         self._loop = asyncio.get_running_loop()
