@@ -16,9 +16,10 @@ from bascule.core.contracts import OutputProgress, Runtime
 from bascule.core.errors import BasculeError, ExecutionError, InvalidSetting, UsageError
 from bascule.core.observations import CmdOutput, Observation
 
+from .command_timeout import CommandTimeout
 from .failure import report
 from .sandbox_target import Key, SandboxTarget, Shell, Url, WorkingDir
-from .signatures import CommandArgument, CommandOption
+from .signatures import CommandArgument
 from .unread_input import hint_about_unread_input
 
 TIMED_OUT = 124
@@ -45,12 +46,7 @@ def exec_(
     key: Key = "",
     working_dir: WorkingDir = None,
     shell: Shell = "",
-    timeout: Annotated[
-        float | None,
-        CommandOption(
-            min=0.001, help="Seconds after which to stop the command. [default: no limit]"
-        ),
-    ] = None,
+    timeout: CommandTimeout = None,
 ) -> int:
     """Run one command, in a new sandbox or in the one at --url, and exit with its exit code.
 

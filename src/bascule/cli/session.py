@@ -17,6 +17,7 @@ from bascule.core.errors import ForkNotMerged, InvalidRequest, UsageError
 from bascule.core.printable import printable
 
 from . import session_options as options
+from .command_timeout import CommandTimeout
 from .export import AsList, Output
 from .export import export as write_export
 from .help import CommandGroup
@@ -89,7 +90,7 @@ def create(
         list[str] | None,
         CommandOption(
             metavar="NAME",
-            help="Environment variable to copy from here into the session; its value is "
+            help="Environment variable of this process to copy into the session; its value is "
             "masked in records; repeatable.",
         ),
     ] = None,
@@ -239,12 +240,7 @@ def exec(  # noqa: A001 - the name of the subcommand
         ),
     ],
     hub: HubUrl = None,
-    timeout: Annotated[
-        float | None,
-        CommandOption(
-            min=0.001, help="Seconds after which to stop the command. [default: no limit]"
-        ),
-    ] = None,
+    timeout: CommandTimeout = None,
 ) -> int:
     """Run one command in a session and exit with its exit code.
 
