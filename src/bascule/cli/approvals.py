@@ -79,7 +79,8 @@ def answer(
     ],
     hub: HubUrl = None,
 ) -> int:
-    """Answer a question. The first answer counts, here, on the page or in the window."""
+    """Answer a question. If it is also answered on the page or in the window, the first answer
+    counts."""
     asyncio.run(_answer(use_hub(hub), which, answer.value))
     return 0
 

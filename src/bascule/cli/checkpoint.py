@@ -154,10 +154,10 @@ def restore(
         bool, CommandOption("--dry-run", help="Print what would be done, and change nothing.")
     ] = False,
 ) -> int:
-    """Undo what one action changed, or everything since then.
+    """Undo what one action changed, or with --since also what later actions changed.
 
-    Files changed since then keep their contents and are listed. The restore is a checkpoint too,
-    which you can restore to undo it. Exits with 1 if a file was not restored.
+    A file that somebody changed after the action keeps its contents and is listed. The restore is a
+    checkpoint too, which you can restore to undo it. Exits with 1 if a file was not restored.
     """
     action = RestoreCheckpoint(number, tuple(paths or ()), since=since, dry_run=dry_run)
     seen = _ask(action, CheckpointRestored, _Place(session, window, store, hub))

@@ -65,8 +65,9 @@ def mcp(
 
     The tools act in a new sandbox by default, in a running sandbox with --url, or in the hub's
     windows and sessions with --hub, --window or --session. --root limits the file tools, not the
-    commands: commands can do whatever the current user can. --working-dir and --root override the
-    environment variables of --url, --hub, --window and --session, and so does --rules.
+    commands: commands can do whatever the current user can. With --working-dir, --root or --rules,
+    which are for a new sandbox, the environment variables of --url, --hub, --window and --session
+    are ignored.
     """
     configure_logging("warning")
     if working_dir is not None or root or rules is not None:

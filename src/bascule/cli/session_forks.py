@@ -59,7 +59,7 @@ def fork(
         bool,
         CommandOption(
             "--secrets",
-            help="Also copy files with names of secrets, such as .env, and the values of the "
+            help="Also copy files whose names suggest secrets, such as .env, and the values of the "
             "session's secret variables.",
         ),
     ] = False,
@@ -68,7 +68,7 @@ def fork(
     """Create sessions that start with a copy of a workspace, and print their ids.
 
     Each fork has its own files and its own git repository. It cannot reach the workspace that it
-    came from. A folder is first opened as a session, to which the results return.
+    came from. A folder is first opened as a session, into which you can merge the forks.
     """
     named = Path(source).expanduser()
     folder = named.resolve() if named.is_dir() else None
