@@ -10,14 +10,14 @@ _SEQUENCE = re.compile(
     r"|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, links, device strings
     r"|[ -/]*[0-~])"  # the rest: character sets, keypad modes
 )
-_BEEPS = re.compile(r"[\x00\x07\x0e\x0f]")
+_CONTROL_CHARACTERS = re.compile(r"[\x00\x07\x0e\x0f]")
 
 
 def readable(output: str) -> str:
     """`output` without escape sequences. Of an overwritten line, only the final state is kept."""
     if "\x1b" in output:
         output = _SEQUENCE.sub("", output)
-    output = _BEEPS.sub("", output).replace("\r\n", "\n")
+    output = _CONTROL_CHARACTERS.sub("", output).replace("\r\n", "\n")
     if "\r" not in output:
         return output
     return "\n".join(_last_state(line) for line in output.split("\n"))

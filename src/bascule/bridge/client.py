@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 _GRACE: Final = 2.0
 """Seconds to wait beyond a request's timeout: the window enforces and reports it itself."""
-_ANSWERS: Final = 1.0
+_PING_TIMEOUT: Final = 1.0
 """Seconds that `is_available` waits for an answer."""
 _MAX_EARLY_VALUES: Final = 256
 """Maximum number of values added to a request before it is connected; the oldest are dropped."""
@@ -159,7 +159,7 @@ class BridgeClient:
     def is_available(self) -> bool:
         answer = self.begin(PING)
         try:
-            answer.result(_ANSWERS)
+            answer.result(_PING_TIMEOUT)
         except TimeoutError:
             answer.cancel()
             return False
@@ -190,8 +190,8 @@ class BridgeClient:
         waiting = _Waiting(self, self._request(type, params, timeout), on_progress)
         try:
             self._begin(waiting)
-            late = None if timeout is None else timeout + self._grace
-            result, error = waiting.settled.get(timeout=late)
+            limit = None if timeout is None else timeout + self._grace
+            result, error = waiting.settled.get(timeout=limit)
         except Empty:
             waiting.withdraw()
             raise _timeout_error(type, timeout) from None
@@ -225,11 +225,11 @@ class BridgeClient:
     async def _wait_for(self, answer: PendingReply, timeout: float | None) -> Any:
         import asyncio
 
-        got = asyncio.wrap_future(answer)
-        late = None if timeout is None else timeout + self._grace
-        done, _ = await asyncio.wait({got}, timeout=late)
+        reply = asyncio.wrap_future(answer)
+        limit = None if timeout is None else timeout + self._grace
+        done, _ = await asyncio.wait({reply}, timeout=limit)
         if done and not answer.cancelled():
-            return got.result()
+            return reply.result()
         if not done:
             await asyncio.to_thread(answer.cancel)
             raise _timeout_error(answer.request.type, timeout)
@@ -237,8 +237,8 @@ class BridgeClient:
 
     def send_event(self, event: str, body: Mapping[str, Any]) -> None:
         with self._lock:
-            is_coming = self._state in (_State.IDLE, _State.OPENING)
-        if is_coming:
+            is_starting = self._state in (_State.IDLE, _State.OPENING)
+        if is_starting:
             self.is_available()  # starts the transport and waits for it
         self.post(Event(event, body))
 
@@ -275,27 +275,27 @@ class BridgeClient:
             values["timeout"] = round(timeout * 1000)
         return Request(f"{self._prefix}-{next(self._numbers)}", type, values)
 
-    def _begin(self, answer: _Pending) -> None:
+    def _begin(self, pending: _Pending) -> None:
         with self._lock:
             state = self._state
             if state is not _State.CLOSED:
-                self._pending[answer.request.id] = answer
-                answer.is_sent = state is _State.CONNECTED
+                self._pending[pending.request.id] = pending
+                pending.is_sent = state is _State.CONNECTED
             if state is _State.IDLE:
                 self._state = _State.OPENING
         if state is _State.CLOSED:
-            answer.settle(None, _closed())
+            pending.settle(None, _closed())
         elif state is _State.CONNECTED:
-            self._send(answer)
+            self._send(pending)
         elif state is _State.IDLE:
             self._transport.start(self)
 
     # Called by pending requests -----------------------------------------------------------
 
-    def drop(self, asked: _Pending) -> bool:
+    def drop(self, pending: _Pending) -> bool:
         """Stop waiting for a reply; False if it was settled or dropped before."""
         with self._lock:
-            return self._pending.pop(asked.request.id, None) is not None
+            return self._pending.pop(pending.request.id, None) is not None
 
     def add(self, answer: PendingReply, value: Any) -> None:
         with self._lock:
@@ -360,37 +360,37 @@ class BridgeClient:
         for each in waiting:
             each.settle(None, error)
 
-    def _send(self, answer: _Pending) -> None:
+    def _send(self, pending: _Pending) -> None:
         try:
-            self._transport.send(answer.request)
+            self._transport.send(pending.request)
         except BridgeError as error:
-            self._settle(answer.request.id, None, error)
+            self._settle(pending.request.id, None, error)
             return
-        while (value := self._next_early(answer)) is not _NONE:
-            self.post(Piece(answer.request.id, value))
+        while (value := self._next_early(pending)) is not _NONE:
+            self.post(Piece(pending.request.id, value))
 
-    def _next_early(self, answer: _Pending) -> Any:
+    def _next_early(self, pending: _Pending) -> Any:
         with self._lock:
-            if answer.early:
-                return answer.early.popleft()
-            answer.is_open = self._state is _State.CONNECTED
+            if pending.early:
+                return pending.early.popleft()
+            pending.is_open = self._state is _State.CONNECTED
             return _NONE
 
     def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
         with self._lock:
-            answer = self._pending.pop(id, None)
+            pending = self._pending.pop(id, None)
         # An unknown id is no error: its request was cancelled or answered before.
-        if answer is not None:
-            answer.settle(result, error)
+        if pending is not None:
+            pending.settle(result, error)
 
     def _progress(self, id: RequestId, value: Any) -> None:
-        answer = self._pending.get(id)
-        if answer is None or answer.on_progress is None:
+        pending = self._pending.get(id)
+        if pending is None or pending.on_progress is None:
             return
         try:
-            answer.on_progress(value)
+            pending.on_progress(value)
         except Exception:  # an error of the script; this thread serves other requests too
-            logger.exception("a listener for the progress of %s failed", answer.request.type)
+            logger.exception("a listener for the progress of %s failed", pending.request.type)
 
     def _call_listeners(self, event: str, body: Mapping[str, Any]) -> None:
         for listener in self._listeners:
@@ -404,8 +404,8 @@ class BridgeClient:
         return waiting
 
 
-def _may_be_sent(answer: _Pending) -> bool:
-    return not answer.is_sent or answer.request.type in _REPEATABLE
+def _may_be_sent(pending: _Pending) -> bool:
+    return not pending.is_sent or pending.request.type in _REPEATABLE
 
 
 def _closed() -> BridgeClosed:

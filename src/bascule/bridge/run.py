@@ -40,7 +40,7 @@ from .transport import TransportReceiver
 
 logger = logging.getLogger(__name__)
 
-_OPEN: Final = 0.9
+_CONNECT_TIMEOUT: Final = 0.9
 """Seconds to reach a window; it is on this machine."""
 _FIRST_DELAY: Final = 0.05
 _MAX_DELAY: Final = 5.0
@@ -58,13 +58,13 @@ class Endpoint:
     session: str = ""
 
 
-class _Reading:
+class _MessageRouter:
     """Passes the first message of a connection to the handshake, and the others to the receiver."""
 
     def __init__(self, receiver: TransportReceiver) -> None:
         self.first: SimpleQueue[Message] = SimpleQueue()
         self._receiver = receiver
-        self._is_greeted = False
+        self._has_first = False
 
     def on_text(self, text: bytes) -> None:
         try:
@@ -72,25 +72,25 @@ class _Reading:
         except BridgeProtocol as error:
             logger.warning("the window sent an invalid message: %s", error.message)
             return
-        if self._is_greeted:
+        if self._has_first:
             self._receiver.received(message)
         else:
-            self._is_greeted = True
+            self._has_first = True
             self.first.put(message)
 
 
 class RunTransport:
-    """Keeps one WebSocket to `endpoint`, in a thread of its own."""
+    """Keeps one WebSocket to `endpoint`, in its own thread."""
 
     kind = "run"
 
     def __init__(self, endpoint: Endpoint, *, patience: float = _RECONNECT_TIMEOUT) -> None:
         self._endpoint = endpoint
         self._patience = patience
-        self._line: WebSocketConnection | None = None
-        self._peer = ""
-        """The window's id until it reloads; a reloaded window remembers no request."""
-        self._remembers = False
+        self._connection: WebSocketConnection | None = None
+        self._window_instance = ""
+        """Id that the window sent. It changes when the window reloads and forgets all requests."""
+        self._is_same_window = False
         self._client = os.urandom(8).hex()
         """Lets the window recognize this client when it reconnects."""
         self._closing = threading.Event()
@@ -102,59 +102,59 @@ class RunTransport:
 
     def send(self, message: Message) -> None:
         text = encode(message)
-        line = self._line
-        if line is None:
+        connection = self._connection
+        if connection is None:
             return
         try:
-            line.send(text)
+            connection.send(text)
         except WebSocketLost:
             return  # the reading thread notices this too, and reports it
 
     def close(self) -> None:
         self._closing.set()
-        if (line := self._line) is not None:
-            line.close()
+        if (connection := self._connection) is not None:
+            connection.close()
 
     # In the thread ------------------------------------------------------------------------
 
     def _stay_connected(self, receiver: TransportReceiver) -> None:
         try:
-            self._line = self._open(receiver)
+            self._connection = self._open(receiver)
             while True:
-                self._serve(self._line, receiver)
+                self._serve(self._connection, receiver)
                 if self._closing.is_set():
                     return
                 receiver.lost()
-                self._line = self._open_again(receiver)
+                self._connection = self._reconnect(receiver)
         except BridgeError as error:
-            self._line = None
+            self._connection = None
             receiver.ended(error)
 
     def _open(self, receiver: TransportReceiver) -> WebSocketConnection:
         """Connect and exchange greetings. Raises `BridgeUnavailable`, `BridgeRefused`, or
         `BridgeProtocol` if the server is not a bridge."""
-        reading = _Reading(receiver)
+        router = _MessageRouter(receiver)
         try:
-            line = WebSocketConnection.open(
+            connection = WebSocketConnection.open(
                 self._endpoint.address,
                 headers={"Authorization": f"Bearer {self._endpoint.token}"},
                 subprotocol=SUBPROTOCOL,
                 limit=MAX_MESSAGE,
-                timeout=_OPEN,
-                on_text=reading.on_text,
+                timeout=_CONNECT_TIMEOUT,
+                on_text=router.on_text,
             )
         except WebSocketRefused as error:
             raise self._refused(error.status) from error
         except WebSocketUnreachable as error:
             raise self._unavailable(str(error)) from error
         try:
-            self._exchange_hello(line, reading.first)
+            self._exchange_hello(connection, router.first)
         except BaseException:
-            line.close()
+            connection.close()
             raise
-        return line
+        return connection
 
-    def _exchange_hello(self, line: WebSocketConnection, first: SimpleQueue[Message]) -> None:
+    def _exchange_hello(self, connection: WebSocketConnection, first: SimpleQueue[Message]) -> None:
         about = {
             "id": self._client,
             "client": f"vscode_bridge/{bascule.__version__}",
@@ -162,10 +162,10 @@ class RunTransport:
             "session": self._endpoint.session,
         }
         try:
-            line.send(encode(Hello(PROTOCOL, about)))
-            hello = first.get(timeout=_OPEN)
+            connection.send(encode(Hello(PROTOCOL, about)))
+            hello = first.get(timeout=_CONNECT_TIMEOUT)
         except (WebSocketLost, Empty) as error:
-            raise self._unavailable("it does not greet") from error
+            raise self._unavailable("it sends no hello") from error
         if not isinstance(hello, Hello):
             raise BridgeProtocol(f"The server at {self._endpoint.address} is not a bridge")
         if hello.protocol != PROTOCOL:
@@ -173,19 +173,21 @@ class RunTransport:
                 f"The window speaks version {hello.protocol} of the bridge and this script version "
                 f"{PROTOCOL}; update the older of the two"
             )
-        self._remembers = bool(self._peer) and hello.about.get("instance") == self._peer
-        self._peer = str(hello.about.get("instance", ""))
+        self._is_same_window = (
+            bool(self._window_instance) and hello.about.get("instance") == self._window_instance
+        )
+        self._window_instance = str(hello.about.get("instance", ""))
 
-    def _serve(self, line: WebSocketConnection, receiver: TransportReceiver) -> None:
+    def _serve(self, connection: WebSocketConnection, receiver: TransportReceiver) -> None:
         """Report the connection, and wait until it has ended."""
-        receiver.connected(remembers=self._remembers)
-        lost = line.wait_lost()
-        self._line = None
-        line.close()
+        receiver.connected(remembers=self._is_same_window)
+        lost = connection.wait_lost()
+        self._connection = None
+        connection.close()
         if lost.code == MESSAGE_TOO_BIG:  # a repeated request would get the same answer
             raise BridgeTooLarge(f"An answer of the window has more than {MAX_MESSAGE:,} bytes")
 
-    def _open_again(self, receiver: TransportReceiver) -> WebSocketConnection:
+    def _reconnect(self, receiver: TransportReceiver) -> WebSocketConnection:
         """Reconnect with growing delays: no event reports that a server is up again."""
         from random import uniform  # imported here: it is slow to load
 
@@ -196,7 +198,7 @@ class RunTransport:
             except BridgeUnavailable as error:
                 if time.monotonic() > deadline:
                     raise BridgeClosed(
-                        "The window was lost before it answered, and did not come back within "
+                        "The window was lost before it answered, and did not reconnect within "
                         f"{self._patience:g} seconds; the request may have taken effect"
                     ) from error
             delay = min(delay * 2, _MAX_DELAY)

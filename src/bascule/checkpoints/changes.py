@@ -123,8 +123,10 @@ def _refuse_without_directory(
     for path in list(steps):
         for above in parents_of(path):
             step = steps.get(above)
-            there = current(above) if step is None else step.target
-            if steps[path].target is not None and (there is None or not there.stat.is_directory):
+            restored = current(above) if step is None else step.target
+            if steps[path].target is not None and (
+                restored is None or not restored.stat.is_directory
+            ):
                 reasons[path] = f"{above} is not a directory any longer"
                 del steps[path]
                 break

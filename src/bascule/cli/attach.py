@@ -45,9 +45,9 @@ def attach(
         )
     wanted = session_name(name)
     if wanted not in known:
-        there = ", ".join(session.replace("+", ".") for session in known) or "none yet"
+        available = ", ".join(session.replace("+", ".") for session in known) or "none yet"
         raise NoSuchShell(
-            f"this sandbox has no tmux shell {name!r}; its tmux shells: {there}. A shell "
+            f"this sandbox has no tmux shell {name!r}; its tmux shells: {available}. A shell "
             "starts with its first command; pty shells cannot be attached to"
         )
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

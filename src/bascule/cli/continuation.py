@@ -27,5 +27,5 @@ def is_unfinished(command: str) -> bool:
         env={"LC_ALL": "C"},
         check=False,
     )
-    complaint = checked.stderr.decode(errors="replace")
-    return any(sign in complaint for sign in _UNFINISHED)
+    errors = checked.stderr.decode(errors="replace")
+    return any(sign in errors for sign in _UNFINISHED)

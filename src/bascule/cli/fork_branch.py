@@ -84,9 +84,9 @@ async def _bring(
         )
         made = (await _run(here, "mktemp -d", "mktemp failed")).strip()
         with tempfile.TemporaryDirectory() as directory:
-            got = await there.download(bundle, Path(directory))
-            await here.upload(got, made)
-            file = shlex.quote(f"{made}/{got.name}")
+            downloaded = await there.download(bundle, Path(directory))
+            await here.upload(downloaded, made)
+            file = shlex.quote(f"{made}/{downloaded.name}")
             await _run(here, f"{at} && {_FETCH} {file} HEAD:{name}", "git fetch failed")
         await _run(there, f"rm -f {bundle}", "rm failed")
         await _run(here, f"rm -rf {made}", "rm failed")

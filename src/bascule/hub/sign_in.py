@@ -50,7 +50,7 @@ _CONFIRM: Final = """<p>{who}</p><form method="post" action="/sign-in">
 <input type="hidden" name="code" value="{code}"><p><button>Sign in as {name}</button></p></form>
 <p>If you did not ask for this address, close this page.</p>"""
 _MAX_FORM: Final = 8 << 10
-_FORM: Final = """{complaint}<form method="post" action="/sign-in">
+_FORM: Final = """{error}<form method="post" action="/sign-in">
 <p><label>Token <input type="password" name="token" autocomplete="current-password" autofocus
 required size="48"></label> <button>Sign in</button></p>
 <input type="hidden" name="next" value="{next}"></form>
@@ -123,11 +123,11 @@ class SignInPages:
 
         A cookie of this host would be sent to the servers on all ports of the machine.
         """
-        there = next(value for name, value in elsewhere.headers if name == b"location").decode()
+        location = next(value for name, value in elsewhere.headers if name == b"location").decode()
         if request.method not in (b"GET", b"HEAD"):
-            raise Refused(403, AccessDenied(f"Sign in at {there}; at {request.host} nobody can"))
+            raise Refused(403, AccessDenied(f"Sign in at {location}; at {request.host} nobody can"))
         # Not a redirect: after one, the browser may not send its strict sign-in cookie there.
-        return onward_page(there) if "code=" in there else elsewhere
+        return onward_page(location) if "code=" in location else elsewhere
 
     async def _uid(self, code: str, scope: Scope) -> int | None:
         """User id of the browser's process; looked up only for codes reserved for one user."""
@@ -210,9 +210,9 @@ async def send_reply(send: Send, reply: ProxyReply) -> None:
     await send_whole(send, reply.status, reply.headers, reply.body)
 
 
-def _sign_in_page(status: int, onward: str, complaint: str = "") -> ProxyReply:
-    message = f"<p><strong>{escape(complaint)}</strong></p>" if complaint else ""
-    content = _FORM.format(complaint=message, next=escape(onward))
+def _sign_in_page(status: int, onward: str, error: str = "") -> ProxyReply:
+    message = f"<p><strong>{escape(error)}</strong></p>" if error else ""
+    content = _FORM.format(error=message, next=escape(onward))
     return page(status, "Sign in to Bascule", content, _UNFRAMED)
 
 
@@ -226,9 +226,9 @@ def _confirm_page(code: str, identity: Identity, now: Identity | None) -> ProxyR
 def _signed_in(cookie: str, onward: str) -> ProxyReply:
     # Not a redirect: browsers apply the `form-action` policy of the form's page to every redirect
     # that follows, and send no strict cookie after redirects that began on another site.
-    there = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
-    there += f'<p><a href="{escape(onward)}">Continue</a></p>'
-    return page(200, "Signed in", there, _UNFRAMED, _cookie(cookie.encode(), LIFETIME))
+    content = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
+    content += f'<p><a href="{escape(onward)}">Continue</a></p>'
+    return page(200, "Signed in", content, _UNFRAMED, _cookie(cookie.encode(), LIFETIME))
 
 
 def _is_early(request: RequestHead) -> bool:

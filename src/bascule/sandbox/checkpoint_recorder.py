@@ -51,8 +51,8 @@ class CheckpointRecorder:
     """Keeps the workspace's contents before and after each action.
 
     A store serves one call at a time, so one thread does all the work; the event loop never waits
-    for the disk. An action runs without a checkpoint if one cannot be made, and `on_notice` is told
-    once, as it is told what checkpoints leave out.
+    for the disk. An action runs without a checkpoint if one cannot be made. `on_notice` gets the
+    reason once, and also what checkpoints leave out.
 
     Thread and store cost a session time and memory, so neither exists before it is needed. While
     the workspace is empty, a program begins without them: there is nothing to keep. If it leaves
@@ -94,8 +94,8 @@ class CheckpointRecorder:
         return await self._do(lambda: self._begin(action, cwd), undo=self._end)
 
     async def begin_paths(self, agent: str, title: str, paths: Sequence[str]) -> Recording | None:
-        """Store the state of these paths of the workspace, before something else than an action
-        changes them. None if there is no checkpoint."""
+        """Store the state of these paths of the workspace, before they change by other means
+        than an action. None if there is no checkpoint."""
         return await self._do(lambda: self._begin_paths(agent, title, paths), undo=self._end)
 
     async def end(self, recording: Recording | None) -> int | None:
@@ -158,7 +158,7 @@ class CheckpointRecorder:
             return await asyncio.shield(asyncio.wrap_future(future))
         except asyncio.CancelledError:
             if undo is not None and not future.cancel() and not self._closing.is_set():
-                self._submit(_undone, future, undo)
+                self._submit(_undo_result, future, undo)
             raise
 
     # In the thread --------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def _described(action: Action) -> tuple[str, str]:
     return action.source or "agent", encode_action(action)["message"]
 
 
-def _undone(begun: Future[_Result], undo: Callable[[_Result], object]) -> None:
+def _undo_result(begun: Future[_Result], undo: Callable[[_Result], object]) -> None:
     undo(begun.result())
 
 

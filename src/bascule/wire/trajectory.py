@@ -15,11 +15,11 @@ from typing import Any, Final
 from . import _openhands
 
 OVERLAY: Final = "bascule"
-_NOTHING: Final = "null"
+_NULL_KIND: Final = "null"
 _UNANSWERED: Final = 10_000
 """Maximum number of actions without an observation. Beyond it, the oldest are forgotten."""
-_AROUND: Final = ("tool_call_metadata", "llm_metrics", "timeout", "success")
-_LOST: Final = "outcome.unknown"
+_METADATA: Final = ("tool_call_metadata", "llm_metrics", "timeout", "success")
+_UNKNOWN_RESULT: Final = "outcome.unknown"
 
 
 class Trajectory:
@@ -54,7 +54,7 @@ class Trajectory:
         while len(self._begun) > _UNANSWERED:
             del self._begun[next(iter(self._begun))]
         kind, args = _split(event, "action", "args", _openhands.ARGS)
-        overlay = _overlay(entry, "who") | {"id": own_id} | args.beside
+        overlay = _overlay(entry, "who") | {"id": own_id} | args.overlay_fields
         if entry.get("working_dir", "") not in ("", self._working_dir):
             self._working_dir = overlay["working_dir"] = entry["working_dir"]
         return {
@@ -72,7 +72,7 @@ class Trajectory:
             "observation": kind,
             "content": str(event.get("content", "")),
             "extras": extras.theirs,
-            **_tail(event, _overlay(entry, "seconds", "checkpoint") | extras.beside),
+            **_tail(event, _overlay(entry, "seconds", "checkpoint") | extras.overlay_fields),
         }
 
     def _failed(self, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Trajectory:
             **({} if known is None else {"cause": known}),
             "observation": "error",
             "content": str(entry.get("message", "")),
-            "extras": {"error_id": _LOST},
+            "extras": {"error_id": _UNKNOWN_RESULT},
             OVERLAY: {**_overlay(entry, "seconds"), "lost": True},
         }
 
@@ -122,20 +122,20 @@ def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
 class _Parts:
     theirs: dict[str, Any]
     """The fields that OpenHands' class accepts."""
-    beside: dict[str, Any]
+    overlay_fields: dict[str, Any]
     """The fields for the overlay."""
 
 
 def _split(
     event: Mapping[str, Any], word: str, part: str, known: Mapping[str, frozenset[str]]
 ) -> tuple[str, _Parts]:
-    """The kind of the event for OpenHands, and its fields, divided into `theirs` and `beside`."""
+    """The kind of the event for OpenHands, and its fields: those of OpenHands and the others."""
     kind, fields = str(event.get(word)), event.get(part)
     fields = dict(fields) if isinstance(fields, Mapping) else {}
     if kind == "run" and part == "extras":  # this class accepts any field
         return kind, _Parts(fields, {})
     if kind not in known:
-        return _NOTHING, _Parts({}, {word: kind, part: fields})
+        return _NULL_KIND, _Parts({}, {word: kind, part: fields})
     theirs = {name: value for name, value in fields.items() if name in known[kind]}
     rest = {
         name: value
@@ -156,8 +156,8 @@ def _head(entry: Mapping[str, Any], event: Mapping[str, Any], source: str) -> di
 
 
 def _tail(event: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict[str, Any]:
-    around = {name: event[name] for name in _AROUND if event.get(name) is not None}
-    return {**around, OVERLAY: dict(overlay)} if overlay else around
+    metadata = {name: event[name] for name in _METADATA if event.get(name) is not None}
+    return {**metadata, OVERLAY: dict(overlay)} if overlay else metadata
 
 
 def _overlay(entry: Mapping[str, Any], *names: str) -> dict[str, Any]:

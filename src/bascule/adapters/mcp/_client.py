@@ -61,7 +61,7 @@ class ClientState:
             result = result_of(await runtime.act(tool.action(given), on_progress=on_progress))
         except BasculeError as error:
             result = error_result(error)
-        return reworded(result, tool.complaint) if result.is_error else result
+        return reworded(result, tool.reword_error) if result.is_error else result
 
     async def read_more(self, given: Arguments) -> ToolResult:
         try:
@@ -104,8 +104,8 @@ class ClientState:
         """Switch to another runtime. The old one is closed only after the new one is open."""
         try:
             async with self._lock:
-                there = await opening
-                old, self._runtime = self._runtime, there
+                new = await opening
+                old, self._runtime = self._runtime, new
             if old is not None:
                 await self._leave(old)
         except BasculeError as error:

@@ -52,7 +52,7 @@ class Tool:
     kind: type[Action]
     action: Callable[[Arguments], Action]
     is_open_world: bool = False
-    complaint: Callable[[str], str] = str
+    reword_error: Callable[[str], str] = str
     """Rewords a runtime's error message in terms of this tool's arguments."""
 
     @property
@@ -148,7 +148,7 @@ def _edit(given: Arguments) -> Action:
 _EDIT_NAMES: Final = re.compile(r"^([^`]*)\bold_str\b|^([^`]*)`new_str` and `old_str`")
 
 
-def _edit_complaint(message: str) -> str:
+def _reword_edit_error(message: str) -> str:
     """Replace `old_str` and `new_str` in an editor's error message with this tool's argument
     names. The quoted text in the message is the caller's own and stays unchanged."""
 
@@ -258,7 +258,7 @@ TOOLS: Final[Sequence[Tool]] = (
         effect="changes",
         kind=FileEdit,
         action=_edit,
-        complaint=_edit_complaint,
+        reword_error=_reword_edit_error,
     ),
     Tool(
         name="list_directory",

@@ -17,16 +17,16 @@ def commands_in(text: str) -> list[str]:
     lines = text.strip().split("\n")
     if not 1 < len(lines) <= _MAX_LINES:
         return [text]
-    found, begun = [], ""
+    found, pending = [], ""
     for line in lines:
-        begun += line + "\n"
-        if begun.strip() and _is_whole(begun):
-            found.append(begun.strip())
-            begun = ""
-    return [text] if begun.strip() else found
+        pending += line + "\n"
+        if pending.strip() and _is_complete(pending):
+            found.append(pending.strip())
+            pending = ""
+    return [text] if pending.strip() else found
 
 
-def _is_whole(text: str) -> bool:
+def _is_complete(text: str) -> bool:
     """Whether `text` is complete. Incomplete text ends with a backslash, or makes bash report an
     error or an unfinished here-document."""
     if text.endswith("\\\n"):

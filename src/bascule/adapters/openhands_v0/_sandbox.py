@@ -21,7 +21,7 @@ _SOFT_TIMEOUT: Final = 10.0
 """Seconds. OpenHands' own server has the same default and the same environment variable."""
 
 
-_RANDOM: Final = 8
+_SUFFIX_LENGTH: Final = 8
 """Random characters that `mkdtemp` adds to a name."""
 
 
@@ -45,8 +45,8 @@ class SandboxRuntime(BasculeRuntime):
     def _open(self) -> tuple[SyncRuntime, str]:
         self._hub_runtimes = HubRuntimes.from_environment()
         if self._hub_runtimes is not None:
-            return self._open_on(self._hub_runtimes)
-        directory = Path(self.config.workspace_base or _made_for(self.sid)).absolute()
+            return self._open_session(self._hub_runtimes)
+        directory = Path(self.config.workspace_base or _conversation_directory(self.sid)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
         given = self.config.sandbox.runtime_startup_env_vars
         soft = float(given.get("NO_CHANGE_TIMEOUT_SECONDS", _SOFT_TIMEOUT))
@@ -55,7 +55,7 @@ class SandboxRuntime(BasculeRuntime):
         runtime.connect()
         return runtime, str(directory)
 
-    def _open_on(self, hub: HubRuntimes) -> tuple[SyncRuntime, str]:
+    def _open_session(self, hub: HubRuntimes) -> tuple[SyncRuntime, str]:
         if self.attach_to_existing:
             found = hub.find(self.sid)
             if found is None:
@@ -114,17 +114,17 @@ class SandboxRuntime(BasculeRuntime):
     @classmethod
     async def delete(cls, conversation_id: str) -> None:
         hub = HubRuntimes.from_environment()
-        remove = _remove_made_for if hub is None else hub.remove
+        remove = _remove_directories if hub is None else hub.remove
         await asyncio.to_thread(remove, conversation_id)
 
 
-def _made_for(conversation_id: str) -> Path:
+def _conversation_directory(conversation_id: str) -> Path:
     """The existing directory of the conversation, or a new one."""
     known = _directories(conversation_id)
     return known[0] if known else Path(tempfile.mkdtemp(prefix=_prefix(conversation_id)))
 
 
-def _remove_made_for(conversation_id: str) -> None:
+def _remove_directories(conversation_id: str) -> None:
     for directory in _directories(conversation_id):
         shutil.rmtree(directory)
 
@@ -137,7 +137,7 @@ def _directories(conversation_id: str) -> list[Path]:
         each
         for each in Path(tempfile.gettempdir()).iterdir()
         if each.name.startswith(prefix)
-        and len(each.name) == len(prefix) + _RANDOM
+        and len(each.name) == len(prefix) + _SUFFIX_LENGTH
         and each.is_dir()
         and not each.is_symlink()
         and each.stat().st_uid == os.getuid()

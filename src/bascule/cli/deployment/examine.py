@@ -161,10 +161,10 @@ class Examination:
         """Check over HTTP first, because its errors are clearer than those of a browser."""
         path = urlsplit(self._made[0].vscode_url).path
         if self._front.cookie:
-            reply, there = await self._front.page(path)
+            reply, url = await self._front.page(path)
             if reply.status != 200 or _VSCODE_PAGE not in reply.body:
                 raise CheckFailed(
-                    f"{there} answers with HTTP {reply.status} instead of VS Code",
+                    f"{url} answers with HTTP {reply.status} instead of VS Code",
                     "look in `bascule session logs`; if VS Code is not installed on the "
                     "hub's machine, run `bascule install vscode` there"
                     if reply.status >= 500

@@ -84,9 +84,9 @@ class SessionPair:
     async def check_network(self) -> str:
         look = "ls /sys/class/net 2>/dev/null || awk 'NR>2{print $1}' /proc/net/dev | tr -d :"
         async with self._session_runtime(self.second) as two:
-            there = (await two.run(look, timeout=_LOOK_TIME)).content.split()
+            interfaces = (await two.run(look, timeout=_LOOK_TIME)).content.split()
             routes = (await two.run("tail -n +2 /proc/net/route", timeout=_LOOK_TIME)).content
-        outside = [name for name in there if name != "lo"]
+        outside = [name for name in interfaces if name != "lo"]
         if outside and routes.strip():
             raise CheckFailed(
                 f"a session with egress off has network access: {', '.join(outside)}",

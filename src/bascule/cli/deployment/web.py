@@ -109,13 +109,13 @@ class DeploymentClient(Closable):
             if not (led := _redirect_target(reply)):
                 return reply, url
             seen.append(url)
-            there = urljoin(url, led)
-            if origin_of(there) not in known:
+            location = urljoin(url, led)
+            if origin_of(location) not in known:
                 raise CheckFailed(
-                    f"{url} redirects to another site, {there}",
+                    f"{url} redirects to another site, {location}",
                     "the reverse proxy redirects, or `public_url` names another address",
                 )
-            url = there
+            url = location
             if url in seen or len(seen) > _HOPS:
                 raise CheckFailed(
                     f"redirect loop: {' -> '.join((*seen, url))}",
@@ -146,11 +146,11 @@ class DeploymentClient(Closable):
                 "start the hub, and check that the reverse proxy has the right port",
             )
         if 300 <= reply.status < 400:
-            there = urljoin(f"{self.url}/health", reply.headers.get("location", ""))
+            location = urljoin(f"{self.url}/health", reply.headers.get("location", ""))
             raise CheckFailed(
-                f"requests are redirected to {there}",
+                f"requests are redirected to {location}",
                 "run this check with that address"
-                if origin_of(there) != origin_of(self.url)
+                if origin_of(location) != origin_of(self.url)
                 else f"the reverse proxy redirects to itself; {_PROXY}",
             )
         answer = _json_of(reply)
@@ -218,14 +218,14 @@ class DeploymentClient(Closable):
         if not is_this_machine(self.url):
             return self.url
         reply = await self.ask("/sign-in", PAGE)
-        there = urljoin(f"{self.url}/sign-in", reply.headers.get("location", ""))
-        if urlsplit(there).port != urlsplit(self.url).port:
+        location = urljoin(f"{self.url}/sign-in", reply.headers.get("location", ""))
+        if urlsplit(location).port != urlsplit(self.url).port:
             raise CheckFailed(
-                f"browsers are redirected to {origin_of(there)}, because the Host header "
+                f"browsers are redirected to {origin_of(location)}, because the Host header "
                 "has another name",
                 f"the reverse proxy must pass on the Host header; {_PROXY}",
             )
-        return origin_of(there)
+        return origin_of(location)
 
     async def check_origins(self, first: str, second: str) -> str:
         """Check the origins of two sessions, given the paths of their VS Code."""
@@ -260,15 +260,15 @@ class DeploymentClient(Closable):
             raise CheckFailed(
                 "browsers cannot open sessions: `sessions_origin` is not set", _OWN_ORIGINS
             )
-        there = urljoin(self.page_url + path, reply.headers.get("location", ""))
+        location = urljoin(self.page_url + path, reply.headers.get("location", ""))
         if reply.status == 200:
             return origin_of(self.page_url)
-        if urlsplit(there).path != ENTER:
+        if urlsplit(location).path != ENTER:
             raise CheckFailed(
                 f"{path} does not redirect to the session's own origin (HTTP {reply.status})",
                 "the reverse proxy must pass on paths below /vscode/ unchanged",
             )
-        return origin_of(there)
+        return origin_of(location)
 
     async def _check_session_name(self, origin: str) -> None:
         """Check that the host name resolves, has a certificate, reaches the hub, and does not serve

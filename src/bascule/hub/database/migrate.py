@@ -48,10 +48,10 @@ async def migrate(engine: AsyncEngine) -> None:
 
 def _version_of(connection: Connection) -> str | None:
     """The schema version stored in the database; None if it is empty."""
-    there = set(inspect(connection).get_table_names())
-    if _version.name in there:
+    tables = set(inspect(connection).get_table_names())
+    if _version.name in tables:
         return connection.execute(select(_version.c.version_num)).scalar() or ""
-    return "" if "tokens" in there else None
+    return "" if "tokens" in tables else None
 
 
 def _make(connection: Connection) -> None:

@@ -69,18 +69,18 @@ class SessionSignIn:
         """
         if request.header(b"sec-fetch-site") not in FOREIGN:
             return None
-        there = request.target.decode()
+        target = request.target.decode()
         requested = read_target(request.target)
-        query = parse_qsl(urlsplit(there).query, keep_blank_values=True)
+        query = parse_qsl(urlsplit(target).query, keep_blank_values=True)
         is_vscode = requested is not None and requested.endpoint.kind == "vscode"
         if is_vscode and any(name not in _HARMLESS for name, _ in query):
             said = (
                 "<p>Another page leads to VS Code in one of your sessions, with parameters that "
-                f"can have it run code:</p><p><code>{escape(there[:500])}</code></p>"
-                f'<p><a href="{escape(there)}">Open it</a> only if you trust that page.</p>'
+                f"can have it run code:</p><p><code>{escape(target[:500])}</code></p>"
+                f'<p><a href="{escape(target)}">Open it</a> only if you trust that page.</p>'
             )
             return page(200, "Open this address?", said, _UNFRAMED)
-        return onward_page(there)
+        return onward_page(target)
 
     def redirect_to_sign_in(self, request: RequestHead) -> ProxyReply:
         """Redirect to the sign-in page, which returns signed-in users here.
@@ -89,9 +89,9 @@ class SessionSignIn:
         `Sec-Fetch-Site: none`. So a missing cookie is certain only in requests that a page of the
         hub started. All others get a page that navigates to the sign-in.
         """
-        there = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
+        location = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
         is_certain = request.header(b"sec-fetch-site") in (b"", b"same-origin")
-        return redirect(there) if is_certain else onward_page(there)
+        return redirect(location) if is_certain else onward_page(location)
 
     def redirect_to_session(
         self, request: RequestHead, sign_in: SignIn, endpoint: SessionEndpoint, onward: str
@@ -130,10 +130,10 @@ class SessionSignIn:
         grant = self._grants.redeem(code, host.session_id)
         if grant is None:
             # A user who returns to this URL in the browser's history has the cookie already.
-            there = f"/vscode/{host.session_id}/" if host.session_id else "/"
-            return onward_page(f"{ENTERED}?next={quote(there, safe='')}", framing)
-        there = f"{ENTERED}?next={quote(grant.onward, safe='')}"
-        return onward_page(there, framing, self._cookie(request, grant))
+            location = f"/vscode/{host.session_id}/" if host.session_id else "/"
+            return onward_page(f"{ENTERED}?next={quote(location, safe='')}", framing)
+        location = f"{ENTERED}?next={quote(grant.onward, safe='')}"
+        return onward_page(location, framing, self._cookie(request, grant))
 
     async def _entered(
         self, request: RequestHead, host: SessionHost, onward: str, framing: Header

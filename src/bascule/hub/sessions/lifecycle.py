@@ -142,8 +142,8 @@ class SandboxLifecycle:
             raise self.unusable[kind]
         found = self._spawners.get(kind)
         if found is None:
-            there = ", ".join(self._spawners) or "none"
-            raise NotSupported(f"This hub has no spawner {kind!r}; it has: {there}")
+            available = ", ".join(self._spawners) or "none"
+            raise NotSupported(f"This hub has no spawner {kind!r}; it has: {available}")
         return found
 
     @property

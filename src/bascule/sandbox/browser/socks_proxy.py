@@ -123,14 +123,14 @@ class BrowserProxy:
             await self._answer_blocked(reader, writer)
             return
         try:
-            there = await _connect(addresses, port)
+            destination = await _connect(addresses, port)
         except (OSError, TimeoutError) as error:
             self._remember(host, port, _reason(error))
             writer.write(_answer(_REFUSED))
             return
         self._last_errors.pop((host, port), None)
         writer.write(_answer(_OK))
-        await _join((reader, writer), there)
+        await _join((reader, writer), destination)
 
     async def _answer_blocked(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -218,17 +218,17 @@ async def _connect(
 
 
 async def _join(
-    here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    destination: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
     """Copy bytes both ways until the browser closes its side."""
-    answering = asyncio.ensure_future(_copy(there[0], here[1]))
+    answering = asyncio.ensure_future(_copy(destination[0], client[1]))
     try:
-        await _copy(here[0], there[1])
+        await _copy(client[0], destination[1])
     finally:
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
-        await _close(there[1])
+        await _close(destination[1])
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -32,7 +32,7 @@ class BoundedProcess:
         self._inherit = inherit
 
     def __enter__(self) -> Self:
-        self._complaints = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()
         try:
             self._process = subprocess.Popen(
                 self._argv,
@@ -41,11 +41,11 @@ class BoundedProcess:
                 cwd=f"/proc/self/fd/{self._directory}",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=self._complaints,
+                stderr=self._stderr,
                 pass_fds=self._inherit,
             )
         except OSError as error:
-            self._complaints.close()
+            self._stderr.close()
             raise MissingTool(f"{self._argv[0]} cannot be run: {error}") from error
         return self
 
@@ -59,7 +59,7 @@ class BoundedProcess:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process.wait()
-        self._complaints.close()
+        self._stderr.close()
 
     def pieces(self, end: bytes, *, limit: int) -> Iterator[bytes]:
         """Yield the child's stdout, split at each `end`. Raises `DeadlineExceeded`.
@@ -82,8 +82,8 @@ class BoundedProcess:
     def stderr_text(self) -> str:
         """Return the start of the child's stderr. Waits for its exit: call it after `pieces`."""
         self._process.wait()
-        self._complaints.seek(0)
-        return self._complaints.read(4096).decode("utf-8", "replace").strip()
+        self._stderr.seek(0)
+        return self._stderr.read(4096).decode("utf-8", "replace").strip()
 
     def _blocks(self) -> Iterator[bytes]:
         assert self._process.stdout is not None

@@ -226,9 +226,9 @@ class FileEditor:
         first, last = _as_range(view_range)
         found = unix_lines(self._excerpts.lines(place, first - 1, last))
         if not found:
-            there = count_lines(self._excerpts.lines(place, 0, first - 1))
+            line_count = count_lines(self._excerpts.lines(place, 0, first - 1))
             raise InvalidRange(
-                f"{_invalid_range(view_range)} {place.shown} has lines {[1, there]};"
+                f"{_invalid_range(view_range)} {place.shown} has lines {[1, line_count]};"
                 f" the first element `{first}` should be one of them."
             )
         view = show_file(found.removesuffix("\n"), place.shown, first=first)

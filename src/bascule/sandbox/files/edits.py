@@ -58,11 +58,11 @@ def insert_lines(text: str, line: int, new: str) -> Edited:
 
     After a last line without newline, a newline is added before `new` and none after it.
     """
-    there = count_lines(text)
-    if not 0 <= line <= there:
+    line_count = count_lines(text)
+    if not 0 <= line <= line_count:
         raise EditInvalid(
             f"Invalid `insert_line` parameter: {line}. It should be within the range of allowed"
-            f" values: {[0, there]}"
+            f" values: {[0, line_count]}"
         )
     at = skip_lines(text, line)
     before, after = text[:at], text[at:]

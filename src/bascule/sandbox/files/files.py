@@ -190,9 +190,11 @@ class SandboxFiles:
 
 
 def _with_lines_replaced(old: DecodedText, content: str, start: int, end: int, shown: str) -> str:
-    there = count_lines(old.content)
-    if start > there:
-        raise InvalidRange(f"{shown} has {there} lines; none can be written after line {start}")
+    line_count = count_lines(old.content)
+    if start > line_count:
+        raise InvalidRange(
+            f"{shown} has {line_count} lines; none can be written after line {start}"
+        )
     first = skip_lines(old.content, start)
     before = end_with_newline(old.content[:first])
     after = "" if end == -1 else old.content[skip_lines(old.content, end - start, start=first) :]

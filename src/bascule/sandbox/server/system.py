@@ -46,8 +46,8 @@ class SystemInfo:
         process = psutil.Process()
         memory, disk = process.memory_info(), psutil.disk_usage(str(self._directory))
         try:
-            moved = process.io_counters()
-            read, written = moved.read_bytes, moved.write_bytes
+            io = process.io_counters()
+            read, written = io.read_bytes, io.write_bytes
         except (psutil.AccessDenied, OSError):
             # If this process is not dumpable, root owns /proc/self/io and we cannot open it.
             read = written = 0

@@ -21,7 +21,7 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.shell.settings import shell_environment
 
 MAX_TERMINALS: Final = 16
-_HELD: Final = 256 << 10
+_MAX_KEPT: Final = 256 << 10
 """Bytes of recent output kept for each terminal, for clients that reconnect."""
 _READ: Final = 65536
 _MAX_TERMINAL_SIDE: Final = 1000
@@ -42,12 +42,12 @@ class SessionTerminal:
         self.pid = 0
         self._loop = asyncio.get_running_loop()
         self._tty = -1
-        self._shown = bytearray()
-        self._untyped = bytearray()
+        self._recent = bytearray()
+        self._unwritten = bytearray()
         self._listeners: set[OnOutput] = set()
 
     async def start(self, sandbox: Sandbox, *, columns: int, rows: int) -> None:
-        self._tty, theirs = os.openpty()
+        self._tty, bash_tty = os.openpty()
         try:
             os.set_blocking(self._tty, False)
             self.resize(columns, rows)
@@ -58,8 +58,8 @@ class SessionTerminal:
                 (bash or _SHELL, "-i"),
                 env=env,
                 cwd=str(settings.working_dir),
-                terminal=theirs,
-                channel=theirs,
+                terminal=bash_tty,
+                channel=bash_tty,
                 account=settings.account,
                 on_exit=lambda _: self.close(),
             )
@@ -67,7 +67,7 @@ class SessionTerminal:
             self.close()
             raise
         finally:
-            os.close(theirs)
+            os.close(bash_tty)
         if self._tty >= 0:
             self._loop.add_reader(self._tty, self._readable)
 
@@ -77,14 +77,14 @@ class SessionTerminal:
 
     def type(self, keys: bytes) -> None:
         if self._tty >= 0:
-            self._untyped += keys
+            self._unwritten += keys
             self._write()
 
     def shown_from(self, start: int) -> tuple[int, bytes]:
         """Return output from position `start` on, as far as it is kept, and its actual start."""
-        first = self.end - len(self._shown)
+        first = self.end - len(self._recent)
         start = min(max(start, first), self.end)
-        return start, bytes(self._shown[start - first :])
+        return start, bytes(self._recent[start - first :])
 
     def subscribe(self, listener: OnOutput) -> Callable[[], None]:
         self._listeners.add(listener)
@@ -127,20 +127,20 @@ class SessionTerminal:
     def _publish(self, data: bytes) -> None:
         start = self.end
         self.end += len(data)
-        self._shown += data
-        del self._shown[:-_HELD]
+        self._recent += data
+        del self._recent[:-_MAX_KEPT]
         for listener in tuple(self._listeners):
             listener(start, data)
 
     def _write(self) -> None:
         self._loop.remove_writer(self._tty)
         try:
-            del self._untyped[: os.write(self._tty, self._untyped)]
+            del self._unwritten[: os.write(self._tty, self._unwritten)]
         except BlockingIOError:
             pass
         except OSError:
-            self._untyped.clear()  # no process reads the terminal any longer
-        if self._untyped:
+            self._unwritten.clear()  # no process reads the terminal any longer
+        if self._unwritten:
             self._loop.add_writer(self._tty, self._write)
 
 

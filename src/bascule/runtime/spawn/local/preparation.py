@@ -385,8 +385,8 @@ class SandboxPreparation:
             egress = egress_dir(self.settings.run_dir, plan.session_id)
             read_only[session_paths.EGRESS_DIR] = source("egress", egress)
         if plan.hub_socket is not None:
-            seen, there = _hub_view(plan.hub_socket, plan.session_id)
-            read_only[seen] = source("hub", there)
+            seen, host_path = _hub_view(plan.hub_socket, plan.session_id)
+            read_only[seen] = source("hub", host_path)
         return view.SandboxView(
             system=self.system,
             etc={"/etc": "@etc"} if self._by_descriptor else self.etc,
