@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from .environment import openhands_python, run_suite
-from .place import window_on
 from .session_hub import session_hub
+from .window_hub import open_hub_with_window
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_everything_holds_with_openhands_v0(project: Path, tmp_path: Path) -> No
     folder, home = tmp_path / "window", tmp_path / "home"
     folder.mkdir()
     home.mkdir()
-    with window_on(folder) as place, session_hub() as hub:
+    with open_hub_with_window(folder) as place, session_hub() as hub:
         env = {
             "BASCULE_HUB": place.url,
             "BASCULE_TOKEN": place.token,

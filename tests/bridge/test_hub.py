@@ -19,7 +19,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.bridge import FakeEditor
 from bascule.testing.window import FakeWindow
 from tests.contracts.bridge import SOON, BridgeContract
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 
 T = TypeVar("T")
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ class Surroundings:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.editor = FakeEditor()
-        self.place: Place
+        self.place: RunningHub
         self.window: FakeWindow
         self.wait(self._open())
 
@@ -54,7 +54,7 @@ class Surroundings:
         self._loop.close()
 
     async def _open(self) -> None:
-        self.place = await Place().__aenter__()
+        self.place = await RunningHub().__aenter__()
         settings = SandboxSettings(shells=ShellSettings(working_dir=self._workspace))
         self.window = FakeWindow(
             self.place.url, self.place.window, settings, name="project", editor=self.editor

@@ -13,7 +13,7 @@ import pytest
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
-from tests.hub.serving import Client, Place
+from tests.hub.serving import Client, RunningHub
 
 from .test_windows import knowing, output
 
@@ -37,8 +37,8 @@ QUESTION = {
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[Place]:
-    async with Place() as place:
+async def hub() -> AsyncIterator[RunningHub]:
+    async with RunningHub() as place:
         yield place
 
 
@@ -54,7 +54,7 @@ class Asking:
     async def _answered(self, data: Any) -> None:
         self.answers.put_nowait(data)
 
-    async def ask(self, hub: Place, **fields: object) -> None:
+    async def ask(self, hub: RunningHub, **fields: object) -> None:
         await self.window._socket.emit("approval.requested", {**QUESTION, **fields})
         async with Client(hub.url) as admin:
             while not (await admin.ask("GET", "/api/approvals"))[1]:
@@ -62,7 +62,7 @@ class Asking:
 
 
 @pytest.fixture
-async def asking(hub: Place, tmp_path: Path) -> AsyncIterator[Asking]:
+async def asking(hub: RunningHub, tmp_path: Path) -> AsyncIterator[Asking]:
     settings = SandboxSettings(shells=ShellSettings(working_dir=tmp_path))
     asking = Asking(FakeWindow(hub.url, hub.window, settings))
     async with asking.window as window:
@@ -71,7 +71,7 @@ async def asking(hub: Place, tmp_path: Path) -> AsyncIterator[Asking]:
 
 
 async def test_questions_are_listed_and_shown_part_by_part(
-    hub: Place, asking: Asking, tmp_path: Path
+    hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     env = knowing(hub, tmp_path)
     assert (await output("approvals", env=env))[1] == "No question waits for an answer.\n"
@@ -102,7 +102,7 @@ async def test_questions_are_listed_and_shown_part_by_part(
 
 
 async def test_an_answer_reaches_the_window_once(
-    hub: Place, asking: Asking, tmp_path: Path
+    hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     env = knowing(hub, tmp_path)
     await asking.ask(hub)
@@ -121,7 +121,7 @@ async def test_an_answer_reaches_the_window_once(
 
 
 async def test_an_answer_that_the_question_does_not_admit_is_refused(
-    hub: Place, asking: Asking, tmp_path: Path
+    hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     env = knowing(hub, tmp_path)
     await asking.ask(hub)
@@ -132,7 +132,7 @@ async def test_an_answer_that_the_question_does_not_admit_is_refused(
 
 
 async def test_no_agent_sees_or_answers_questions(
-    hub: Place, asking: Asking, tmp_path: Path
+    hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     await asking.ask(hub)
     env = knowing(hub, tmp_path, hub.agent)

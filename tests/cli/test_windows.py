@@ -17,7 +17,7 @@ from playwright.async_api import Page
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
-from tests.hub.serving import ADMIN, Client, Place
+from tests.hub.serving import ADMIN, Client, RunningHub
 
 from .processes import BASCULE, environment
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[Place]:
-    async with Place() as place:
+async def hub() -> AsyncIterator[RunningHub]:
+    async with RunningHub() as place:
         yield place
 
 
-def knowing(hub: Place, state: Path, token: str = ADMIN) -> Mapping[str, str]:
+def knowing(hub: RunningHub, state: Path, token: str = ADMIN) -> Mapping[str, str]:
     return environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=token, XDG_STATE_HOME=str(state))
 
 
@@ -51,7 +51,7 @@ async def output(*arguments: str, env: Mapping[str, str]) -> tuple[int | None, s
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_windows_are_listed_one_a_line(hub: Place, tmp_path: Path) -> None:
+async def test_windows_are_listed_one_a_line(hub: RunningHub, tmp_path: Path) -> None:
     async with hub.fake_window(tmp_path, name="mine"):
         status, table, _ = await output("windows", env=knowing(hub, tmp_path))
         _, as_json, _ = await output("windows", "--json", env=knowing(hub, tmp_path))
@@ -64,7 +64,7 @@ async def test_windows_are_listed_one_a_line(hub: Place, tmp_path: Path) -> None
     assert window["workspace_path"] == str(tmp_path)
 
 
-async def test_an_agent_may_list_but_not_pair(hub: Place, tmp_path: Path) -> None:
+async def test_an_agent_may_list_but_not_pair(hub: RunningHub, tmp_path: Path) -> None:
     env = knowing(hub, tmp_path, hub.agent)
 
     listed, text, _ = await output("windows", env=env)
@@ -76,7 +76,7 @@ async def test_an_agent_may_list_but_not_pair(hub: Place, tmp_path: Path) -> Non
 
 
 async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
-    hub: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
     async with hub.fake_window(tmp_path, name="mine"):
         env = knowing(hub, tmp_path)
@@ -87,7 +87,7 @@ async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
 
 
 async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ever(
-    hub: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
     env = knowing(hub, tmp_path)
 
@@ -104,7 +104,7 @@ async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ev
         assert "set-cookie" in signed_in.headers
 
 
-async def test_an_address_without_a_scheme_is_http(hub: Place, tmp_path: Path) -> None:
+async def test_an_address_without_a_scheme_is_http(hub: RunningHub, tmp_path: Path) -> None:
     plain = hub.url.removeprefix("http://")
 
     assert (await output("windows", "--hub", plain, env=knowing(hub, tmp_path)))[0] == 0
@@ -120,7 +120,7 @@ async def test_without_a_token_it_says_where_to_put_one(tmp_path: Path) -> None:
 
 
 async def test_a_hub_that_is_not_there_is_told_with_how_to_start_one(
-    hub: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
     await hub.stop()
 
@@ -143,7 +143,7 @@ async def code_of(pairing: asyncio.subprocess.Process) -> str:
 
 
 async def test_pairing_shows_a_code_and_ends_when_the_window_is_there(
-    hub: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
     async with hub.fake_window(tmp_path, name="there already"):
         pairing = await start("pair", env=knowing(hub, tmp_path))
@@ -158,7 +158,7 @@ async def test_pairing_shows_a_code_and_ends_when_the_window_is_there(
     assert "new is connected" in out.decode()
 
 
-async def test_pairing_can_be_left_to_itself(hub: Place, tmp_path: Path) -> None:
+async def test_pairing_can_be_left_to_itself(hub: RunningHub, tmp_path: Path) -> None:
     status, shown, _ = await output("pair", "--no-wait", env=knowing(hub, tmp_path))
 
     assert status == 0
@@ -167,7 +167,7 @@ async def test_pairing_can_be_left_to_itself(hub: Place, tmp_path: Path) -> None
 
 @pytest.mark.editor
 async def test_the_code_lets_a_real_window_in(
-    hub: Place, vscode: tuple[Installation, Path], page: Page, tmp_path: Path
+    hub: RunningHub, vscode: tuple[Installation, Path], page: Page, tmp_path: Path
 ) -> None:
     installation, extension = vscode
     settings = VSCodeSettings(
@@ -195,7 +195,9 @@ async def test_the_code_lets_a_real_window_in(
     assert f"{tmp_path.name} is connected" in out.decode()
 
 
-async def test_checkpoints_of_a_window_are_listed_and_restored(hub: Place, tmp_path: Path) -> None:
+async def test_checkpoints_of_a_window_are_listed_and_restored(
+    hub: RunningHub, tmp_path: Path
+) -> None:
     folder, env = tmp_path / "folder", knowing(hub, tmp_path)
     folder.mkdir()
     (folder / "lost.txt").write_text("one\n")

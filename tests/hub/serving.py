@@ -51,7 +51,7 @@ class Client(HttpClient):
         return reply.status, from_json(reply.body) if is_json else reply.body
 
 
-class Place:
+class RunningHub:
     """A hub with the tokens that tests need; it can be stopped and started again."""
 
     def __init__(
@@ -145,6 +145,10 @@ class Place:
         async with window:
             await window.connect()
             yield window
+
+
+Place = RunningHub
+"""Old name, which tests/e2e uses."""
 
 
 def _free_on_both() -> socket.socket:

@@ -20,7 +20,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 from bascule.wire import to_json
 
-from .serving import Client, Place
+from .serving import Client, RunningHub
 
 HOST = Host("host", "sid", WindowId("window"), "owner", 1)
 
@@ -69,17 +69,17 @@ async def test_a_window_is_told_that_an_http_caller_left_and_the_action_continue
         told.put_nowait(data)
 
     settings = SandboxSettings(shells=ShellSettings(working_dir=tmp_path))
-    async with Place() as place, FakeWindow(place.url, place.window, settings) as window:
+    async with RunningHub() as hub, FakeWindow(hub.url, hub.window, settings) as window:
         window._socket._handlers = {**window._socket._handlers, "askers.left": left}
         await window.connect()
-        place.hub._sockets._abandoned._grace = 0.01
+        hub.hub._sockets._abandoned._grace = 0.01
         target = f"/api/vscode/instance/{window.id}/actions"
-        writer = await post(place, target, event)
+        writer = await post(hub, target, event)
         gate = await asyncio.to_thread(os.open, tmp_path / "gate", os.O_WRONLY)  # once it is read
         writer.close()
         async with asyncio.timeout(30):
             assert await told.get() == {"ids": [event["id"]]}
-        async with Client(place.url, token=place.agent) as again:
+        async with Client(hub.url, token=hub.agent) as again:
             asking = asyncio.create_task(again.ask("POST", target, event))
             os.write(gate, b"done\n")
             os.close(gate)
@@ -87,12 +87,12 @@ async def test_a_window_is_told_that_an_http_caller_left_and_the_action_continue
     assert (status, seen["content"]) == (200, "done\n")
 
 
-async def post(place: Place, target: str, event: object) -> asyncio.StreamWriter:
+async def post(hub: RunningHub, target: str, event: object) -> asyncio.StreamWriter:
     """Send an action over a connection of its own and do not wait for the answer."""
-    _, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    _, writer = await asyncio.open_connection("127.0.0.1", hub.port)
     body = to_json(event)
     head = (
-        f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {place.agent}\r\n"
+        f"POST {target} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {hub.agent}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     writer.write(head.encode() + body)

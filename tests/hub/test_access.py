@@ -15,27 +15,27 @@ from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
 from bascule.wire import from_json
 
-from .serving import ADMIN, Client, Place
+from .serving import ADMIN, Client, RunningHub
 
 MEGABYTE = 1 << 20
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
-    async with Place(message_bytes=MEGABYTE, max_body=MEGABYTE) as place:
-        yield place
+async def hub() -> AsyncIterator[RunningHub]:
+    async with RunningHub(message_bytes=MEGABYTE, max_body=MEGABYTE) as hub:
+        yield hub
 
 
 @pytest.mark.parametrize("path", ["/api/vscode/instances", "/metrics", "/api/tokens", "/nowhere"])
-async def test_every_call_needs_a_token(place: Place, path: str) -> None:
-    async with Client(place.url, token="") as nobody, Client(place.url, token="x") as stranger:
+async def test_every_call_needs_a_token(hub: RunningHub, path: str) -> None:
+    async with Client(hub.url, token="") as nobody, Client(hub.url, token="x") as stranger:
         for client in (nobody, stranger):
             status, said = await client.ask("GET", path)
             assert (status, said["code"]) == (401, "access.denied")
 
 
-async def test_health_and_docs_are_open(place: Place) -> None:
-    async with Client(place.url, token="") as nobody:
+async def test_health_and_docs_are_open(hub: RunningHub) -> None:
+    async with Client(hub.url, token="") as nobody:
         assert (await nobody.ask("GET", "/health"))[1]["status"] == "ok"
         status, schema = await nobody.ask("GET", "/openapi.json")
         assert status == 200
@@ -45,10 +45,10 @@ async def test_health_and_docs_are_open(place: Place) -> None:
         assert b"<script" not in page
 
 
-async def test_each_scope_has_its_calls(place: Place) -> None:
+async def test_each_scope_has_its_calls(hub: RunningHub) -> None:
     async with (
-        Client(place.url, token=place.window) as window,
-        Client(place.url, token=place.agent) as agent,
+        Client(hub.url, token=hub.window) as window,
+        Client(hub.url, token=hub.agent) as agent,
     ):
         assert (await agent.ask("GET", "/api/vscode/instances"))[0] == 200
         assert (await agent.ask("GET", "/metrics"))[0] == 200
@@ -65,52 +65,54 @@ async def test_each_scope_has_its_calls(place: Place) -> None:
 @pytest.mark.parametrize(
     "headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Origin": "null"}]
 )
-async def test_a_foreign_host_or_origin_is_refused(place: Place, headers: dict[str, str]) -> None:
+async def test_a_foreign_host_or_origin_is_refused(
+    hub: RunningHub, headers: dict[str, str]
+) -> None:
     """Host twice would be another matter, so the bare client of aiohttp asks."""
     bearer = {"Authorization": f"Bearer {ADMIN}"}
     async with aiohttp.ClientSession(headers={**bearer, **headers}) as session:
-        async with session.get(f"{place.url}/api/vscode/instances") as answer:
+        async with session.get(f"{hub.url}/api/vscode/instances") as answer:
             assert answer.status == 403
             assert (await answer.json())["code"] == "access.denied"
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await session.ws_connect(f"{place.url}/socket.io/?EIO=4&transport=websocket")
+            await session.ws_connect(f"{hub.url}/socket.io/?EIO=4&transport=websocket")
         assert refused.value.status == 403
 
 
-async def test_the_hubs_own_origin_is_welcome(place: Place) -> None:
-    async with Client(place.url) as client:
-        status, _ = await client.ask("GET", "/api/vscode/instances", headers={"Origin": place.url})
+async def test_the_hubs_own_origin_is_welcome(hub: RunningHub) -> None:
+    async with Client(hub.url) as client:
+        status, _ = await client.ask("GET", "/api/vscode/instances", headers={"Origin": hub.url})
         assert status == 200
 
 
-async def test_a_socket_without_a_good_token_is_refused_in_its_handshake(place: Place) -> None:
+async def test_a_socket_without_a_good_token_is_refused_in_its_handshake(hub: RunningHub) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}):
         async with aiohttp.ClientSession(headers=headers) as session:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-                await session.ws_connect(f"{place.url}/socket.io/?EIO=4&transport=websocket")
+                await session.ws_connect(f"{hub.url}/socket.io/?EIO=4&transport=websocket")
             assert refused.value.status == 401
 
 
-async def test_the_runtimes_link_says_that_its_token_is_wrong(place: Place) -> None:
-    async with HubLink(place.url, "wrong") as link:
+async def test_the_runtimes_link_says_that_its_token_is_wrong(hub: RunningHub) -> None:
+    async with HubLink(hub.url, "wrong") as link:
         with pytest.raises(AccessDenied, match="401"):
             await link.connect()
 
 
-async def test_a_token_of_another_scope_is_told_which_would_do(place: Place) -> None:
-    async with HubLink(place.url, place.window) as link:
+async def test_a_token_of_another_scope_is_told_which_would_do(hub: RunningHub) -> None:
+    async with HubLink(hub.url, hub.window) as link:
         with pytest.raises(AccessDenied, match="agent or admin"):
             await link.connect()
-    admin = SocketClient(place.url, ADMIN, namespace="/window", client="me", handlers={})
+    admin = SocketClient(hub.url, ADMIN, namespace="/window", client="me", handlers={})
     async with admin:
         with pytest.raises(AccessDenied, match="window or session"):
             await admin.connect()
 
 
 async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = SocketClient(place.url, "wrong", namespace="/runtime", client="me", handlers={})
+    client = SocketClient(hub.url, "wrong", namespace="/runtime", client="me", handlers={})
     cleaning_up = asyncio.Event()
     made = []
 
@@ -139,10 +141,10 @@ async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
     assert http.closed
 
 
-async def test_nobody_there_is_said(place: Place) -> None:
-    await place.stop()
-    async with HubLink(place.url, place.agent) as link:
-        with pytest.raises(HubUnreachable, match=place.url):
+async def test_nobody_there_is_said(hub: RunningHub) -> None:
+    await hub.stop()
+    async with HubLink(hub.url, hub.agent) as link:
+        with pytest.raises(HubUnreachable, match=hub.url):
             await link.connect()
 
 
@@ -150,11 +152,11 @@ async def test_nobody_there_is_said(place: Place) -> None:
     ("protocol", "advice"), [(2, "update the hub"), (0, "update bascule-vscode/9")]
 )
 async def test_another_version_of_the_protocol_is_told_who_has_to_change(
-    place: Place, protocol: int, advice: str
+    hub: RunningHub, protocol: int, advice: str
 ) -> None:
     client = SocketClient(
-        place.url,
-        place.window,
+        hub.url,
+        hub.window,
         namespace="/window",
         client="bascule-vscode/9",
         handlers={},
@@ -165,8 +167,8 @@ async def test_another_version_of_the_protocol_is_told_who_has_to_change(
             await client.connect()
 
 
-async def test_what_is_no_http_is_refused_in_the_form_of_every_error(place: Place) -> None:
-    host, port = place.url.removeprefix("http://").split(":")
+async def test_what_is_no_http_is_refused_in_the_form_of_every_error(hub: RunningHub) -> None:
+    host, port = hub.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"nonsense\r\n\r\n")
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -183,22 +185,22 @@ async def test_what_is_no_http_is_refused_in_the_form_of_every_error(place: Plac
 # Sizes ------------------------------------------------------------------------------------
 
 
-async def test_a_body_past_the_limit_is_refused_declared_or_not(place: Place) -> None:
+async def test_a_body_past_the_limit_is_refused_declared_or_not(hub: RunningHub) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(3):
             yield b" " * MEGABYTE
 
     kind = {"Content-Type": "application/json"}
     path = "/api/vscode/instance/x/actions"
-    async with Client(place.url) as client:
+    async with Client(hub.url) as client:
         for body in (b" " * 2 * MEGABYTE, chunks()):
             reply = await client.request("POST", path, body=body, headers=kind, timeout=20)
             assert reply.status == 413
             assert from_json(reply.body)["code"] == "message.too_large"
 
 
-async def test_a_body_that_is_no_json_is_refused(place: Place) -> None:
-    async with Client(place.url, token=place.window) as client:
+async def test_a_body_that_is_no_json_is_refused(hub: RunningHub) -> None:
+    async with Client(hub.url, token=hub.window) as client:
         for kind, status in (("text/plain", 415), ("application/json", 422)):
             reply = await client.request(
                 "POST", "/api/vscode/register", body=b"hi", headers={"Content-Type": kind}
@@ -208,13 +210,13 @@ async def test_a_body_that_is_no_json_is_refused(place: Place) -> None:
 
 @pytest.mark.slow
 async def test_a_frame_past_the_limit_closes_its_socket_and_no_other(
-    place: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
-    async with place.fake_window(tmp_path) as window:
-        huge = SocketClient(place.url, place.agent, namespace="/runtime", client="me", handlers={})
+    async with hub.fake_window(tmp_path) as window:
+        huge = SocketClient(hub.url, hub.agent, namespace="/runtime", client="me", handlers={})
         lost = asyncio.Event()
         huge._on_lost = lost.set
-        async with huge, HubLink(place.url, place.agent) as other:
+        async with huge, HubLink(hub.url, hub.agent) as other:
             await other.connect()
             await huge.connect()
             huge._live.max_sent = 0  # as a client that ignores the hub's limit

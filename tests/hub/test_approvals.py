@@ -11,7 +11,7 @@ from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 
-from .serving import ADMIN, Place
+from .serving import ADMIN, RunningHub
 
 QUESTION = {"id": "q", "cause": "a", "agent": "helper", "kind": "run", "summary": "run make"}
 
@@ -41,10 +41,10 @@ async def test_an_admin_is_asked_and_answers_and_an_agent_can_do_neither(tmp_pat
         answers.put_nowait(data)
 
     settings = SandboxSettings(shells=ShellSettings(working_dir=tmp_path))
-    async with Place() as place:
-        window = FakeWindow(place.url, place.window, settings)
+    async with RunningHub() as hub:
+        window = FakeWindow(hub.url, hub.window, settings)
         window._socket._handlers = {**window._socket._handlers, "approval.answered": answered}
-        admin, agent = Listening(place.url, ADMIN), Listening(place.url, place.agent)
+        admin, agent = Listening(hub.url, ADMIN), Listening(hub.url, hub.agent)
         async with window, admin.socket, agent.socket:
             await window.connect()
             await admin.socket.connect()

@@ -22,22 +22,22 @@ from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
 from bascule.runtime.vscode import VSCodeRuntime
 
-from .serving import Client, Place
+from .serving import Client, RunningHub
 
 SESSION = "a" * 25
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with Place(tmp_path / "state", heartbeat=30.0) as place:
-        yield place
+async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
+    async with RunningHub(tmp_path / "state", heartbeat=30.0) as hub:
+        yield hub
 
 
 class Hostile:
     """A window of a session, with nothing behind it."""
 
-    def __init__(self, place: Place, token: str) -> None:
-        self._place = place
+    def __init__(self, hub: RunningHub, token: str) -> None:
+        self._place = hub
         self._token = token
         self.id = str(uuid4())
         self.got: list[Any] = []
@@ -53,7 +53,7 @@ class Hostile:
             return {"ok": True}
 
         self.socket = SocketClient(
-            place.url,
+            hub.url,
             token,
             namespace="/window",
             client="x",
@@ -74,23 +74,23 @@ class Hostile:
             return await client.ask("POST", "/api/vscode/register", body)
 
 
-async def session_token(place: Place) -> str:
-    return await place.token("inside", "session", owner="admin", session_id=SESSION)
+async def session_token(hub: RunningHub) -> str:
+    return await hub.token("inside", "session", owner="admin", session_id=SESSION)
 
 
 async def test_a_sessions_window_never_gets_what_is_meant_for_somebodys_folder(
-    place: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
     inner = folder / "src"
-    hostile = Hostile(place, await session_token(place))
-    async with hostile.socket, place.fake_window(folder, name="project"):
+    hostile = Hostile(hub, await session_token(hub))
+    async with hostile.socket, hub.fake_window(folder, name="project"):
         folders = [{"name": "project", "path": str(each)} for each in (folder, inner)]
         status, said = await hostile.register(name="project", folders=folders)
         assert status == 200, said
         for selector in (str(folder), str(inner), "project", ""):
-            link = HubLink(place.url, place.agent)
+            link = HubLink(hub.url, hub.agent)
             async with VSCodeRuntime(link=link, window=selector) as runtime:
                 await runtime.connect()
                 seen = await runtime.act(CmdRun("echo mine"))
@@ -98,12 +98,14 @@ async def test_a_sessions_window_never_gets_what_is_meant_for_somebodys_folder(
         assert hostile.got == []
 
 
-async def test_a_sessions_token_ends_no_window_of_its_owner(place: Place, tmp_path: Path) -> None:
-    token = await session_token(place)
+async def test_a_sessions_token_ends_no_window_of_its_owner(
+    hub: RunningHub, tmp_path: Path
+) -> None:
+    token = await session_token(hub)
     async with (
-        place.fake_window(tmp_path) as window,
-        Client(place.url, token=token) as inside,
-        Client(place.url, token=place.agent) as agent,
+        hub.fake_window(tmp_path) as window,
+        Client(hub.url, token=token) as inside,
+        Client(hub.url, token=hub.agent) as agent,
     ):
         for method, where in (
             ("DELETE", f"/api/vscode/unregister/{window.id}"),
@@ -115,15 +117,15 @@ async def test_a_sessions_token_ends_no_window_of_its_owner(place: Place, tmp_pa
 
 
 async def test_a_name_forges_no_line_of_the_log_and_no_escape_sequence(
-    place: Place, caplog: pytest.LogCaptureFixture
+    hub: RunningHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     forged = "x\n2026-01-01 00:00:00,000 INFO    bascule.hub: admin signed in\r\x1b[2J\u202e"
-    hostile = Hostile(place, await session_token(place))
+    hostile = Hostile(hub, await session_token(hub))
     with caplog.at_level(logging.INFO):
         async with hostile.socket:
             await hostile.register(name=forged, vscode_version=forged, platform=forged)
             await hostile.socket.emit("window.changed", {"name": forged, "capabilities": [forged]})
-            async with Client(place.url) as admin:
+            async with Client(hub.url) as admin:
                 for _ in range(2):  # as it registered, and as it says it is now
                     _, told = await admin.ask("GET", f"/api/vscode/instance/{hostile.id}")
                     texts = [told["name"], told["vscode_version"], *told["capabilities"]]
@@ -137,10 +139,10 @@ async def test_a_name_forges_no_line_of_the_log_and_no_escape_sequence(
 
 
 async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
-    place: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
-    hostile = Hostile(place, await session_token(place))
-    approvals = place.hub._sockets.approvals
+    hostile = Hostile(hub, await session_token(hub))
+    approvals = hub.hub._sockets.approvals
     other = Host("h", "s", WindowId("somebodys"), "admin", 0)
     approvals.ask(other, {"id": "q", "expires": "2999-01-01T00:00:00+00:00"})
     async with hostile.socket:
@@ -157,9 +159,9 @@ async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
     assert not any(each["id"] == "huge" for each in pending)
 
 
-async def test_a_session_has_few_windows(place: Place) -> None:
-    token = await session_token(place)
-    made = [Hostile(place, token) for _ in range(MAX_WINDOWS + 1)]
+async def test_a_session_has_few_windows(hub: RunningHub) -> None:
+    token = await session_token(hub)
+    made = [Hostile(hub, token) for _ in range(MAX_WINDOWS + 1)]
     try:
         statuses = [(await each.register(name="x"))[0] for each in made]
     finally:
@@ -168,8 +170,8 @@ async def test_a_session_has_few_windows(place: Place) -> None:
     assert statuses == [200] * MAX_WINDOWS + [429]
 
 
-async def test_what_a_window_says_of_itself_is_bounded(place: Place) -> None:
-    hostile = Hostile(place, await session_token(place))
+async def test_what_a_window_says_of_itself_is_bounded(hub: RunningHub) -> None:
+    hostile = Hostile(hub, await session_token(hub))
     async with hostile.socket:
         await hostile.register(name="x")
         long = "x" * 20_000
@@ -181,7 +183,7 @@ async def test_what_a_window_says_of_itself_is_bounded(place: Place) -> None:
         }
         await hostile.socket.emit("window.changed", changed)
         await hostile.socket.call("oh_event", {}, timeout=30)
-        async with Client(place.url) as admin:
+        async with Client(hub.url) as admin:
             _, told = await admin.ask("GET", f"/api/vscode/instance/{hostile.id}")
     assert len(told["name"]) == 1000
     assert len(told["folders"]) == 1000
@@ -189,9 +191,9 @@ async def test_what_a_window_says_of_itself_is_bounded(place: Place) -> None:
     assert all(len(each) == 1000 for each in told["capabilities"])
 
 
-async def test_wrong_pairing_codes_block_only_their_address(place: Place) -> None:
+async def test_wrong_pairing_codes_block_only_their_address(hub: RunningHub) -> None:
     """Also behind a proxy on the same machine, which says where a request comes from."""
-    async with Client(place.url) as admin, Client(place.url, token="") as somebody:
+    async with Client(hub.url) as admin, Client(hub.url, token="") as somebody:
         _, pairing = await admin.ask("POST", "/api/vscode/pair")
         for _ in range(11):
             status, said = await somebody.ask(

@@ -35,9 +35,8 @@ from bascule.link.socketio import SocketClient
 from tests.web.test_access import VISIT, Visitor
 from tests.web.test_watch import Listener
 
-from .serving import Place
-from .sessions.serving import SessionPlace, SessionsClient
-from .sessions.serving import place as session_place
+from .serving import RunningHub
+from .sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +51,7 @@ BUSY: Final = (
 
 @dataclass
 class Ground:
-    hub: SessionPlace
+    hub: SessionHub
     admin: SessionsClient
     token: str
     session: str
@@ -67,7 +66,7 @@ class Ground:
 async def ground() -> AsyncIterator[Ground]:
     async with AsyncExitStack() as stack:
         mounts = (McpMount, OpenHandsV0Mount, WorkspaceMount)
-        hub = await stack.enter_async_context(session_place(mounts=mounts))
+        hub = await stack.enter_async_context(open_session_hub(mounts=mounts))
         admin = await stack.enter_async_context(SessionsClient(hub.url))
         token = await hub.token(NAME, "agent", owner="admin")
         yield Ground(hub, admin, token, await admin.ready(), stack)
@@ -293,7 +292,7 @@ async def test_the_cookies_of_a_revoked_token_are_refused(
 
 
 async def test_a_token_that_expires_ends_as_well() -> None:
-    async with Place() as place:
+    async with RunningHub() as place:
         token = await place.token("short", "agent", lifetime=2.0)
         link = HubLink(place.url, token)
         async with link, asyncio.timeout(TIMEOUT):

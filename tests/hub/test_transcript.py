@@ -19,7 +19,7 @@ from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 
-from .serving import Place
+from .serving import RunningHub
 
 KEPT = Path(__file__).with_name("window.transcript")
 AGENT = Identity(name="helper", owner="admin", scope="agent")
@@ -108,11 +108,11 @@ async def converse(workspace: Path) -> list[str]:
     transcript = Transcript()
     browser = BrowserSettings(enabled=False)  # what a window can do is told, and machines differ
     settings = SandboxSettings(shells=ShellSettings(working_dir=workspace), browser=browser)
-    async with Place() as place:
-        window = RecordedWindow(place.url, place.window, settings, transcript=transcript)
+    async with RunningHub() as hub:
+        window = RecordedWindow(hub.url, hub.window, settings, transcript=transcript)
         async with window:
             await window.connect()
-            link = place.hub.windows(AGENT)
+            link = hub.hub.windows(AGENT)
             action = CmdRun("echo hi", timeout=5.0, id=EventId(f"{'0' * 8}-0000-4000-8000-{1:012}"))
             await link.act(WindowId(window.id), action, on_progress=lambda _: None)
             await link.act(WindowId(window.id), action)

@@ -28,15 +28,15 @@ from bascule.link.socketio import SocketClient
 from bascule.testing.window import FakeWindow, Journal
 from bascule.wire import encode_action, error_from_wire
 
-from .serving import Client, Place
+from .serving import Client, RunningHub
 
 ADMIN = Identity(name="admin", owner="admin", scope="admin")
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with Place(tmp_path / "state", heartbeat=0.05, probe_timeout=1.0) as place:
-        yield place
+async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
+    async with RunningHub(tmp_path / "state", heartbeat=0.05, probe_timeout=1.0) as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -46,12 +46,12 @@ def workspace(tmp_path: Path) -> Path:
     return path
 
 
-async def until(place: Place, window: FakeWindow, status: str) -> None:
+async def until(hub: RunningHub, window: FakeWindow, status: str) -> None:
     """Wait for the hub to say so; each change of a status wakes this."""
     while True:
-        change = place.hub._sockets.next_change()
+        change = hub.hub._sockets.next_change()
         try:
-            now = place.hub._registry.window(WindowId(window.id)).status
+            now = hub.hub._registry.window(WindowId(window.id)).status
         except NoSuchWindow:
             now = "gone"
         if now == status:
@@ -59,18 +59,18 @@ async def until(place: Place, window: FakeWindow, status: str) -> None:
         await change
 
 
-async def register(place: Place, **changed: Any) -> tuple[int, Any]:
+async def register(hub: RunningHub, **changed: Any) -> tuple[int, Any]:
     """Register as a window of our own making would."""
     nonces: asyncio.Queue[str] = asyncio.Queue()
 
     async def greeted(hello: Any) -> None:
         nonces.put_nowait(hello["nonce"])
 
-    token = changed.pop("token", place.window)
+    token = changed.pop("token", hub.window)
     socket = SocketClient(
-        place.url, token, namespace="/window", client="me", handlers={}, on_connected=greeted
+        hub.url, token, namespace="/window", client="me", handlers={}, on_connected=greeted
     )
-    async with socket, Client(place.url, token=changed.pop("by", token)) as client:
+    async with socket, Client(hub.url, token=changed.pop("by", token)) as client:
         await socket.connect()
         body = {
             "nonce": nonces.get_nowait(),
@@ -87,11 +87,11 @@ async def register(place: Place, **changed: Any) -> tuple[int, Any]:
 
 
 async def test_a_registered_window_is_listed_with_what_it_said(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     async with (
-        place.fake_window(workspace, name="project") as window,
-        Client(place.url, token=place.agent) as agent,
+        hub.fake_window(workspace, name="project") as window,
+        Client(hub.url, token=hub.agent) as agent,
     ):
         status, (listed,) = await agent.ask("GET", "/api/vscode/instances")
         assert status == 200
@@ -107,58 +107,58 @@ async def test_a_registered_window_is_listed_with_what_it_said(
         assert stats["recent_activity"] == 1
 
 
-async def test_an_unknown_window_is_a_404(place: Place) -> None:
-    async with Client(place.url) as client:
+async def test_an_unknown_window_is_a_404(hub: RunningHub) -> None:
+    async with Client(hub.url) as client:
         status, said = await client.ask("GET", "/api/vscode/instance/none")
         assert (status, said["code"]) == (404, "window.not_found")
 
 
-async def test_earlier_names_for_folders_are_understood(place: Place) -> None:
-    status, said = await register(place, name="", workspace_name="old", workspace_path="/old")
+async def test_earlier_names_for_folders_are_understood(hub: RunningHub) -> None:
+    status, said = await register(hub, name="", workspace_name="old", workspace_path="/old")
     assert status == 200, said
-    (window,) = await place.hub.windows(ADMIN).windows()
+    (window,) = await hub.hub.windows(ADMIN).windows()
     assert (window.name, window.folders[0].path) == ("old", "/old")
 
 
-async def test_a_nonce_of_another_time_is_refused(place: Place) -> None:
-    status, said = await register(place, nonce="made-up")
+async def test_a_nonce_of_another_time_is_refused(hub: RunningHub) -> None:
+    status, said = await register(hub, nonce="made-up")
     assert status == 400
     assert isinstance(error_from_wire(said), InvalidNonce)
 
 
-async def test_a_nonce_is_for_the_token_of_its_socket(place: Place) -> None:
-    other = await place.token("another", "window")
-    status, said = await register(place, by=other)
+async def test_a_nonce_is_for_the_token_of_its_socket(hub: RunningHub) -> None:
+    other = await hub.token("another", "window")
+    status, said = await register(hub, by=other)
     assert (status, said["code"]) == (400, "nonce.invalid")
 
 
-async def test_a_window_id_cannot_be_taken_over(place: Place, workspace: Path) -> None:
-    async with place.fake_window(workspace) as window:
-        status, said = await register(place, window_id=window.id)
+async def test_a_window_id_cannot_be_taken_over(hub: RunningHub, workspace: Path) -> None:
+    async with hub.fake_window(workspace) as window:
+        status, said = await register(hub, window_id=window.id)
         assert status == 409
         assert isinstance(error_from_wire(said), WindowTaken)
-        (listed,) = await place.hub.windows(ADMIN).windows()
+        (listed,) = await hub.hub.windows(ADMIN).windows()
         assert listed.hosts == 1
-    await place.stop()
-    await place.start()
-    status, said = await register(place, window_id=window.id)
+    await hub.stop()
+    await hub.start()
+    status, said = await register(hub, window_id=window.id)
     assert (status, said["code"]) == (409, "window.taken")
 
 
-async def test_nor_with_the_key_by_another_owner(place: Place, workspace: Path) -> None:
-    theirs = await place.token("theirs", "window", owner="bob")
-    async with place.fake_window(workspace) as window:
+async def test_nor_with_the_key_by_another_owner(hub: RunningHub, workspace: Path) -> None:
+    theirs = await hub.token("theirs", "window", owner="bob")
+    async with hub.fake_window(workspace) as window:
         key = window.journal.window_key
-        status, _ = await register(place, window_id=window.id, window_key=key, token=theirs)
+        status, _ = await register(hub, window_id=window.id, window_key=key, token=theirs)
         assert status == 409
 
 
-async def test_owners_do_not_see_each_others_windows(place: Place, workspace: Path) -> None:
-    bob = await place.token("bobs agent", "agent", owner="bob")
+async def test_owners_do_not_see_each_others_windows(hub: RunningHub, workspace: Path) -> None:
+    bob = await hub.token("bobs agent", "agent", owner="bob")
     async with (
-        place.fake_window(workspace) as window,
-        Client(place.url, token=bob) as client,
-        HubLink(place.url, bob) as link,
+        hub.fake_window(workspace) as window,
+        Client(hub.url, token=bob) as client,
+        HubLink(hub.url, bob) as link,
     ):
         assert await client.ask("GET", "/api/vscode/instances") == (200, [])
         assert (await client.ask("GET", f"/api/vscode/instance/{window.id}"))[0] == 404
@@ -168,20 +168,20 @@ async def test_owners_do_not_see_each_others_windows(place: Place, workspace: Pa
         assert window.done == []
 
 
-async def test_pairing_gives_a_window_a_token(place: Place, workspace: Path) -> None:
-    async with Client(place.url) as admin, Client(place.url, token="") as nobody:
+async def test_pairing_gives_a_window_a_token(hub: RunningHub, workspace: Path) -> None:
+    async with Client(hub.url) as admin, Client(hub.url, token="") as nobody:
         _, pairing = await admin.ask("POST", "/api/vscode/pair")
         assert pairing["code"] in pairing["link"]
         status, paired = await nobody.ask("POST", f"/api/vscode/pair/{pairing['code']}")
-        assert (status, paired["hub"]) == (200, place.url)
+        assert (status, paired["hub"]) == (200, hub.url)
         status, said = await nobody.ask("POST", f"/api/vscode/pair/{pairing['code']}")
         assert (status, said["code"]) == (403, "pair.invalid")
-    async with place.fake_window(workspace, token=paired["token"]) as window:
+    async with hub.fake_window(workspace, token=paired["token"]) as window:
         assert window.is_connected
 
 
-async def test_guessing_codes_is_stopped(place: Place) -> None:
-    async with Client(place.url) as admin, Client(place.url, token="") as nobody:
+async def test_guessing_codes_is_stopped(hub: RunningHub) -> None:
+    async with Client(hub.url) as admin, Client(hub.url, token="") as nobody:
         _, pairing = await admin.ask("POST", "/api/vscode/pair")
         for _ in range(10):
             assert (await nobody.ask("POST", "/api/vscode/pair/AAAAAAAA"))[0] == 403
@@ -194,10 +194,10 @@ async def test_guessing_codes_is_stopped(place: Place) -> None:
 
 
 async def test_a_window_whose_editor_is_dead_is_unhealthy_and_its_actions_end(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
-    async with place.fake_window(workspace) as window:
-        link = place.hub.windows(ADMIN)
+    async with hub.fake_window(workspace) as window:
+        link = hub.hub.windows(ADMIN)
         running = asyncio.create_task(link.act(WindowId(window.id), CmdRun("sleep 60")))
         window.editor_is_dead = True
         with pytest.raises(WindowUnhealthy):
@@ -217,13 +217,13 @@ def test_by_default_a_dead_editor_is_noticed_and_a_slow_one_has_time() -> None:
     assert settings.heartbeat + 2 * settings.probe_timeout <= 33
 
 
-async def test_a_zombie_makes_way_for_a_living_host(place: Place, workspace: Path) -> None:
+async def test_a_zombie_makes_way_for_a_living_host(hub: RunningHub, workspace: Path) -> None:
     journal = Journal()
     async with (
-        place.fake_window(workspace, journal=journal) as living,
-        place.fake_window(workspace, journal=journal) as zombie,
+        hub.fake_window(workspace, journal=journal) as living,
+        hub.fake_window(workspace, journal=journal) as zombie,
     ):
-        link = place.hub.windows(ADMIN)
+        link = hub.hub.windows(ADMIN)
         (window,) = await link.windows()
         assert window.hosts == 2
         running = asyncio.create_task(link.act(window.id, CmdRun("echo $$ > pid; sleep 60")))
@@ -242,21 +242,21 @@ async def test_a_zombie_makes_way_for_a_living_host(place: Place, workspace: Pat
 
 
 async def test_a_window_that_leaves_is_gone_and_then_forgotten(workspace: Path) -> None:
-    async with Place(forget_after=0.2) as place:
-        async with place.fake_window(workspace) as window:
+    async with RunningHub(forget_after=0.2) as hub:
+        async with hub.fake_window(workspace) as window:
             pass
-        link = place.hub.windows(ADMIN)
-        await until(place, window, "gone")
+        link = hub.hub.windows(ADMIN)
+        await until(hub, window, "gone")
         with pytest.raises((WindowGone, NoSuchWindow)):
             await link.act(WindowId(window.id), CmdRun("true"))
         while await link.windows():
-            await place.hub._sockets.next_change()
+            await hub.hub._sockets.next_change()
 
 
-async def test_unregistering_ends_a_window(place: Place, workspace: Path) -> None:
+async def test_unregistering_ends_a_window(hub: RunningHub, workspace: Path) -> None:
     async with (
-        place.fake_window(workspace) as window,
-        Client(place.url, token=place.window) as client,
+        hub.fake_window(workspace) as window,
+        Client(hub.url, token=hub.window) as client,
     ):
         assert (await client.ask("POST", f"/api/vscode/heartbeat/{window.id}"))[0] == 200
         assert (await client.ask("DELETE", f"/api/vscode/unregister/{window.id}"))[0] == 200
@@ -270,11 +270,11 @@ async def test_unregistering_ends_a_window(place: Place, workspace: Path) -> Non
 
 
 async def test_an_action_over_http_is_answered_with_its_observation(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     async with (
-        place.fake_window(workspace) as window,
-        Client(place.url, token=place.agent) as agent,
+        hub.fake_window(workspace) as window,
+        Client(hub.url, token=hub.agent) as agent,
     ):
         path = f"/api/vscode/instance/{window.id}/actions"
         action = encode_action(CmdRun("echo hi"))
@@ -287,12 +287,12 @@ async def test_an_action_over_http_is_answered_with_its_observation(
         assert (status, said["code"]) == (422, "action.invalid")
 
 
-async def test_an_id_is_no_way_to_anothers_answer(place: Place, workspace: Path) -> None:
-    thief = await place.token("thief", "agent")
+async def test_an_id_is_no_way_to_anothers_answer(hub: RunningHub, workspace: Path) -> None:
+    thief = await hub.token("thief", "agent")
     async with (
-        place.fake_window(workspace) as window,
-        HubLink(place.url, place.agent) as link,
-        HubLink(place.url, thief) as other,
+        hub.fake_window(workspace) as window,
+        HubLink(hub.url, hub.agent) as link,
+        HubLink(hub.url, thief) as other,
     ):
         await link.connect()
         await other.connect()
@@ -307,28 +307,28 @@ async def test_an_id_is_no_way_to_anothers_answer(place: Place, workspace: Path)
         assert "got this" in (await running).content
 
 
-async def test_what_happens_is_counted(place: Place, workspace: Path) -> None:
+async def test_what_happens_is_counted(hub: RunningHub, workspace: Path) -> None:
     async with (
-        place.fake_window(workspace) as window,
-        Client(place.url, token=place.agent) as agent,
+        hub.fake_window(workspace) as window,
+        Client(hub.url, token=hub.agent) as agent,
     ):
-        await place.hub.windows(ADMIN).act(WindowId(window.id), CmdRun("true"))
+        await hub.hub.windows(ADMIN).act(WindowId(window.id), CmdRun("true"))
         _, text = await agent.ask("GET", "/metrics")
         assert b'bascule_hub_actions_total{kind="run",outcome="run"} 1.0' in text
         assert b'bascule_hub_windows{status="healthy"} 1.0' in text
 
 
 async def test_an_agent_stays_with_the_host_that_is_at_work_for_it(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
-    link, other = place.hub.windows(ADMIN), place.hub.windows(replace(ADMIN, name="other"))
-    async with place.fake_window(workspace) as first:
+    link, other = hub.hub.windows(ADMIN), hub.hub.windows(replace(ADMIN, name="other"))
+    async with hub.fake_window(workspace) as first:
         window_id = WindowId(first.id)
         asked = link.act(window_id, CmdRun("read word; echo got $word", blocking=True))
         running = asyncio.create_task(asked)
         while not first.done:  # the hub tells nobody that it has begun
             await asyncio.sleep(0)
-        async with place.fake_window(workspace, journal=first.journal) as second:
+        async with hub.fake_window(workspace, journal=first.journal) as second:
             await other.act(window_id, FileRead("."))
             await link.act(window_id, CmdRun("it", is_input=True))
             seen = await running
@@ -339,12 +339,12 @@ async def test_an_agent_stays_with_the_host_that_is_at_work_for_it(
     assert (len(first.done), len(second.done)) == (2, 2)
 
 
-async def test_a_sessions_own_window_is_listed_with_it(place: Place, workspace: Path) -> None:
-    token = await place.token("inside", "session", session_id="abcdefgh12345678")
+async def test_a_sessions_own_window_is_listed_with_it(hub: RunningHub, workspace: Path) -> None:
+    token = await hub.token("inside", "session", session_id="abcdefgh12345678")
     async with (
-        place.fake_window(workspace, token=token) as own,
-        place.fake_window(workspace) as users,
-        HubLink(place.url, place.agent) as link,
+        hub.fake_window(workspace, token=token) as own,
+        hub.fake_window(workspace) as users,
+        HubLink(hub.url, hub.agent) as link,
     ):
         listed = {window.id: window.session_id for window in await link.windows()}
 

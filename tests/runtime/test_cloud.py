@@ -13,7 +13,7 @@ from bascule.runtime import CloudRuntime, Verbs
 from bascule.sandbox.settings import SandboxSettings
 from tests.contracts.runtime import Make, RuntimeSuite
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import SessionPlace, place
+from tests.hub.sessions.serving import SessionHub, open_session_hub
 
 MISSING = {
     "test_silence_is_answered_early_unless_it_is_expected": "soft_timeout",
@@ -35,7 +35,7 @@ class _WithItsHub(CloudRuntime):
         if self._inner is not None:
             return
         roots = (self._folder.parent,)
-        hub = await self._ground.enter_async_context(place(workspace_roots=roots))
+        hub = await self._ground.enter_async_context(open_session_hub(workspace_roots=roots))
         session = {"workspace": {"kind": "folder", "folder": str(self._folder)}}
         CloudRuntime.__init__(self, hub.url, ADMIN, session=session, remove=True, **self._keywords)
         await super().connect()
@@ -62,13 +62,13 @@ class TestCloud(RuntimeSuite):
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place() as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub() as made:
         yield made
 
 
 @pytest.mark.slow
-async def test_a_session_is_made_attached_to_and_removed(hub: SessionPlace) -> None:
+async def test_a_session_is_made_attached_to_and_removed(hub: SessionHub) -> None:
     stages: list[str] = []
     async with CloudRuntime(hub.url, hub.agent, on_stage=stages.append) as runtime:
         await runtime.run("echo kept > f; word=kept")
@@ -85,7 +85,7 @@ async def test_a_session_is_made_attached_to_and_removed(hub: SessionPlace) -> N
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_had_is_said_while_connecting(hub: SessionPlace) -> None:
+async def test_what_cannot_be_had_is_said_while_connecting(hub: SessionHub) -> None:
     source = {"kind": "git", "url": "https://127.0.0.1:1/x.git"}
     failing = CloudRuntime(hub.url, hub.agent, session={"workspace": source}, remove=True)
     with pytest.raises(SandboxStartFailed, match="filling the workspace"):

@@ -12,7 +12,7 @@ from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.settings import SandboxSettings
 from bascule.testing.window import FakeWindow
 from tests.contracts.runtime import Make, RuntimeSuite
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 
 MISSING = {
     "test_bytes_that_are_no_text_are_whole_in_the_log": "log",
@@ -34,7 +34,7 @@ class _InAWindow(VSCodeRuntime):
     """A runtime that brings its hub and window along."""
 
     def __init__(self, settings: SandboxSettings, **keywords: Any) -> None:
-        self.place = Place()
+        self.place = RunningHub()
         self._sandbox_settings = settings
         self.fake: FakeWindow | None = None
         super().__init__(self.place.url, "set when it is known", **keywords)

@@ -28,15 +28,15 @@ from bascule.runtime.sync import SyncRuntime
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.testing.window import Journal
 from bascule.wire import encode_action, to_json
-from tests.hub.serving import Place, TcpRelay
+from tests.hub.serving import RunningHub, TcpRelay
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with Place(tmp_path / "state") as place:
-        yield place
+async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
+    async with RunningHub(tmp_path / "state") as hub:
+        yield hub
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ class Begun:
 
 
 async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_once(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     async with (
-        TcpRelay(place.port) as relay,
-        place.fake_window(workspace, url=relay.url) as window,
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        TcpRelay(hub.port) as relay,
+        hub.fake_window(workspace, url=relay.url) as window,
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         os.mkfifo(workspace / "pipe")
         begun = Begun()
@@ -85,11 +85,13 @@ async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_onc
         assert (workspace / "lines").read_text() == "once\n"
 
 
-async def test_an_action_sent_into_a_cut_line_is_done_once(place: Place, workspace: Path) -> None:
+async def test_an_action_sent_into_a_cut_line_is_done_once(
+    hub: RunningHub, workspace: Path
+) -> None:
     async with (
-        TcpRelay(place.port) as relay,
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(relay.url, place.agent) as runtime,
+        TcpRelay(hub.port) as relay,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(relay.url, hub.agent) as runtime,
     ):
         os.mkfifo(workspace / "pipe")
         begun = Begun()
@@ -107,12 +109,12 @@ async def test_an_action_sent_into_a_cut_line_is_done_once(place: Place, workspa
 
 
 async def test_a_line_that_is_silent_for_a_while_loses_nothing(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     async with (
-        TcpRelay(place.port) as relay,
-        place.fake_window(workspace, url=relay.url),
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        TcpRelay(hub.port) as relay,
+        hub.fake_window(workspace, url=relay.url),
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         relay.stall()
         running = asyncio.create_task(runtime.run("echo here"))
@@ -126,13 +128,13 @@ async def test_a_line_that_is_silent_for_a_while_loses_nothing(
 
 
 async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     """Every action leaves a line behind; each must be there once."""
     count, workers = 300, 10
     async with (
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         done = 0
         restart = asyncio.Event()
@@ -151,8 +153,8 @@ async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
             for _ in range(3):
                 await restart.wait()
                 restart.clear()
-                await place.stop()
-                await place.start()
+                await hub.stop()
+                await hub.start()
 
         interfering = asyncio.create_task(interfere())
         await asyncio.gather(*map(work, range(workers)))
@@ -164,25 +166,25 @@ async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
     assert len(window.done) == len(set(window.done)) == count
 
 
-async def test_a_hub_that_stays_away_is_said_to(place: Place, workspace: Path) -> None:
+async def test_a_hub_that_stays_away_is_said_to(hub: RunningHub, workspace: Path) -> None:
     async with (
-        place.fake_window(workspace),
-        VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
+        hub.fake_window(workspace),
+        VSCodeRuntime(hub.url, hub.agent, patience=0.3) as runtime,
     ):
         await runtime.run("true")
-        await place.stop()
+        await hub.stop()
         with pytest.raises(HubUnreachable):
             await runtime.run("true")
 
 
 async def test_a_token_that_was_revoked_meanwhile_ends_the_runtime(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
-    async with place.fake_window(workspace), VSCodeRuntime(place.url, place.agent) as runtime:
-        await place.hub.tokens.revoke("agent")
+    async with hub.fake_window(workspace), VSCodeRuntime(hub.url, hub.agent) as runtime:
+        await hub.hub.tokens.revoke("agent")
         await runtime.run("true")  # the socket it has is good
-        await place.stop()
-        await place.start()
+        await hub.stop()
+        await hub.start()
         with pytest.raises(AccessDenied):
             await runtime.run("true")
 
@@ -191,12 +193,12 @@ async def test_a_token_that_was_revoked_meanwhile_ends_the_runtime(
 
 
 async def test_an_action_the_reload_killed_ends_in_a_named_error(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     journal = Journal()
     async with (
-        place.fake_window(workspace, journal=journal) as before,
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        hub.fake_window(workspace, journal=journal) as before,
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         begun = Begun()
         running = asyncio.create_task(
@@ -204,7 +206,7 @@ async def test_an_action_the_reload_killed_ends_in_a_named_error(
         )
         await begun.wait()
         await before.aclose()
-        async with place.fake_window(workspace, journal=journal) as after:
+        async with hub.fake_window(workspace, journal=journal) as after:
             seen = await running
             assert isinstance(seen, Error)
             assert seen.error_id == "outcome.unknown"
@@ -214,14 +216,14 @@ async def test_an_action_the_reload_killed_ends_in_a_named_error(
 
 
 async def test_what_ended_before_the_reload_is_answered_after_it(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     journal, action = Journal(), CmdRun("echo x | tee -a lines")
     seen = []
     for _ in range(2):
         async with (
-            place.fake_window(workspace, journal=journal),
-            VSCodeRuntime(place.url, place.agent) as runtime,
+            hub.fake_window(workspace, journal=journal),
+            VSCodeRuntime(hub.url, hub.agent) as runtime,
         ):
             seen.append(await runtime.act(action))
     first, again = seen
@@ -231,11 +233,11 @@ async def test_what_ended_before_the_reload_is_answered_after_it(
 
 
 async def test_a_window_that_does_not_come_back_leaves_the_outcome_unknown(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     async with (
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(hub.url, hub.agent, patience=0.3) as runtime,
     ):
         begun = Begun()
         running = asyncio.create_task(runtime.run("echo up; sleep 60", on_progress=begun))
@@ -249,9 +251,9 @@ async def test_a_window_that_does_not_come_back_leaves_the_outcome_unknown(
 
 async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Path) -> None:
     async with (
-        Place(heartbeat=0.05, probe_timeout=1.0) as place,
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent, patience=0.3) as runtime,
+        RunningHub(heartbeat=0.05, probe_timeout=1.0) as hub,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(hub.url, hub.agent, patience=0.3) as runtime,
     ):
         begun = Begun()
         running = asyncio.create_task(runtime.run("echo up; sleep 60", on_progress=begun))
@@ -269,9 +271,9 @@ async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Pa
 
 async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> None:
     async with (
-        Place(heartbeat=0.05, probe_timeout=1.0) as place,
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent, patience=60) as runtime,
+        RunningHub(heartbeat=0.05, probe_timeout=1.0) as hub,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(hub.url, hub.agent, patience=60) as runtime,
     ):
         os.mkfifo(workspace / "pipe")
         begun = Begun()
@@ -280,7 +282,7 @@ async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> No
         )
         await begun.wait()
         window.editor_is_dead = True
-        await _status(place, "unhealthy")
+        await _status(hub, "unhealthy")
         later = asyncio.create_task(runtime.run("echo later >> lines; echo done", shell="two"))
         await asyncio.to_thread((workspace / "pipe").write_text, "once\n")
         window.editor_is_dead = False
@@ -291,12 +293,12 @@ async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> No
 
 
 async def test_an_id_is_done_once_however_many_actions_came_since(
-    place: Place, workspace: Path
+    hub: RunningHub, workspace: Path
 ) -> None:
     """Its sender never got the answer, and asks for it after thousands of others."""
     journal, action = Journal(), CmdRun("echo x | tee -a lines")
-    async with place.fake_window(workspace, journal=journal) as window:
-        async with VSCodeRuntime(place.url, place.agent) as runtime:
+    async with hub.fake_window(workspace, journal=journal) as window:
+        async with VSCodeRuntime(hub.url, hub.agent) as runtime:
             begun = asyncio.create_task(runtime._link.act(WindowId(window.id), action))
             await window.journal.has_ended.wait()
             begun.cancel()
@@ -307,10 +309,10 @@ async def test_an_id_is_done_once_however_many_actions_came_since(
         assert (workspace / "lines").read_text() == "x\n"
 
 
-async def test_an_id_older_than_its_life_is_not_begun(place: Place, workspace: Path) -> None:
+async def test_an_id_older_than_its_life_is_not_begun(hub: RunningHub, workspace: Path) -> None:
     async with (
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         late = await runtime._link.act(
             WindowId(window.id), CmdRun("echo x > lines"), age=ACTION_LIFE + 1
@@ -320,9 +322,9 @@ async def test_an_id_older_than_its_life_is_not_begun(place: Place, workspace: P
         assert not (workspace / "lines").exists()
 
 
-async def test_what_its_sender_has_is_not_kept(place: Place, workspace: Path) -> None:
-    async with place.fake_window(workspace) as window:
-        async with VSCodeRuntime(place.url, place.agent) as runtime:
+async def test_what_its_sender_has_is_not_kept(hub: RunningHub, workspace: Path) -> None:
+    async with hub.fake_window(workspace) as window:
+        async with VSCodeRuntime(hub.url, hub.agent) as runtime:
             seen = await runtime.run("echo hi")
         assert seen.cause is not None
         async with asyncio.timeout(60):
@@ -330,13 +332,13 @@ async def test_what_its_sender_has_is_not_kept(place: Place, workspace: Path) ->
                 await asyncio.sleep(0.01)
 
 
-async def test_connecting_waits_for_hub_and_window(place: Place, workspace: Path) -> None:
-    await place.stop()
-    runtime = VSCodeRuntime(place.url, place.agent, patience=60)
+async def test_connecting_waits_for_hub_and_window(hub: RunningHub, workspace: Path) -> None:
+    await hub.stop()
+    runtime = VSCodeRuntime(hub.url, hub.agent, patience=60)
     connecting = asyncio.create_task(runtime.connect())
     await asyncio.sleep(0.3)  # the time without a hub is what is tested
-    await place.start()
-    async with place.fake_window(workspace):
+    await hub.start()
+    async with hub.fake_window(workspace):
         await connecting
         assert (await runtime.run("echo hi")).content == "hi\n"
         await runtime.aclose()
@@ -344,9 +346,9 @@ async def test_connecting_waits_for_hub_and_window(place: Place, workspace: Path
 
 async def test_what_is_too_large_is_an_error_on_either_way(workspace: Path) -> None:
     async with (
-        Place(message_bytes=1 << 20) as place,
-        place.fake_window(workspace),
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        RunningHub(message_bytes=1 << 20) as hub,
+        hub.fake_window(workspace),
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         there = await runtime.act(FileWrite("big", "x" * (2 << 20)))
         assert isinstance(there, Error)
@@ -362,9 +364,9 @@ async def test_what_just_fits_is_sent_and_its_size_is_that_of_the_bytes_sent(
 ) -> None:
     limit = 1 << 18
     async with (
-        Place(message_bytes=limit) as place,
-        place.fake_window(workspace),
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        RunningHub(message_bytes=limit) as hub,
+        hub.fake_window(workspace),
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         around = len(to_json(encode_action(FileWrite("big", "")))) + 200
         for text in ("x" * (limit - around), "é" * ((limit - around) // 2)):
@@ -376,10 +378,12 @@ async def test_what_just_fits_is_sent_and_its_size_is_that_of_the_bytes_sent(
         assert seen.error_id == "message.too_large"
 
 
-async def test_actions_are_begun_in_the_order_they_were_sent(place: Place, workspace: Path) -> None:
+async def test_actions_are_begun_in_the_order_they_were_sent(
+    hub: RunningHub, workspace: Path
+) -> None:
     async with (
-        place.fake_window(workspace) as window,
-        VSCodeRuntime(place.url, place.agent) as runtime,
+        hub.fake_window(workspace) as window,
+        VSCodeRuntime(hub.url, hub.agent) as runtime,
     ):
         actions = [FileRead(f"file-{n}") for n in range(200)]
         await asyncio.gather(*map(runtime.act, actions))
@@ -389,44 +393,46 @@ async def test_actions_are_begun_in_the_order_they_were_sent(place: Place, works
 # Picking --------------------------------------------------------------------------------------
 
 
-async def test_two_windows_are_ambiguous_until_one_is_named(place: Place, tmp_path: Path) -> None:
+async def test_two_windows_are_ambiguous_until_one_is_named(
+    hub: RunningHub, tmp_path: Path
+) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     async with (
-        place.fake_window(tmp_path / "one", name="first"),
-        place.fake_window(tmp_path / "two", name="second"),
+        hub.fake_window(tmp_path / "one", name="first"),
+        hub.fake_window(tmp_path / "two", name="second"),
     ):
         with pytest.raises(AmbiguousWindow, match=r"first.*second"):
-            await VSCodeRuntime(place.url, place.agent).connect()
-        async with VSCodeRuntime(place.url, place.agent, window=str(tmp_path / "two")) as runtime:
+            await VSCodeRuntime(hub.url, hub.agent).connect()
+        async with VSCodeRuntime(hub.url, hub.agent, window=str(tmp_path / "two")) as runtime:
             assert runtime.window.name == "second"
             assert (await runtime.run("pwd")).content == f"{tmp_path}/two\n"
 
 
-async def test_no_window_is_said(place: Place) -> None:
+async def test_no_window_is_said(hub: RunningHub) -> None:
     with pytest.raises(NoWindow, match="Connect"):
-        await VSCodeRuntime(place.url, place.agent, patience=0).connect()
+        await VSCodeRuntime(hub.url, hub.agent, patience=0).connect()
 
 
 async def test_hub_token_and_window_come_from_the_environment(
-    place: Place, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    hub: RunningHub, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InvalidSetting, match="BASCULE_HUB"):
         VSCodeRuntime()
-    monkeypatch.setenv("BASCULE_HUB", place.url)
+    monkeypatch.setenv("BASCULE_HUB", hub.url)
     with pytest.raises(InvalidSetting, match="BASCULE_TOKEN"):
         VSCodeRuntime()
-    monkeypatch.setenv("BASCULE_TOKEN", place.agent)
+    monkeypatch.setenv("BASCULE_TOKEN", hub.agent)
     monkeypatch.setenv("BASCULE_WINDOW", "elsewhere")
-    async with place.fake_window(workspace):
+    async with hub.fake_window(workspace):
         with pytest.raises(NoWindow, match="elsewhere"):
             await VSCodeRuntime(patience=0).connect()
         async with VSCodeRuntime(window="fake") as runtime:
             assert runtime.window.folders[0].path == str(workspace)
 
 
-async def test_what_a_window_cannot_do_is_named(place: Place, workspace: Path) -> None:
-    async with place.fake_window(workspace), VSCodeRuntime(place.url, place.agent) as runtime:
+async def test_what_a_window_cannot_do_is_named(hub: RunningHub, workspace: Path) -> None:
+    async with hub.fake_window(workspace), VSCodeRuntime(hub.url, hub.agent) as runtime:
         for work in (
             runtime.upload(workspace, "x"),
             runtime.download("x", workspace),
@@ -439,19 +445,21 @@ async def test_what_a_window_cannot_do_is_named(place: Place, workspace: Path) -
         await runtime.connect()
 
 
-async def test_code_that_does_not_await_has_the_same_words(place: Place, workspace: Path) -> None:
+async def test_code_that_does_not_await_has_the_same_words(
+    hub: RunningHub, workspace: Path
+) -> None:
     def use() -> str:
-        with SyncRuntime(VSCodeRuntime(place.url, place.agent)) as runtime:
+        with SyncRuntime(VSCodeRuntime(hub.url, hub.agent)) as runtime:
             return runtime.run("echo hi").content
 
-    async with place.fake_window(workspace):
+    async with hub.fake_window(workspace):
         assert await asyncio.to_thread(use) == "hi\n"
 
 
-async def _status(place: Place, wanted: str) -> None:
+async def _status(hub: RunningHub, wanted: str) -> None:
     """Wait until the hub says that of its only window."""
     while True:
-        change = place.hub._sockets.next_change()
-        if [window.status for window in place.hub._registry.windows()] == [wanted]:
+        change = hub.hub._sockets.next_change()
+        if [window.status for window in hub.hub._registry.windows()] == [wanted]:
             return
         await change

@@ -21,7 +21,7 @@ from playwright.async_api import (
 
 from bascule.hub.web.page import FILES
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
 PLAIN = Path(__file__).parents[1] / "chromium"
@@ -46,13 +46,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place(checks=lambda: FINDINGS) as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub(checks=lambda: FINDINGS) as made:
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
@@ -120,7 +120,7 @@ class Screen:
 
 
 @pytest.fixture
-async def screen(browser: Browser, hub: SessionPlace) -> AsyncIterator[Screen]:
+async def screen(browser: Browser, hub: SessionHub) -> AsyncIterator[Screen]:
     async with Screen.open(browser, hub.url) as made:
         yield made
         assert made.complaints == []

@@ -9,7 +9,7 @@ import pytest
 
 from bascule.hub.web.page import FILES
 from bascule.link.http import HttpClient, HttpReply
-from tests.hub.serving import ADMIN, Place
+from tests.hub.serving import ADMIN, RunningHub
 
 VISIT = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
 
@@ -19,7 +19,7 @@ class Visitor(HttpClient):
 
     cookie = ""
 
-    def __init__(self, hub: Place, host: str = "") -> None:
+    def __init__(self, hub: RunningHub, host: str = "") -> None:
         self.page = hub.page_url
         self.host = {"Host": host or self.page.removeprefix("http://")}
         super().__init__(hub.url, headers=self.host)
@@ -47,15 +47,15 @@ class Visitor(HttpClient):
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[Place]:
+async def hub() -> AsyncIterator[RunningHub]:
     if not (FILES / "index.html").is_file():
         pytest.skip("the page is not built; scripts/web builds it")
-    async with Place() as made:
+    async with RunningHub() as made:
         yield made
 
 
 @pytest.fixture
-async def visitor(hub: Place) -> AsyncIterator[Visitor]:
+async def visitor(hub: RunningHub) -> AsyncIterator[Visitor]:
     async with Visitor(hub) as made:
         yield made
 
@@ -78,7 +78,7 @@ async def test_the_cookie_alone_opens_no_call(visitor: Visitor) -> None:
         assert (await visitor.get("/api/sessions", headers)).status == 403
 
 
-async def test_the_key_is_good_for_its_own_sign_in_alone(hub: Place, visitor: Visitor) -> None:
+async def test_the_key_is_good_for_its_own_sign_in_alone(hub: RunningHub, visitor: Visitor) -> None:
     await visitor.sign_in(ADMIN)
     first = await visitor.key()
     await visitor.sign_in(hub.agent)
@@ -116,7 +116,7 @@ async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
     assert headers["cache-control"] == "no-store"
 
 
-async def test_another_name_or_origin_gets_nothing(hub: Place, visitor: Visitor) -> None:
+async def test_another_name_or_origin_gets_nothing(hub: RunningHub, visitor: Visitor) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
     for host in ("evil.example", "evil.localhost", "localhost.", "hub-x.localhost"):

@@ -11,7 +11,7 @@ from playwright.async_api import Browser, FrameLocator, Page, expect
 from bascule.core.errors import WindowGone, WindowUnhealthy
 from bascule.core.sessions import SessionId
 from tests.e2e.session_ground import installed_vscode
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 from .conftest import Screen
 from .test_page import ensure_usable_by_all
@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.editor, pytest.mark.timeout(400)]
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
+async def hub() -> AsyncIterator[SessionHub]:
     vscode = await asyncio.to_thread(installed_vscode)
-    async with place(vscode=vscode, probe_timeout=20.0) as made:
+    async with open_session_hub(vscode=vscode, probe_timeout=20.0) as made:
         yield made
 
 
@@ -55,7 +55,7 @@ async def until_another_host(hub: SessionPlace, number: int) -> None:
 
 
 async def test_an_agent_works_in_vs_code_as_somebody_watches(
-    screen: Screen, hub: SessionPlace, admin: SessionsClient
+    screen: Screen, hub: SessionHub, admin: SessionsClient
 ) -> None:
     page = screen.page
     hub.hub.demos.pause = 600.0
@@ -104,7 +104,7 @@ async def test_an_agent_works_in_vs_code_as_somebody_watches(
 
 
 async def test_a_demo_ends_with_its_session_and_is_played_anew(
-    screen: Screen, hub: SessionPlace, admin: SessionsClient
+    screen: Screen, hub: SessionHub, admin: SessionsClient
 ) -> None:
     """Nobody looks: it waits, at no cost, until its session is gone or somebody comes."""
     begun = await admin.must("POST", "/api/demo")
@@ -119,7 +119,7 @@ async def test_a_demo_ends_with_its_session_and_is_played_anew(
 
 
 async def test_vs_code_opens_from_the_page_on_the_sessions_files(
-    browser: Browser, hub: SessionPlace, admin: SessionsClient
+    browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"name": "mine"})
     await admin.run(session, "echo hello > greeting.txt")

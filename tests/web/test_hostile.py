@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.async_api import Browser, Frame, Page
 
-from tests.hub.sessions.serving import SessionPlace, SessionsClient
+from tests.hub.sessions.serving import SessionHub, SessionsClient
 
 from .conftest import CHROMIUM, Screen
 
@@ -42,7 +42,7 @@ async def outcome(page: Page | Frame, script: str) -> Any:
 
 
 async def test_a_page_of_another_origin_can_neither_read_nor_act(
-    browser: Browser, hub: SessionPlace, admin: SessionsClient
+    browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = (await admin.create({"name": "mine"}))["id"]
     await admin.reaches(session, "ready")
@@ -105,7 +105,7 @@ async def test_a_page_of_another_origin_can_neither_read_nor_act(
 
 
 async def test_a_script_of_the_same_origin_has_no_key(
-    browser: Browser, hub: SessionPlace, admin: SessionsClient
+    browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     """As one that VS Code in a session runs: the cookie is sent for it, and opens nothing."""
     await admin.create({"name": "mine"})
@@ -132,7 +132,7 @@ async def test_a_script_of_the_same_origin_has_no_key(
         assert await outcome(page, framed) == "no"
 
 
-async def test_a_name_made_to_point_here_gets_nothing(browser: Browser, hub: SessionPlace) -> None:
+async def test_a_name_made_to_point_here_gets_nothing(browser: Browser, hub: SessionHub) -> None:
     """DNS rebinding: the browser takes the hub for a page of its own name."""
     rebound = f"http://rebound.example:{hub.port}"
     rules = "--host-resolver-rules=MAP rebound.example 127.0.0.1"

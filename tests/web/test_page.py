@@ -18,7 +18,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 from bascule.wire import from_json
 from tests.hub.serving import ADMIN, Client
-from tests.hub.sessions.serving import SessionPlace, SessionsClient
+from tests.hub.sessions.serving import SessionHub, SessionsClient
 
 from .conftest import Screen
 
@@ -140,7 +140,7 @@ async def downloaded(page: Page) -> list[Any]:
 
 
 async def test_windows_what_they_do_and_what_they_ask(
-    screen: Screen, hub: SessionPlace, tmp_path: Path
+    screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:
     page = screen.page
     answers: asyncio.Queue[Any] = asyncio.Queue()
@@ -235,7 +235,7 @@ async def test_windows_what_they_do_and_what_they_ask(
 
 
 async def test_the_page_goes_on_by_itself_after_the_hub_was_restarted(
-    screen: Screen, hub: SessionPlace, admin: SessionsClient
+    screen: Screen, hub: SessionHub, admin: SessionsClient
 ) -> None:
     page = screen.page
     session = await admin.ready({"name": "lasting", "secrets": {"WORD": "hunter-two"}})
@@ -286,7 +286,7 @@ async def test_keys_typed_before_a_terminal_is_open_reach_it(
 
 
 async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
-    screen: Screen, hub: SessionPlace, tmp_path: Path
+    screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:
     page = screen.page
     async with hub.fake_window(tmp_path) as window:
@@ -334,7 +334,7 @@ SCROLL = """async () => {
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
 async def test_on_a_phone_nothing_is_cut_off(
-    browser: Browser, hub: SessionPlace, admin: SessionsClient, colours: Any
+    browser: Browser, hub: SessionHub, admin: SessionsClient, colours: Any
 ) -> None:
     session = await admin.ready({"name": "a session with a name that is longer than a phone"})
     await admin.run(session, "echo " + "wide " * 100)

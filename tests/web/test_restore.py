@@ -8,7 +8,7 @@ from playwright.async_api import expect
 
 from bascule.core.actions import CmdRun
 from bascule.runtime.vscode import VSCodeRuntime
-from tests.hub.sessions.serving import SessionPlace, SessionsClient
+from tests.hub.sessions.serving import SessionHub, SessionsClient
 
 from .conftest import TIMEOUT, Screen
 
@@ -44,7 +44,7 @@ async def test_a_person_sees_files_and_conflicts_before_an_action_is_restored(
 
 
 async def test_an_action_in_a_window_is_restored_from_its_timeline(
-    screen: Screen, hub: SessionPlace, tmp_path: Path
+    screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -14,7 +14,7 @@ from playwright.async_api import Browser, expect
 
 from bascule.hub.web.page import FILES
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import SessionPlace, SessionsClient
+from tests.hub.sessions.serving import SessionHub, SessionsClient
 
 from .conftest import Screen
 from .test_access import VISIT, Visitor
@@ -22,7 +22,7 @@ from .test_hostile import outcome
 
 
 @pytest.fixture
-async def visitor(hub: SessionPlace) -> AsyncIterator[Visitor]:
+async def visitor(hub: SessionHub) -> AsyncIterator[Visitor]:
     if not (FILES / "index.html").is_file():
         pytest.skip("the page is not built; scripts/web builds it")
     async with Visitor(hub) as made:
@@ -82,7 +82,7 @@ class Listener:
 
 
 async def test_its_key_opens_the_socket_and_there_one_session(
-    hub: SessionPlace, admin: SessionsClient, visitor: Visitor
+    hub: SessionHub, admin: SessionsClient, visitor: Visitor
 ) -> None:
     mine, other = await admin.ready({"name": "mine"}), await admin.ready({"name": "other"})
     key = await key_at(visitor, f"/watch/{mine}")
@@ -108,7 +108,7 @@ async def test_its_key_opens_the_socket_and_there_one_session(
 
 
 async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
-    hub: SessionPlace, admin: SessionsClient, visitor: Visitor
+    hub: SessionHub, admin: SessionsClient, visitor: Visitor
 ) -> None:
     mine = await admin.ready({"name": "mine"})
     headers = (await visitor.get(f"/watch/{mine}", VISIT)).headers
@@ -126,7 +126,7 @@ async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
 
 
 async def test_what_is_framed_has_another_origin_and_cannot_lead_the_tab_away(
-    browser: Browser, hub: SessionPlace, admin: SessionsClient
+    browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     """As a script of the workspace that VS Code runs."""
     session = await admin.ready({"name": "mine"})

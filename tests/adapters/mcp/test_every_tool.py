@@ -15,8 +15,8 @@ from mcp.types import CallToolResult, ImageContent
 from bascule.adapters.mcp.mount import McpMount
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
-from tests.adapters.place import DeskWindow
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
+from tests.adapters.window_hub import EditorWindow
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 from .clients import names_of, over_http, over_stdio, text_of
 
@@ -69,29 +69,29 @@ IN_THE_SESSION: list[Call] = [
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place(mounts=(McpMount,)) as made, SessionsClient(made.url) as admin:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub(mounts=(McpMount,)) as made, SessionsClient(made.url) as admin:
         await admin.ready({"name": "first"})
         yield made
 
 
 @asynccontextmanager
-async def window(hub: SessionPlace, folder: Path) -> AsyncIterator[None]:
+async def window(hub: SessionHub, folder: Path) -> AsyncIterator[None]:
     (folder / "page.html").write_text(PAGE)
     settings = SandboxSettings(shells=ShellSettings(working_dir=folder))
-    async with DeskWindow(hub.url, hub.window, settings, name="desk") as desk:
+    async with EditorWindow(hub.url, hub.window, settings, name="desk") as desk:
         await desk.connect()
         yield
 
 
-def client_of(hub: SessionPlace, way: str) -> AbstractAsyncContextManager[ClientSession]:
+def client_of(hub: SessionHub, way: str) -> AbstractAsyncContextManager[ClientSession]:
     if way == "http":
         return over_http(f"{hub.url}/mcp", hub.agent)
     return over_stdio(BASCULE_HUB=hub.url, BASCULE_TOKEN=hub.agent)
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-async def test_every_tool_is_called(hub: SessionPlace, tmp_path: Path, way: str) -> None:
+async def test_every_tool_is_called(hub: SessionHub, tmp_path: Path, way: str) -> None:
     calls = [*in_the_window(tmp_path), *IN_THE_SESSION]
     async with window(hub, tmp_path), client_of(hub, way) as client:
         tools = names_of(await client.list_tools())

@@ -18,9 +18,8 @@ from bascule.hub import Hub, HubSettings
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
-from tests.hub.serving import ADMIN, Place
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, kill_server
-from tests.hub.sessions.serving import place as session_place
+from tests.hub.serving import ADMIN, RunningHub
+from tests.hub.sessions.serving import SessionHub, SessionsClient, kill_server, open_session_hub
 
 from .clients import call, code_of, names_of, over_http, over_stdio, text_of
 
@@ -32,12 +31,12 @@ KINDS = {"Accept": "application/json, text/event-stream"}
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
-    async with Place(mounts=(McpMount,)) as here:
+async def place() -> AsyncIterator[RunningHub]:
+    async with RunningHub(mounts=(McpMount,)) as here:
         yield here
 
 
-async def test_a_client_works_in_the_only_window(place: Place, tmp_path: Path) -> None:
+async def test_a_client_works_in_the_only_window(place: RunningHub, tmp_path: Path) -> None:
     async with place.fake_window(tmp_path), over_http(f"{place.url}/mcp", place.agent) as client:
         names = names_of(await client.list_tools())
         assert {"run_command", "list_windows"} <= names
@@ -47,7 +46,7 @@ async def test_a_client_works_in_the_only_window(place: Place, tmp_path: Path) -
     assert text_of(seen).startswith(f"{tmp_path}\n")
 
 
-async def test_one_of_several_windows_is_picked(place: Place, tmp_path: Path) -> None:
+async def test_one_of_several_windows_is_picked(place: RunningHub, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -72,7 +71,7 @@ async def test_one_of_several_windows_is_picked(place: Place, tmp_path: Path) ->
 
 
 async def test_a_window_learns_that_a_client_left_and_the_command_continues(
-    place: Place, tmp_path: Path
+    place: RunningHub, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "gate")
     abandoned: asyncio.Queue[Any] = asyncio.Queue()
@@ -97,7 +96,7 @@ async def test_a_window_learns_that_a_client_left_and_the_command_continues(
             assert text_of(await call(later, "run_command", command=wait)).startswith("done\n")
 
 
-async def _run_command(place: Place, command: str) -> asyncio.StreamWriter:
+async def _run_command(place: RunningHub, command: str) -> asyncio.StreamWriter:
     """Call `run_command` in a connection of its own, and do not wait for the answer."""
     url, headers = f"{place.url}/mcp", {"Authorization": f"Bearer {place.agent}", **KINDS}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
@@ -120,15 +119,15 @@ def _message(method: str, params: dict[str, Any], **fields: Any) -> dict[str, An
     return {"jsonrpc": "2.0", "method": method, "params": params, **fields}
 
 
-async def test_without_a_window_tools_say_what_to_do(place: Place) -> None:
+async def test_without_a_window_tools_say_what_to_do(place: RunningHub) -> None:
     async with over_http(f"{place.url}/mcp", place.agent) as client:
         assert "run_command" in names_of(await client.list_tools())
         assert code_of(await call(client, "run_command", command="pwd")) == "window.none"
 
 
 @asynccontextmanager
-async def hub_with_a_session() -> AsyncIterator[tuple[SessionPlace, SessionsClient, str]]:
-    async with session_place(mounts=(McpMount,)) as hub, SessionsClient(hub.url) as admin:
+async def hub_with_a_session() -> AsyncIterator[tuple[SessionHub, SessionsClient, str]]:
+    async with open_session_hub(mounts=(McpMount,)) as hub, SessionsClient(hub.url) as admin:
         yield hub, admin, await admin.ready({"name": "first", "secrets": {"KEY": "s3cr3t-value"}})
 
 
@@ -266,7 +265,7 @@ async def status_of(url: str, token: str) -> tuple[int, str]:
     ],
 )
 async def test_who_may_not_is_told(
-    place: Place, path: str, scope: str, status: int, code: str
+    place: RunningHub, path: str, scope: str, status: int, code: str
 ) -> None:
     tokens = {"agent": place.agent, "window": place.window, "wrong": "wrong", "": ""}
     headers = {"Authorization": f"Bearer {tokens[scope]}"} if scope else {}
@@ -276,7 +275,7 @@ async def test_who_may_not_is_told(
     assert (reply.status_code, reply.json()["code"]) == (status, code)
 
 
-async def test_a_clients_number_is_no_use_to_another_token(place: Place) -> None:
+async def test_a_clients_number_is_no_use_to_another_token(place: RunningHub) -> None:
     async with over_http(f"{place.url}/mcp", place.agent), httpx.AsyncClient(headers=KINDS) as http:
         hello = {
             "jsonrpc": "2.0",
@@ -301,7 +300,7 @@ async def test_a_clients_number_is_no_use_to_another_token(place: Place) -> None
     assert (stolen.status_code, unknown.status_code, own.status_code) == (404, 404, 200)
 
 
-async def test_a_large_result_comes_through(place: Place, tmp_path: Path) -> None:
+async def test_a_large_result_comes_through(place: RunningHub, tmp_path: Path) -> None:
     async with place.fake_window(tmp_path), over_http(f"{place.url}/mcp", place.agent) as client:
         seen = await call(
             client, "run_command", command="head -c 10000000 /dev/zero | tr '\\0' x; echo end"

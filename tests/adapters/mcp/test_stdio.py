@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.place import WindowPlace, window_on
+from tests.adapters.window_hub import HubWithWindow, open_hub_with_window
 from tests.cli.processes import BASCULE, TIMEOUT, bascule, environment
 
 from .clients import call, code_of, names_of, over_stdio, text_of
@@ -64,12 +64,12 @@ async def test_rules_decide_on_commands_of_a_client(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[WindowPlace]:
-    with window_on(tmp_path) as place:
+def desk(tmp_path: Path) -> Iterator[HubWithWindow]:
+    with open_hub_with_window(tmp_path) as place:
         yield place
 
 
-async def test_a_client_works_in_a_window(desk: WindowPlace, tmp_path: Path) -> None:
+async def test_a_client_works_in_a_window(desk: HubWithWindow, tmp_path: Path) -> None:
     async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN=desk.token) as client:
         names = names_of(await client.list_tools())
         seen = await call(client, "run_command", command="pwd")
@@ -82,7 +82,7 @@ async def test_a_client_works_in_a_window(desk: WindowPlace, tmp_path: Path) -> 
     assert "desk" in text_of(windows)
 
 
-async def test_a_wrong_token_is_told_in_the_answer(desk: WindowPlace) -> None:
+async def test_a_wrong_token_is_told_in_the_answer(desk: HubWithWindow) -> None:
     async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN="wrong") as client:
         assert code_of(await call(client, "run_command", command="pwd")) == "access.denied"
 

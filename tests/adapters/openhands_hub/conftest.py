@@ -12,16 +12,16 @@ import pytest
 
 from bascule.adapters.openhands_hub import OpenHandsV0Mount
 from bascule.hub import Identity
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 
 from .asking import Openhands, Unlike
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
+async def hub() -> AsyncIterator[RunningHub]:
     directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
     spawner = Unlike(directory / "run", allow_unisolated=True)
-    here = Place(
+    here = RunningHub(
         directory,
         spawners=lambda: {"plain": spawner},
         mounts=(OpenHandsV0Mount,),
@@ -39,6 +39,6 @@ async def place() -> AsyncIterator[Place]:
 
 
 @pytest.fixture
-async def client(place: Place) -> AsyncIterator[Openhands]:
-    async with Openhands(place.url, place.agent) as client:
+async def client(hub: RunningHub) -> AsyncIterator[Openhands]:
+    async with Openhands(hub.url, hub.agent) as client:
         yield client

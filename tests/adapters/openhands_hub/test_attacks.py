@@ -10,7 +10,7 @@ import pytest
 
 from bascule.core.sessions import SessionId
 from bascule.hub import Identity
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 from tests.hub.sessions.serving import kill_server
 
 from .asking import START, Openhands, inside, run
@@ -80,13 +80,13 @@ async def test_a_body_that_is_no_json_or_too_large_is_refused(client: Openhands)
 
 
 async def test_two_that_ask_for_one_conversation_get_one_runtime(
-    place: Place, client: Openhands
+    hub: RunningHub, client: Openhands
 ) -> None:
     asked = [client.must("POST", "/start", START) for _ in range(5)]
     started = await asyncio.gather(*asked)
 
     assert len({each["runtime_id"] for each in started}) == 1
-    assert len(place.hub.sessions.list(ADMIN)) == 1
+    assert len(hub.hub.sessions.list(ADMIN)) == 1
 
 
 async def test_one_that_is_asked_for_while_it_goes_is_a_new_one(client: Openhands) -> None:
@@ -105,14 +105,14 @@ async def test_one_that_is_asked_for_while_it_goes_is_a_new_one(client: Openhand
 
 
 async def test_one_that_is_asked_for_while_it_stops_starts_again_with_its_files(
-    place: Place, client: Openhands
+    hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)
     where = f"{inside(started)}/execute_action"
     await client.must("POST", where, run("echo kept > file"))
-    (row,) = place.hub.sessions.list(ADMIN)
-    stopping = asyncio.create_task(place.hub.sessions.stop(ADMIN, row.id))
-    while place.hub.sessions.get(ADMIN, row.id).state == "ready":
+    (row,) = hub.hub.sessions.list(ADMIN)
+    stopping = asyncio.create_task(hub.hub.sessions.stop(ADMIN, row.id))
+    while hub.hub.sessions.get(ADMIN, row.id).state == "ready":
         await asyncio.sleep(0)
     again, seen = await asyncio.gather(
         client.must("POST", "/start", START), client.must("POST", where, run("cat file"))
@@ -124,19 +124,19 @@ async def test_one_that_is_asked_for_while_it_stops_starts_again_with_its_files(
 
 
 async def test_a_session_that_is_killed_under_an_action_is_told_and_comes_back(
-    place: Place, client: Openhands
+    hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)
     where = f"{inside(started)}/execute_action"
     await client.must("POST", where, run("echo kept > file"))
-    (row,) = place.hub.sessions.list(ADMIN)
+    (row,) = hub.hub.sessions.list(ADMIN)
     running = asyncio.create_task(client.ask("POST", where, run("touch begun; sleep 1000")))
-    await _until_there(place, row.id, "begun")
-    kill_server(place.hub.sessions.directories.run / row.id)
+    await _until_there(hub, row.id, "begun")
+    kill_server(hub.hub.sessions.directories.run / row.id)
     status, told = await running
-    async with aclosing(place.hub.sessions.events(row.id)) as events:
+    async with aclosing(hub.hub.sessions.events(row.id)) as events:
         async for _ in events:
-            if place.hub.sessions.get(ADMIN, row.id).state == "failed":
+            if hub.hub.sessions.get(ADMIN, row.id).state == "failed":
                 break
     seen = await client.must("POST", where, run("cat file"))
 
@@ -145,7 +145,7 @@ async def test_a_session_that_is_killed_under_an_action_is_told_and_comes_back(
     assert seen["content"] == "kept\n"
 
 
-async def _until_there(place: Place, session_id: SessionId, name: str) -> None:
-    workspace = place.hub.sessions.directories.sessions / session_id / "workspace"
+async def _until_there(hub: RunningHub, session_id: SessionId, name: str) -> None:
+    workspace = hub.hub.sessions.directories.sessions / session_id / "workspace"
     while not await asyncio.to_thread((workspace / name).exists):
         await asyncio.sleep(0.01)  # nobody tells of it; bounded by the test's own timeout

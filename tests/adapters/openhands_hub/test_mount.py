@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bascule.hub import Identity
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 
 from .asking import START, Openhands, inside, run
 
@@ -79,13 +79,13 @@ async def test_a_paused_runtime_is_told_so_and_goes_on(client: Openhands) -> Non
 
 
 async def test_one_that_was_stopped_starts_again_for_an_action(
-    place: Place, client: Openhands
+    hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)
     where = f"{inside(started)}/execute_action"
     await client.must("POST", where, run("echo kept > file"))
-    session = place.hub.sessions.list(Identity(name="a", owner="admin", scope="admin"))[0]
-    await place.hub.sessions.stop(Identity(name="a", owner="admin", scope="admin"), session.id)
+    session = hub.hub.sessions.list(Identity(name="a", owner="admin", scope="admin"))[0]
+    await hub.hub.sessions.stop(Identity(name="a", owner="admin", scope="admin"), session.id)
     found = await client.must("GET", "/sessions/conversation")
     seen = await client.must("POST", where, run("cat file"))
 
@@ -94,11 +94,11 @@ async def test_one_that_was_stopped_starts_again_for_an_action(
 
 
 async def test_the_rest_of_its_server_is_reached_with_the_key_of_the_session(
-    place: Place, client: Openhands
+    hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)
     key = started["session_api_key"]
-    async with Openhands(place.url, "", **{"X-Session-API-Key": key}) as own:
+    async with Openhands(hub.url, "", **{"X-Session-API-Key": key}) as own:
         names = await own.must("POST", f"{inside(started)}/list_files", {})
         seen = await own.must("POST", f"{inside(started)}/execute_action", run("echo hello"))
         token = await own.must("GET", f"{inside(started)}/vscode/connection_token")
@@ -110,10 +110,10 @@ async def test_the_rest_of_its_server_is_reached_with_the_key_of_the_session(
     assert refused == 403
 
 
-async def test_nobody_else_gets_in(place: Place, client: Openhands) -> None:
+async def test_nobody_else_gets_in(hub: RunningHub, client: Openhands) -> None:
     started = await client.must("POST", "/start", START)
-    other = await place.token("other", "agent", owner="somebody else")
-    async with Openhands(place.url, other) as stranger, Openhands(place.url, "wrong") as unknown:
+    other = await hub.token("other", "agent", owner="somebody else")
+    async with Openhands(hub.url, other) as stranger, Openhands(hub.url, "wrong") as unknown:
         answers = [
             await stranger.ask("GET", "/sessions/conversation"),
             await stranger.ask("GET", f"/runtime/{started['runtime_id']}"),

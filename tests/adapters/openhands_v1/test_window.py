@@ -11,7 +11,7 @@ import pytest
 from bascule.adapters.openhands_v1 import use_bascule
 from bascule.core.actions import CmdRun, OpenFile, ShowDiff
 from bascule.core.errors import AmbiguousWindow, HubUnreachable, NoWindow
-from tests.adapters.place import WindowPlace, window_on
+from tests.adapters.window_hub import HubWithWindow, open_hub_with_window
 
 from .talk import call, conversation, converse, told
 
@@ -25,8 +25,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(folder: Path) -> Iterator[WindowPlace]:
-    with window_on(folder) as place:
+def place(folder: Path) -> Iterator[HubWithWindow]:
+    with open_hub_with_window(folder) as place:
         yield place
 
 
@@ -36,7 +36,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def test_an_agent_mends_a_failing_test_in_the_window(
-    place: WindowPlace, folder: Path, workspace: Path
+    place: HubWithWindow, folder: Path, workspace: Path
 ) -> None:
     (folder / "sums.py").write_text("print(2 - 2 == 4)\n")
 
@@ -60,7 +60,7 @@ def test_an_agent_mends_a_failing_test_in_the_window(
 
 
 def test_hub_token_and_window_come_from_the_environment(
-    place: WindowPlace, folder: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    place: HubWithWindow, folder: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BASCULE_HUB", place.url)
     monkeypatch.setenv("BASCULE_TOKEN", place.token)
@@ -71,7 +71,9 @@ def test_hub_token_and_window_come_from_the_environment(
     assert told(seen).startswith(f"{folder}\n")
 
 
-def test_the_editor_shows_asks_and_tells(place: WindowPlace, folder: Path, workspace: Path) -> None:
+def test_the_editor_shows_asks_and_tells(
+    place: HubWithWindow, folder: Path, workspace: Path
+) -> None:
     wrong, opened, diff, answer = converse(
         workspace,
         use_bascule("window", hub=place.url, token=place.token),
@@ -85,28 +87,32 @@ def test_the_editor_shows_asks_and_tells(place: WindowPlace, folder: Path, works
     assert told(opened) == "Done"
     assert told(diff) == f"The diff of {folder}/a.py is shown"
     assert told(answer) == "blue"
-    shown = [(each.path, type(each)) for each in place.window.desk.shown if hasattr(each, "path")]
+    shown = [
+        (each.path, type(each))
+        for each in place.window.editor_sandbox.shown
+        if hasattr(each, "path")
+    ]
     assert (f"{folder}/a.py", OpenFile) in shown
     assert (f"{folder}/a.py", ShowDiff) in shown
 
 
 def test_a_question_nobody_answers_is_taken_back_with_an_interrupt(
-    place: WindowPlace, workspace: Path
+    place: HubWithWindow, workspace: Path
 ) -> None:
-    place.window.desk.answer = None
+    place.window.editor_sandbox.answer = None
     tools = use_bascule("window", hub=place.url, token=place.token)
     with conversation(workspace, tools) as talk, ThreadPoolExecutor() as threads:
         talk.send_message("Please.")
         ask = talk.agent.tools_map["vscode_ask"]
         seen = threads.submit(ask, ask.action_from_arguments({"question": "Why?"}), talk)
-        place.window.desk.was_asked.wait()
+        place.window.editor_sandbox.was_asked.wait()
         ask.executor.interrupt()
 
         assert seen.result().is_error
 
 
 def test_conversations_at_the_same_time_have_a_shell_each(
-    place: WindowPlace, workspace: Path
+    place: HubWithWindow, workspace: Path
 ) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token)
     script = call("terminal", command="echo $COLOUR; COLOUR=blue")
@@ -117,12 +123,12 @@ def test_conversations_at_the_same_time_have_a_shell_each(
         for talk in (one, other):
             talk.send_message("Please.")
             talk.run()
-    commands = [each for each in place.window.desk.shown if isinstance(each, CmdRun)]
+    commands = [each for each in place.window.editor_sandbox.shown if isinstance(each, CmdRun)]
 
     assert [each.shell for each in commands if "COLOUR" in each.command] == ["", "openhands-2"]
 
 
-def test_the_next_conversation_finds_a_clean_shell(place: WindowPlace, workspace: Path) -> None:
+def test_the_next_conversation_finds_a_clean_shell(place: HubWithWindow, workspace: Path) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token)
     script = call("terminal", command="echo [$COLOUR]; export COLOUR=blue")
     (_,) = converse(workspace, tools, script)
@@ -131,7 +137,7 @@ def test_the_next_conversation_finds_a_clean_shell(place: WindowPlace, workspace
     assert told(seen).startswith("[]\n")
 
 
-def test_a_window_that_is_lost_is_told_to_the_agent(place: WindowPlace, workspace: Path) -> None:
+def test_a_window_that_is_lost_is_told_to_the_agent(place: HubWithWindow, workspace: Path) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token)
     with conversation(workspace, tools) as talk:
         talk.send_message("Please.")
@@ -144,7 +150,7 @@ def test_a_window_that_is_lost_is_told_to_the_agent(place: WindowPlace, workspac
 
 
 def test_without_a_window_a_conversation_does_not_start(
-    place: WindowPlace, workspace: Path
+    place: HubWithWindow, workspace: Path
 ) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token, window="another")
     with (

@@ -17,7 +17,7 @@ from bascule.adapters.openhands_v1 import use_bascule
 from bascule.adapters.openhands_workspace import WorkspaceMount
 from bascule.cli.loop import LoopThread
 from bascule.core.errors import InvalidSetting
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 from .talk import call, conversation, converse, told
 
@@ -28,7 +28,7 @@ SECRET = "s3cr3t-value"
 class Held:
     """A session of a hub that runs in another thread, and a token of the session."""
 
-    hub: SessionPlace
+    hub: SessionHub
     session: str
     token: str
 
@@ -48,7 +48,7 @@ class Held:
 
 @asynccontextmanager
 async def session() -> AsyncIterator[Held]:
-    async with place(mounts=(WorkspaceMount,)) as hub, SessionsClient(hub.url) as admin:
+    async with open_session_hub(mounts=(WorkspaceMount,)) as hub, SessionsClient(hub.url) as admin:
         made = await admin.ready({"name": "first", "secrets": {"API_KEY": SECRET}})
         yield Held(hub, made, await hub.token("of it", "session", session_id=made))
 

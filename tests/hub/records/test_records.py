@@ -21,7 +21,7 @@ from bascule.hub.records.segments import RecordLine, Segments
 from bascule.hub.sessions.masking import Mask
 from bascule.hub.settings import HubSettings
 from bascule.wire import from_json, to_json
-from tests.hub.serving import Client, Place
+from tests.hub.serving import Client, RunningHub
 
 DAY = 86400.0
 
@@ -156,13 +156,13 @@ def dated(directory: Path) -> None:
 
 
 @pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Place]:
-    async with Place(tmp_path / "state") as place:
+async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
+    async with RunningHub(tmp_path / "state") as place:
         yield place
 
 
 @pytest.mark.slow
-async def test_a_windows_record_outlives_window_and_hub(hub: Place, tmp_path: Path) -> None:
+async def test_a_windows_record_outlives_window_and_hub(hub: RunningHub, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     async with hub.fake_window(folder) as window, Client(hub.url, token=hub.agent) as agent:
@@ -230,7 +230,7 @@ def held() -> int:
 
 @pytest.mark.slow
 async def test_the_checkpoint_of_a_windows_action_is_in_its_record_only(
-    hub: Place, tmp_path: Path
+    hub: RunningHub, tmp_path: Path
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

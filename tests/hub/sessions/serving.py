@@ -21,10 +21,10 @@ from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from bascule.runtime.spawn.plain import RECORD, PlainSpawner
 from bascule.runtime.spawn.vscode import SharedVSCode
 from bascule.wire import from_json
-from tests.hub.serving import Client, Place
+from tests.hub.serving import Client, RunningHub
 
 
-class SessionPlace(Place):
+class SessionHub(RunningHub):
     """The hub, and everything of its sessions ended afterwards."""
 
     def __init__(
@@ -53,9 +53,9 @@ class SessionPlace(Place):
 
 
 @asynccontextmanager
-async def place(**settings: Any) -> AsyncIterator[SessionPlace]:
+async def open_session_hub(**settings: Any) -> AsyncIterator[SessionHub]:
     directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
-    made = SessionPlace(directory, **settings)
+    made = SessionHub(directory, **settings)
     try:
         async with made:
             yield made
@@ -72,7 +72,7 @@ def kill_server(run_dir: Path) -> None:
     os.kill(json.loads((run_dir / RECORD).read_text())["pid"], signal.SIGKILL)
 
 
-class LocalPlace(SessionPlace):
+class LocalSessionHub(SessionHub):
     """The same with sandboxes that are kept apart."""
 
     def _make(self) -> Mapping[str, Spawner]:
@@ -88,23 +88,30 @@ class LocalPlace(SessionPlace):
 
 
 @asynccontextmanager
-async def local_place(directory: Path | None = None, **settings: Any) -> AsyncIterator[LocalPlace]:
+async def open_local_session_hub(
+    directory: Path | None = None, **settings: Any
+) -> AsyncIterator[LocalSessionHub]:
     """In a new directory, or in one that is given and the caller's to remove."""
     made_here = directory is None
     if directory is None:
         directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
         await asyncio.to_thread(directory.chmod, 0o755)
-    place = LocalPlace(directory, **settings)
+    hub = LocalSessionHub(directory, **settings)
     try:
-        async with place:
-            yield place
+        async with hub:
+            yield hub
     finally:
-        async with LocalSpawner(place.local_settings()) as spawner:
+        async with LocalSpawner(hub.local_settings()) as spawner:
             await spawner.open()
             for each in await spawner.running():
                 await spawner.stop(each.session_id, grace=0)
         if made_here:
             await asyncio.to_thread(shutil.rmtree, directory)
+
+
+SessionPlace = SessionHub
+place = open_session_hub
+"""Old names, which tests/e2e uses."""
 
 
 class SessionsClient(Client):

@@ -6,13 +6,13 @@ import pytest
 
 from bascule.adapters.openhands_workspace import WorkspaceMount
 
-from .serving import SessionsClient, place
+from .serving import SessionsClient, open_session_hub
 
 pytestmark = pytest.mark.slow
 
 
 async def test_an_admin_who_enters_a_session_is_recorded() -> None:
-    async with place() as hub:
+    async with open_session_hub() as hub:
         token = await hub.token("ada", "agent", owner="ada")
         async with SessionsClient(hub.url, token=token) as ada, SessionsClient(hub.url) as admin:
             session = await ada.ready()
@@ -38,7 +38,7 @@ async def test_an_admin_who_enters_a_session_is_recorded() -> None:
 
 
 async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
-    async with place(mounts=(WorkspaceMount,)) as hub:
+    async with open_session_hub(mounts=(WorkspaceMount,)) as hub:
         token = await hub.token("ada", "agent", owner="ada")
         async with SessionsClient(hub.url, token=token) as ada, SessionsClient(hub.url) as admin:
             session = await ada.ready()
@@ -68,7 +68,7 @@ async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
 
 
 async def test_who_makes_and_revokes_tokens_is_recorded() -> None:
-    async with place() as hub, SessionsClient(hub.url) as admin:
+    async with open_session_hub() as hub, SessionsClient(hub.url) as admin:
         asked = {"name": "adas", "scope": "agent", "owner": "ada"}
         await admin.must("POST", "/api/tokens", asked)
         await admin.must("DELETE", "/api/tokens/adas")

@@ -22,7 +22,7 @@ from fastapi.routing import APIRoute
 from bascule.hub.guard import ARCHIVES
 from tests.cgroups import groups_named, members_of
 
-from .serving import LocalPlace, SessionsClient, local_place
+from .serving import LocalSessionHub, SessionsClient, open_local_session_hub
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,7 +36,7 @@ class Ground:
     """A hub, and two people who have a session each."""
 
     def __init__(
-        self, hub: LocalPlace, admin: SessionsClient, ada: SessionsClient, bob: SessionsClient
+        self, hub: LocalSessionHub, admin: SessionsClient, ada: SessionsClient, bob: SessionsClient
     ) -> None:
         self.hub = hub
         self.admin = admin
@@ -58,7 +58,7 @@ class Ground:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def ground() -> AsyncIterator[Ground]:
     async with AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(local_place())
+        hub = await stack.enter_async_context(open_local_session_hub())
         tokens = [await hub.token(name, "agent", owner=name) for name in ("ada", "bob")]
         ada, bob = [
             await stack.enter_async_context(SessionsClient(hub.url, token=token))
@@ -164,7 +164,7 @@ async def test_a_sessions_token_opens_nothing_of_the_hub(ground: Ground) -> None
     assert (await ground.bob.show(ground.bobs))["state"] == "ready"
 
 
-def _routes(hub: LocalPlace) -> list[APIRoute]:
+def _routes(hub: LocalSessionHub) -> list[APIRoute]:
     public = ("/health", "/openapi.json", "/docs")
     found = [route for route in hub.hub._api.app.routes if isinstance(route, APIRoute)]
     return [route for route in found if not route.path.startswith(public)]
@@ -410,7 +410,10 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> N
         each.mkdir(exist_ok=True)
         os.chown(each, 54321, 54321)
     (outside / "secret").write_text("secret")
-    async with local_place(workspace_roots=(root,)) as hub, SessionsClient(hub.url) as admin:
+    async with (
+        open_local_session_hub(workspace_roots=(root,)) as hub,
+        SessionsClient(hub.url) as admin,
+    ):
         asked = {"workspace": {"kind": "folder", "folder": str(root / "mine")}}
         session = await admin.ready(asked)
         await admin.must("POST", f"/api/sessions/{session}/stop")
@@ -463,7 +466,7 @@ async def test_trees_of_any_depth_keep_no_session_from_ending(ground: Ground) ->
 
 async def test_no_limit_is_passed_by_asking_twenty_times_at_once() -> None:
     async with (
-        local_place(max_running=3, max_sessions_per_owner=5) as hub,
+        open_local_session_hub(max_running=3, max_sessions_per_owner=5) as hub,
         SessionsClient(hub.url) as admin,
     ):
         asked = [admin.ask("POST", "/api/sessions", {}) for _ in range(20)]
@@ -560,7 +563,7 @@ async def test_a_full_disk_is_survived_and_removing_who_filled_it_helps() -> Non
     disk = Path(tempfile.mkdtemp(prefix="bsc-"))
     await _must("mount", "-t", "tmpfs", "-o", "size=48m,mode=755", "tmpfs", str(disk))
     try:
-        async with local_place(disk) as hub, SessionsClient(hub.url) as admin:
+        async with open_local_session_hub(disk) as hub, SessionsClient(hub.url) as admin:
             filler, other = await asyncio.gather(admin.ready(), admin.ready())
             await admin.run(filler, "cat /dev/zero > all 2>/dev/null; echo >> all; true")
             assert shutil.disk_usage(disk).free < 1 << 16

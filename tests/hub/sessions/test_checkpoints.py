@@ -13,24 +13,24 @@ import pytest
 from bascule.runtime import CloudRuntime
 from tests.cli.processes import bascule, environment
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, kill_server, place
+from tests.hub.sessions.serving import SessionHub, SessionsClient, kill_server, open_session_hub
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place() as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub() as made:
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
 
-async def entries(hub: SessionPlace, session: str, count: int) -> list[Mapping[str, Any]]:
+async def entries(hub: SessionHub, session: str, count: int) -> list[Mapping[str, Any]]:
     """The first observations in the session's timeline."""
     seen: list[Mapping[str, Any]] = []
     async with asyncio.timeout(60):
@@ -44,7 +44,7 @@ async def entries(hub: SessionPlace, session: str, count: int) -> list[Mapping[s
 
 
 async def test_a_command_is_listed_shown_and_restored_over_rest(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/checkpoints"
@@ -77,7 +77,7 @@ async def test_a_command_is_listed_shown_and_restored_over_rest(
 
 
 async def test_the_store_is_beside_the_state_and_survives_a_kill_of_the_server(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo one > notes")
@@ -120,7 +120,7 @@ async def test_a_session_without_checkpoints_says_so(admin: SessionsClient) -> N
 
 
 async def test_somebody_elses_checkpoints_are_not_there(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo one > notes")
@@ -133,7 +133,7 @@ async def test_somebody_elses_checkpoints_are_not_there(
 
 
 async def test_the_command_line_restores_in_a_session(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"name": "work"})
     await admin.run(session, "echo one > notes")

@@ -16,7 +16,12 @@ import pytest
 from tests.checkpoints.trees import git, git_picture
 from tests.cli.processes import bascule, environment
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, local_place, place
+from tests.hub.sessions.serving import (
+    SessionHub,
+    SessionsClient,
+    open_local_session_hub,
+    open_session_hub,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -35,13 +40,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[SessionPlace]:
-    async with place(workspace_roots=(tmp_path,)) as made:
+async def hub(tmp_path: Path) -> AsyncIterator[SessionHub]:
+    async with open_session_hub(workspace_roots=(tmp_path,)) as made:
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
@@ -68,7 +73,7 @@ def outcomes(answer: Mapping[str, Any]) -> dict[str, str]:
 
 
 async def test_a_fork_starts_with_everything_but_secrets(
-    hub: SessionPlace, admin: SessionsClient, folder: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     session = await opened(admin, folder)
     (folder / "uncommitted").write_text("new\n")
@@ -193,7 +198,7 @@ async def test_ignoring_a_file_does_not_remove_it_at_home(
 
 
 async def test_a_fork_with_changes_is_removed_only_by_force(
-    hub: SessionPlace, admin: SessionsClient, folder: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     session = await opened(admin, folder)
     one, two, three = await forked(admin, session, count=3)
@@ -212,7 +217,7 @@ async def test_a_fork_with_changes_is_removed_only_by_force(
     assert (folder / "a").read_text() == "1\n"
 
 
-async def test_snapshots_without_forks_are_removed_once(hub: SessionPlace) -> None:
+async def test_snapshots_without_forks_are_removed_once(hub: SessionHub) -> None:
     """Also if a removal and the periodic check look for them at the same moment."""
     for number in range(3000):
         directory = hub.directory / f"bases/unused/tree/{number % 100}"
@@ -224,7 +229,7 @@ async def test_snapshots_without_forks_are_removed_once(hub: SessionPlace) -> No
 
 async def test_all_forks_are_made_or_none(tmp_path: Path, folder: Path) -> None:
     async with (
-        place(workspace_roots=(tmp_path,), max_sessions=3) as hub,
+        open_session_hub(workspace_roots=(tmp_path,), max_sessions=3) as hub,
         SessionsClient(hub.url) as admin,
     ):
         session = await opened(admin, folder)
@@ -234,9 +239,7 @@ async def test_all_forks_are_made_or_none(tmp_path: Path, folder: Path) -> None:
         assert os.listdir(hub.directory / "bases") == []
 
 
-async def test_only_those_who_see_a_session_fork_it(
-    hub: SessionPlace, admin: SessionsClient
-) -> None:
+async def test_only_those_who_see_a_session_fork_it(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     stranger = await hub.token("stranger", "agent", owner="somebody else")
     inside = await hub.token("inside", "session", session_id=session)
@@ -260,7 +263,10 @@ async def test_an_isolated_fork_cannot_reach_the_folder_it_came_from(
             each.chmod(each.stat().st_mode | 0o055)
     for each in (folder, *folder.rglob("*")):
         os.chown(each, 4321, 4321)
-    async with local_place(workspace_roots=(tmp_path,)) as hub, SessionsClient(hub.url) as admin:
+    async with (
+        open_local_session_hub(workspace_roots=(tmp_path,)) as hub,
+        SessionsClient(hub.url) as admin,
+    ):
         session = await opened(admin, folder)
         (fork,) = await forked(admin, session)
         seen = await admin.run(
@@ -278,7 +284,7 @@ async def test_an_isolated_fork_cannot_reach_the_folder_it_came_from(
 
 
 async def test_the_command_line_forks_a_folder_and_brings_results_home(
-    hub: SessionPlace, admin: SessionsClient, folder: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     env = environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=ADMIN)
 
@@ -322,7 +328,7 @@ async def test_the_command_line_forks_a_folder_and_brings_results_home(
 
 
 async def test_commits_come_home_only_as_a_branch_on_request(
-    hub: SessionPlace, admin: SessionsClient, folder: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     env = environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=ADMIN)
     session = await opened(admin, folder)
@@ -371,7 +377,7 @@ class Person:
 
 
 async def test_no_line_is_lost_when_two_forks_and_the_window_edit_the_same_files(
-    hub: SessionPlace, admin: SessionsClient, folder: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     """1,000 steps on 100 files; then both forks are merged, and every line is accounted for."""
     files = [f"src/{number}.txt" for number in range(100)]

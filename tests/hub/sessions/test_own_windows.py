@@ -18,25 +18,25 @@ from bascule.hub.proxy import SessionEndpoint
 from bascule.runtime import VSCodeRuntime
 from bascule.wire import decode_action, encode_action
 
-from .serving import SessionPlace, SessionsClient, place
+from .serving import SessionHub, SessionsClient, open_session_hub
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place() as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub() as made:
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
 
 async def test_an_action_in_its_window_resumes_a_paused_session(
-    hub: SessionPlace, admin: SessionsClient, tmp_path: Path
+    hub: SessionHub, admin: SessionsClient, tmp_path: Path
 ) -> None:
     session = await admin.ready()
     token = await hub.token("inside", "session", session_id=session)
@@ -50,7 +50,7 @@ async def test_an_action_in_its_window_resumes_a_paused_session(
 
 
 async def test_a_valid_action_of_a_session_is_decoded_once_and_the_window_of_a_runtime_is_checked(
-    hub: SessionPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hub: SessionHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[str] = []
 
@@ -73,7 +73,7 @@ async def test_a_valid_action_of_a_session_is_decoded_once_and_the_window_of_a_r
 
 
 async def test_a_failed_action_in_a_sessions_window_is_an_observation(
-    hub: SessionPlace, tmp_path: Path
+    hub: SessionHub, tmp_path: Path
 ) -> None:
     async with hub.fake_window(tmp_path) as fake:
         window = hub.hub._registry.window(WindowId(fake.id))
@@ -86,7 +86,7 @@ async def test_a_failed_action_in_a_sessions_window_is_an_observation(
 
 
 async def test_without_vscode_a_session_that_acts_in_it_fails_and_says_why(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     made = await admin.create({"runtime": "vscode"})
     with pytest.raises(AssertionError, match="opening its window: This session has no VS Code"):
@@ -98,7 +98,7 @@ async def test_without_vscode_a_session_that_acts_in_it_fails_and_says_why(
 
 
 async def test_programs_know_the_base_path_of_their_apps_and_may_keep_it(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"apps": [{}, {"keeps_prefix": True}]})
     said = await admin.run(session, "echo $APP_BASE_PATH_1 $APP_BASE_PATH_2")

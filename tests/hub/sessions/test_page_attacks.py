@@ -12,7 +12,7 @@ from playwright.async_api import async_playwright
 
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium
 
-from .serving import SessionsClient, local_place
+from .serving import SessionsClient, open_local_session_hub
 
 CHROMIUM: Final = find_chromium(BrowserSettings())
 pytestmark = [
@@ -61,7 +61,7 @@ document.title = JSON.stringify(tried);
 
 @pytest.mark.parametrize("apps_origin", ["", "http://*.apps.localhost:{port}"])
 async def test_an_apps_script_reaches_its_app_and_nothing_else(apps_origin: str) -> None:
-    async with local_place(apps_origin=apps_origin) as hub:
+    async with open_local_session_hub(apps_origin=apps_origin) as hub:
         tokens = [await hub.token(name, "agent", owner=name) for name in ("ada", "bob")]
         async with (
             SessionsClient(hub.url, token=tokens[0]) as ada,

@@ -13,7 +13,7 @@ import pytest
 
 from bascule.wire import from_json
 from tests.contracts.spawner import server_of
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 pytestmark = pytest.mark.slow
 
@@ -21,13 +21,13 @@ SECRET = "correct horse battery"
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place() as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub() as made:
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
@@ -37,7 +37,7 @@ async def exported(asker: SessionsClient, session: str) -> list[dict[str, Any]]:
     return [from_json(line) for line in body.splitlines()]
 
 
-async def told(hub: SessionPlace, session: str, *commands: str) -> None:
+async def told(hub: SessionHub, session: str, *commands: str) -> None:
     """Return once these have been recorded as done, and nothing else."""
     seen: list[str] = []
     async with asyncio.timeout(60):
@@ -55,7 +55,7 @@ def commands(events: list[dict[str, Any]]) -> list[str]:
     return [each["args"]["command"] for each in events if each.get("action") == "run"]
 
 
-def kill(hub: SessionPlace, session: str) -> None:
+def kill(hub: SessionHub, session: str) -> None:
     class Plan:
         run_dir = hub.directory / "run" / session
 
@@ -69,7 +69,7 @@ async def failed(asker: SessionsClient, session: str) -> None:
 
 
 async def test_a_session_is_recorded_through_stop_restart_and_kills(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo one")
@@ -103,7 +103,7 @@ async def test_a_session_is_recorded_through_stop_restart_and_kills(
 
 
 async def test_secrets_are_nowhere_on_disk_and_in_no_export(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"secrets": {"WORD": SECRET}})
     command = f"echo $WORD; echo '{SECRET}' > f; cat f"
@@ -117,7 +117,7 @@ async def test_secrets_are_nowhere_on_disk_and_in_no_export(
     assert not any(SECRET.encode() in each.read_bytes() for each in files)
 
 
-async def test_nobody_else_gets_a_timeline(hub: SessionPlace, admin: SessionsClient) -> None:
+async def test_nobody_else_gets_a_timeline(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"
     stranger = await hub.token("stranger", "agent", owner="somebody else")
@@ -130,7 +130,7 @@ async def test_nobody_else_gets_a_timeline(hub: SessionPlace, admin: SessionsCli
 
 
 async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not() -> None:
-    async with place(message_bytes=200_000) as hub, SessionsClient(hub.url) as admin:
+    async with open_session_hub(message_bytes=200_000) as hub, SessionsClient(hub.url) as admin:
         session = await admin.ready()
         await admin.run(session, "echo one")
         large = {"action": "run", "args": {"command": "seq 1000000", "output_limit": 0}}
@@ -142,7 +142,7 @@ async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not(
         assert events[4]["content"] == "two\n"
 
 
-async def test_a_list_is_given_when_asked_for(hub: SessionPlace, admin: SessionsClient) -> None:
+async def test_a_list_is_given_when_asked_for(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"
     assert await admin.must("GET", f"{where}?format=json") == []

@@ -18,34 +18,34 @@ from bascule.rules import Parser
 from bascule.rules.rule_files import RuleOwner, read_rule_file
 from bascule.runtime import CloudRuntime, RemoteRuntime
 
-from .serving import SessionPlace, SessionsClient, local_place, place
+from .serving import SessionHub, SessionsClient, open_local_session_hub, open_session_hub
 
 pytestmark = pytest.mark.slow
 
 RULES = '[[allow]]\nrun = ["echo"]\n\n[[deny]]\nrun = ["touch"]\nwhy = "Not here"\n'
 
 
-async def write_rules(hub: SessionPlace, text: str = RULES) -> Path:
+async def write_rules(hub: SessionHub, text: str = RULES) -> Path:
     file = hub.directory / FILE
     await asyncio.to_thread(file.write_text, text)
     return file
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place() as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub() as made:
         await write_rules(made)
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
 
 @pytest.fixture
-async def agent(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def agent(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url, token=hub.agent) as asker:
         yield asker
 
@@ -78,7 +78,7 @@ def code(seen: Observation) -> str:
 
 
 async def test_a_session_follows_the_hubs_rules_whichever_way_an_action_comes(
-    hub: SessionPlace, agent: SessionsClient
+    hub: SessionHub, agent: SessionsClient
 ) -> None:
     session = await agent.ready()
     denied = await act(agent, session, "echo 1 && touch made")
@@ -109,7 +109,7 @@ async def test_a_person_answers_the_question_of_a_session(
 
 
 async def test_always_adds_a_rule_for_this_agent_that_holds_at_once(
-    hub: SessionPlace, agent: SessionsClient, admin: SessionsClient
+    hub: SessionHub, agent: SessionsClient, admin: SessionsClient
 ) -> None:
     session, other = await agent.ready({"name": "mine"}), await agent.ready({"name": "other"})
     acting = asyncio.create_task(act(agent, session, "basename a/b"))
@@ -138,7 +138,7 @@ async def test_always_adds_a_rule_for_this_agent_that_holds_at_once(
 
 
 async def test_rules_that_cannot_be_kept_leave_the_question_open(
-    hub: SessionPlace, agent: SessionsClient, admin: SessionsClient
+    hub: SessionHub, agent: SessionsClient, admin: SessionsClient
 ) -> None:
     session = await agent.ready()
     acting = asyncio.create_task(act(agent, session, "basename a/b"))
@@ -152,7 +152,7 @@ async def test_rules_that_cannot_be_kept_leave_the_question_open(
 
 
 async def test_a_question_survives_a_restart_of_the_hub(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     lifecycle = hub.hub.sessions._optional_lifecycle
@@ -171,7 +171,7 @@ async def test_a_question_survives_a_restart_of_the_hub(
 
 
 async def test_nobody_who_answers_is_an_error_for_the_agent() -> None:
-    async with place(question_timeout=0.3) as hub, SessionsClient(hub.url) as admin:
+    async with open_session_hub(question_timeout=0.3) as hub, SessionsClient(hub.url) as admin:
         await write_rules(hub)
         session = await admin.ready()
         seen = await act(admin, session, "make")
@@ -209,7 +209,7 @@ async def test_no_agent_sets_rules_or_answers_its_own_question(
 
 
 async def test_a_wrong_file_of_rules_prevents_the_start_of_sessions(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     file = await write_rules(hub, '[[allow]]\nrun = ["echo"]\nno = ["echo 1"]\n')
     session = (await admin.create())["id"]
@@ -219,14 +219,14 @@ async def test_a_wrong_file_of_rules_prevents_the_start_of_sessions(
 
 
 async def test_without_a_file_of_rules_everything_runs_and_nothing_is_asked() -> None:
-    async with place() as hub, SessionsClient(hub.url) as admin:
+    async with open_session_hub() as hub, SessionsClient(hub.url) as admin:
         session = await admin.ready()
         assert await admin.run(session, "f() { basename a/b; }; f") == "b\n"
 
 
 async def test_the_hub_may_ask_about_everything_without_a_file() -> None:
     async with (
-        place(rules_default="ask", question_timeout=0.2) as hub,
+        open_session_hub(rules_default="ask", question_timeout=0.2) as hub,
         SessionsClient(hub.url) as admin,
     ):
         session = await admin.ready()
@@ -236,7 +236,7 @@ async def test_the_hub_may_ask_about_everything_without_a_file() -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes sessions with users of their own")
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
 async def test_an_isolated_session_runs_everything_but_what_is_denied() -> None:
-    async with local_place() as hub, SessionsClient(hub.url) as admin:
+    async with open_local_session_hub() as hub, SessionsClient(hub.url) as admin:
         await write_rules(hub)
         session = await admin.ready()
         assert await admin.run(session, "f() { basename a/b; }; f") == "b\n"

@@ -19,31 +19,31 @@ from bascule.wire import from_json
 from tests.contracts.runtime import gone
 from tests.contracts.spawner import server_of
 from tests.hub.postgres import postgres
-from tests.hub.sessions.serving import SessionPlace, SessionsClient, place
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[SessionPlace]:
-    async with place() as made:
+async def hub() -> AsyncIterator[SessionHub]:
+    async with open_session_hub() as made:
         yield made
 
 
 @pytest.fixture
-async def admin(hub: SessionPlace) -> AsyncIterator[SessionsClient]:
+async def admin(hub: SessionHub) -> AsyncIterator[SessionsClient]:
     async with SessionsClient(hub.url) as asker:
         yield asker
 
 
-async def left_of(hub: SessionPlace) -> list[str]:
+async def left_of(hub: SessionHub) -> list[str]:
     """Files and directories of sessions; nothing once all are removed."""
     places = ("sessions", "run", "secrets", "archives")
     found = [each for name in places for each in (hub.directory / name).rglob("*")]
     return [str(each) for each in found if each.name != ".doors"]
 
 
-def kill(hub: SessionPlace, session: str) -> int:
+def kill(hub: SessionHub, session: str) -> int:
     """End a session's server as a crash would."""
 
     class Plan:
@@ -58,7 +58,7 @@ def kill(hub: SessionPlace, session: str) -> int:
 
 
 async def test_a_session_comes_up_by_itself_and_leaves_nothing(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     made = await admin.create({"name": "mine", "environment": {"WORD": "hello"}})
     assert made["state"] == "starting"
@@ -76,7 +76,7 @@ async def test_a_session_comes_up_by_itself_and_leaves_nothing(
 
 
 async def test_two_sessions_have_nothing_to_do_with_each_other(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     one, two = await asyncio.gather(admin.ready(), admin.ready())
     await admin.run(one, "echo one > f; word=one")
@@ -86,7 +86,7 @@ async def test_two_sessions_have_nothing_to_do_with_each_other(
 
 
 async def test_a_paused_session_runs_nothing_and_is_resumed_by_an_action(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "word=kept")
@@ -98,7 +98,7 @@ async def test_a_paused_session_runs_nothing_and_is_resumed_by_an_action(
 
 
 async def test_a_stopped_session_keeps_its_files_and_starts_again(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo kept > f")
@@ -114,7 +114,7 @@ async def test_a_stopped_session_keeps_its_files_and_starts_again(
 
 
 async def test_a_session_can_be_removed_while_it_starts(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     made = await admin.create()
     await admin.must("DELETE", f"/api/sessions/{made['id']}")
@@ -122,7 +122,7 @@ async def test_a_session_can_be_removed_while_it_starts(
     assert await hub.spawner().running() == []
 
 
-async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: SessionsClient) -> None:
+async def test_the_same_request_makes_one_session(hub: SessionHub, admin: SessionsClient) -> None:
     made = await asyncio.gather(*(admin.create({"name": "x"}, key="k") for _ in range(4)))
     assert len({each["id"] for each in made}) == 1
     assert len(os.listdir(hub.directory / "secrets")) == 1
@@ -134,7 +134,7 @@ async def test_the_same_request_makes_one_session(hub: SessionPlace, admin: Sess
 
 
 async def test_an_owner_has_no_two_sessions_of_one_name(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     asked = [admin.ask("POST", "/api/sessions", {"name": "same"}) for _ in range(4)]
     answers = await asyncio.gather(*asked)
@@ -152,7 +152,7 @@ async def test_an_owner_has_no_two_sessions_of_one_name(
     await admin.create({"name": "same"})
 
 
-async def test_events_go_on_where_a_listener_left(hub: SessionPlace, admin: SessionsClient) -> None:
+async def test_events_go_on_where_a_listener_left(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     first = [each async for each in _until(admin, session, after=0)]
     again = [each async for each in _until(admin, session, after=2)]
@@ -166,9 +166,7 @@ async def _until(admin: SessionsClient, session: str, *, after: int) -> AsyncIte
             return
 
 
-async def test_an_app_that_listens_gets_its_address(
-    hub: SessionPlace, admin: SessionsClient
-) -> None:
+async def test_an_app_that_listens_gets_its_address(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     code = "import http.server as h; h.HTTPServer(('127.0.0.1', 0), None).serve_forever()"
     await admin.run(session, f'(setsid python3 -c "{code}" >/dev/null 2>&1 &)')
@@ -181,7 +179,7 @@ async def test_an_app_that_listens_gets_its_address(
 
 
 async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
 
@@ -209,9 +207,7 @@ async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
 # Workspaces ---------------------------------------------------------------------------------
 
 
-async def test_an_uploaded_archive_is_the_workspace(
-    hub: SessionPlace, admin: SessionsClient
-) -> None:
+async def test_an_uploaded_archive_is_the_workspace(hub: SessionHub, admin: SessionsClient) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         member = tarfile.TarInfo("src/code.py")
@@ -240,7 +236,7 @@ async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
         return reply.status, from_json(reply.body)
 
     async with AsyncExitStack() as stack:
-        hub = await stack.enter_async_context(place())
+        hub = await stack.enter_async_context(open_session_hub())
         token = await hub.token("ada", "agent", owner="ada")
         agent = await stack.enter_async_context(SessionsClient(hub.url, token=token))
         admin = await stack.enter_async_context(SessionsClient(hub.url))
@@ -266,7 +262,7 @@ async def test_an_archive_that_is_not_there_is_refused(admin: SessionsClient) ->
 
 
 async def test_a_clone_that_fails_says_why_and_leaves_no_process(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     source = {
         "kind": "git",
@@ -295,7 +291,7 @@ async def test_a_folder_is_for_admins_and_below_the_roots(tmp_path: Path) -> Non
     (root / "project" / "f").write_text("mine")
     (root / "link").symlink_to(outside)
     async with (
-        place(workspace_roots=(root,)) as hub,
+        open_session_hub(workspace_roots=(root,)) as hub,
         SessionsClient(hub.url) as admin,
         SessionsClient(hub.url, token=hub.agent) as agent,
     ):
@@ -315,7 +311,7 @@ async def test_a_folder_is_for_admins_and_below_the_roots(tmp_path: Path) -> Non
 
 
 async def test_another_owner_sees_nothing_of_a_session(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     ada = SessionsClient(hub.url, token=await hub.token("ada", "agent", owner="ada"))
     bob = SessionsClient(hub.url, token=await hub.token("bob", "agent", owner="bob"))
@@ -343,7 +339,7 @@ async def test_another_owner_sees_nothing_of_a_session(
 
 
 async def test_a_token_of_a_session_is_good_for_that_one(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     mine, other = await asyncio.gather(admin.ready(), admin.ready())
     token = await hub.token("inside", "session", session_id=mine)
@@ -358,7 +354,7 @@ async def test_a_token_of_a_session_is_good_for_that_one(
 
 
 async def test_who_did_what_is_known_and_secrets_are_not(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     agent = SessionsClient(hub.url, token=hub.agent)
     session = await agent.ready({"secrets": {"KEY": "hush-hush"}})
@@ -380,7 +376,7 @@ async def test_who_did_what_is_known_and_secrets_are_not(
 
 
 async def test_a_credential_in_an_address_is_taken_out_of_it(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     url = "https://ann:hunter2@127.0.0.1:1/x.git"
     made = await admin.create({"workspace": {"kind": "git", "url": url}})
@@ -410,7 +406,7 @@ async def test_a_clone_reaches_where_it_comes_from_unless_something_else_is_said
 async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> None:
     open_to_all = {"egress": {"mode": "open"}}
     async with (
-        place() as hub,
+        open_session_hub() as hub,
         SessionsClient(hub.url, token=hub.agent) as agent,
         SessionsClient(hub.url) as admin,
     ):
@@ -419,13 +415,16 @@ async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> No
         assert "max_egress" in refused["message"]
         await agent.create({"egress": {"mode": "proxy", "domains": ["pypi.org"]}})
         assert (await admin.create(open_to_all))["egress"]["mode"] == "open"
-    async with place(max_egress="open") as hub, SessionsClient(hub.url, token=hub.agent) as agent:
+    async with (
+        open_session_hub(max_egress="open") as hub,
+        SessionsClient(hub.url, token=hub.agent) as agent,
+    ):
         assert (await agent.create(open_to_all))["egress"]["mode"] == "open"
 
 
 async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() -> None:
     async with (
-        place(max_session_disk=8 << 20, reconcile_interval=3600.0) as hub,
+        open_session_hub(max_session_disk=8 << 20, reconcile_interval=3600.0) as hub,
         SessionsClient(hub.url) as admin,
     ):
         session = await admin.ready()
@@ -446,7 +445,7 @@ async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() 
 
 async def test_a_limit_is_told_with_its_setting() -> None:
     async with (
-        place(max_running=1, max_sessions_per_owner=2) as hub,
+        open_session_hub(max_running=1, max_sessions_per_owner=2) as hub,
         SessionsClient(hub.url) as admin,
     ):
         session = await admin.ready()
@@ -489,7 +488,7 @@ async def test_what_cannot_be_had_is_said_at_once(admin: SessionsClient) -> None
 
 async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
     with postgres() as database:
-        async with place(database_url=database) as hub, SessionsClient(hub.url) as admin:
+        async with open_session_hub(database_url=database) as hub, SessionsClient(hub.url) as admin:
             session = await admin.ready()
             await hub.stop()
             await hub.start()
@@ -503,7 +502,7 @@ async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
 
 
 async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo kept > f")
@@ -516,7 +515,7 @@ async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
 
 
 async def test_sessions_outlive_the_hub_and_are_found_again(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     one, two = await asyncio.gather(admin.ready(), admin.ready())
     await admin.run(one, "word=kept")
@@ -531,7 +530,7 @@ async def test_sessions_outlive_the_hub_and_are_found_again(
 
 
 async def test_a_sandbox_that_died_while_no_hub_looked_is_noticed(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
     await hub.stop()
@@ -544,7 +543,7 @@ async def test_a_sandbox_that_died_while_no_hub_looked_is_noticed(
 
 
 async def test_a_start_that_a_hub_left_is_gone_on_with(
-    hub: SessionPlace, admin: SessionsClient
+    hub: SessionHub, admin: SessionsClient
 ) -> None:
     made = await admin.create()
     await hub.stop()
@@ -554,7 +553,7 @@ async def test_a_start_that_a_hub_left_is_gone_on_with(
         assert await again.run(made["id"], "echo up") == "up\n"
 
 
-async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: SessionPlace) -> None:
+async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: SessionHub) -> None:
     await hub.stop()
     for name in ("abc.json", ".abc"):
         (hub.directory / "secrets" / name).write_text("{}")
@@ -562,9 +561,7 @@ async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: Sessi
     assert os.listdir(hub.directory / "secrets") == []
 
 
-async def test_a_sandbox_without_a_session_is_ended(
-    hub: SessionPlace, admin: SessionsClient
-) -> None:
+async def test_a_sandbox_without_a_session_is_ended(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     await hub.stop()
     for name in ("hub.sqlite", "hub.sqlite-wal", "hub.sqlite-shm"):

@@ -26,7 +26,7 @@ from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.shared import shared_extensions
 from bascule.serving.sockets import unix_listener
 from tests.e2e.code_server import CHROMIUM, build_extension, install_editor
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 
 from .running import SESSION, Session, launch_in, running, until
 
@@ -60,7 +60,7 @@ def vscode() -> tuple[Path, Path]:
 
 @asynccontextmanager
 async def session_of(
-    directory: Path, vscode: tuple[Path, Path], hub: Place
+    directory: Path, vscode: tuple[Path, Path], hub: RunningHub
 ) -> AsyncIterator[Session]:
     """A session whose hub is behind a socket of its own."""
     home, extensions = vscode
@@ -77,7 +77,7 @@ async def session_of(
             yield session
 
 
-async def window_of(hub: Place, launch: SandboxLaunch, *, after: int = -1) -> WindowId:
+async def window_of(hub: RunningHub, launch: SandboxLaunch, *, after: int = -1) -> WindowId:
     """The session's window, once there is a host that registered after another and can act."""
     link = hub.hub.windows(ADMIN)
     async with asyncio.timeout(TIMEOUT):
@@ -173,7 +173,7 @@ async def test_a_person_works_in_it_below_a_path_and_loses_nothing_when_it_ends(
     tmp_path: Path, vscode: tuple[Path, Path]
 ) -> None:
     expect.set_options(timeout=TIMEOUT * 1000)
-    async with Place() as hub, session_of(tmp_path, vscode, hub) as session:
+    async with RunningHub() as hub, session_of(tmp_path, vscode, hub) as session:
         token = await hub.token("window of a session", "session", session_id=SESSION)
         own = tmp_path / "state/vscode/User/settings.json"  # as a person may have chosen
         own.parent.mkdir(parents=True)
@@ -246,7 +246,7 @@ async def kept(session: Session, text: bytes) -> None:
 async def test_a_window_acts_though_nobody_looks_and_comes_back_when_its_browser_is_killed(
     tmp_path: Path, vscode: tuple[Path, Path]
 ) -> None:
-    async with Place() as hub, session_of(tmp_path, vscode, hub) as session:
+    async with RunningHub() as hub, session_of(tmp_path, vscode, hub) as session:
         token = await hub.token("window of a session", "session", session_id=SESSION)
         status, started = await session.post("/session/vscode", {"token": token, "window": True})
         assert (status, started["window"]) == (200, True)

@@ -32,12 +32,12 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
-from tests.hub.serving import Place
+from tests.hub.serving import RunningHub
 
 T = TypeVar("T")
 
 
-class Desk(Sandbox):
+class EditorSandbox(Sandbox):
     """A sandbox with somebody before it, who sees what is shown and answers what is asked."""
 
     def __init__(self, settings: SandboxSettings) -> None:
@@ -75,24 +75,24 @@ class Desk(Sandbox):
         return await super().act(action, on_progress=on_progress)
 
 
-class DeskWindow(FakeWindow):
-    desk: Desk
+class EditorWindow(FakeWindow):
+    editor_sandbox: EditorSandbox
 
     async def connect(self) -> None:
-        self._sandbox = self.desk = await asyncio.to_thread(Desk, self._settings)
+        self._sandbox = self.editor_sandbox = await asyncio.to_thread(EditorSandbox, self._settings)
         await self._socket.connect()
 
 
-class WindowPlace:
+class HubWithWindow:
     """The hub's address and a token, for use_bascule; and the window itself."""
 
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._hub = Place()
+        self._hub = RunningHub()
         self._folder = folder
-        self.window: DeskWindow
+        self.window: EditorWindow
         self.url = self._hub.url
         self.token = ""
 
@@ -113,7 +113,7 @@ class WindowPlace:
         await self._hub.__aenter__()
         self.token = self._hub.agent
         settings = SandboxSettings(shells=ShellSettings(working_dir=self._folder))
-        self.window = DeskWindow(self.url, self._hub.window, settings, name="desk")
+        self.window = EditorWindow(self.url, self._hub.window, settings, name="desk")
         await self.window.connect()
 
     async def _close(self) -> None:
@@ -122,10 +122,10 @@ class WindowPlace:
 
 
 @contextmanager
-def window_on(folder: Path) -> Iterator[WindowPlace]:
-    place = WindowPlace(folder)
-    place.open()
+def open_hub_with_window(folder: Path) -> Iterator[HubWithWindow]:
+    hub = HubWithWindow(folder)
+    hub.open()
     try:
-        yield place
+        yield hub
     finally:
-        place.close()
+        hub.close()
