@@ -19,7 +19,7 @@ from benchmarks.workers import Declined, Worker, WorkerError
 pytestmark = pytest.mark.slow
 
 
-class Moody(Case):
+class FlakyCase(Case):
     """Fails in its second round and when it is told to finish; declines in its third."""
 
     name = "moody"
@@ -54,7 +54,7 @@ def root(project: Path, tmp_path: Path) -> Path:
 
 
 def test_a_failure_costs_one_round_and_a_new_worker(root: Path) -> None:
-    case = Moody()
+    case = FlakyCase()
     with Run(root, Effort(rounds=4), Console(file=io.StringIO())) as run:
         run.bring_up([RAW])
         run.all([case])
@@ -93,7 +93,7 @@ def test_who_lives_in_an_editor_is_asked_by_no_other_case_and_nobody_else_by_its
     inside = Entrant("inside", "the same", "raw_pty", needs_editor=True)
     asked: list[tuple[str, str]] = []
 
-    class Outside(Moody):
+    class Outside(FlakyCase):
         def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:
             asked.append((self.name, worker.entrant.name))
             return {}
@@ -118,7 +118,7 @@ def test_the_first_turn_moves_on_from_round_to_round(root: Path) -> None:
     other = Entrant("raw-again", "the same", "raw_pty")
     asked: list[str] = []
 
-    class Noting(Moody):
+    class Noting(FlakyCase):
         def measure(self, worker: Worker, round: int, effort: Effort) -> Figures:
             asked.append(worker.entrant.name)
             return {}

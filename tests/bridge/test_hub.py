@@ -31,7 +31,7 @@ EVENTS = {
 """Parts of the suite that need events, which a hub does not transmit."""
 
 
-class Surroundings:
+class HubInThread:
     """A hub and a window on a loop of their own: the tests block theirs."""
 
     def __init__(self, workspace: Path) -> None:
@@ -71,19 +71,19 @@ class Surroundings:
 
 
 @pytest.fixture
-def surroundings(tmp_path: Path) -> Iterator[Surroundings]:
-    surroundings = Surroundings(tmp_path)
+def surroundings(tmp_path: Path) -> Iterator[HubInThread]:
+    surroundings = HubInThread(tmp_path)
     yield surroundings
     surroundings.close()
 
 
 @pytest.fixture
-def editor(surroundings: Surroundings) -> FakeEditor:
+def editor(surroundings: HubInThread) -> FakeEditor:
     return surroundings.editor
 
 
 @pytest.fixture
-def bridge(surroundings: Surroundings, request: pytest.FixtureRequest) -> Iterator[BridgeClient]:
+def bridge(surroundings: HubInThread, request: pytest.FixtureRequest) -> Iterator[BridgeClient]:
     if request.node.name in EVENTS:
         pytest.skip("events do not travel through a hub")
     place = surroundings.place
@@ -106,7 +106,7 @@ def test_what_is_added_follows_its_request(bridge: BridgeClient, editor: FakeEdi
     assert answer.result(SOON) == 10
 
 
-def test_the_variables_of_a_hub_make_a_bridge(surroundings: Surroundings) -> None:
+def test_the_variables_of_a_hub_make_a_bridge(surroundings: HubInThread) -> None:
     environ = {
         "BASCULE_HUB": surroundings.place.url,
         "BASCULE_TOKEN": surroundings.place.agent,
@@ -124,7 +124,7 @@ def test_the_variables_of_a_hub_make_a_bridge(surroundings: Surroundings) -> Non
     [("wrong", "", BridgeRefused), ("", "another", BridgeUnavailable)],
 )
 def test_a_hub_that_refuses_or_has_no_such_window_says_so(
-    surroundings: Surroundings, token: str, window: str, error: type[Exception]
+    surroundings: HubInThread, token: str, window: str, error: type[Exception]
 ) -> None:
     place = surroundings.place
     bridge = BridgeClient(HubTransport(place.url, token or place.agent, window=window))
@@ -138,7 +138,7 @@ def test_a_hub_that_is_not_there_is_no_bridge() -> None:
         BridgeClient(HubTransport("http://127.0.0.1:9", "t")).begin("x").result(SOON)
 
 
-def test_a_window_that_answers_no_scripts_says_so(surroundings: Surroundings) -> None:
+def test_a_window_that_answers_no_scripts_says_so(surroundings: HubInThread) -> None:
     surroundings.window.editor = None
     place = surroundings.place
     bridge = BridgeClient(HubTransport(place.url, place.agent))
@@ -149,7 +149,7 @@ def test_a_window_that_answers_no_scripts_says_so(surroundings: Surroundings) ->
 
 
 def test_a_window_lost_mid_call_fails_it(
-    surroundings: Surroundings, bridge: BridgeClient, editor: FakeEditor
+    surroundings: HubInThread, bridge: BridgeClient, editor: FakeEditor
 ) -> None:
     asked = threading.Event()
 

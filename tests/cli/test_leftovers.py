@@ -27,7 +27,7 @@ KEPT = ("hub.sqlite", "hub.sqlite-shm", "hub.sqlite-wal", "hub-address", "logs/"
 
 
 @dataclass(frozen=True)
-class Traces:
+class HubResources:
     """What a hub in `place` and its sessions have of this machine."""
 
     processes: frozenset[str]
@@ -38,9 +38,9 @@ class Traces:
     users: str
 
 
-def traces_of(place: Path) -> Traces:
+def traces_of(place: Path) -> HubResources:
     name = str(place)
-    return Traces(
+    return HubResources(
         processes=frozenset(
             f"{each.pid} {each.name()}" for each in psutil.process_iter() if belongs(each, name)
         ),

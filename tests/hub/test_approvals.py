@@ -16,7 +16,7 @@ from .serving import ADMIN, RunningHub
 QUESTION = {"id": "q", "cause": "a", "agent": "helper", "kind": "run", "summary": "run make"}
 
 
-class Listening:
+class QuestionListener:
     """A socket on /runtime that keeps what it hears of questions."""
 
     def __init__(self, url: str, token: str) -> None:
@@ -44,7 +44,7 @@ async def test_an_admin_is_asked_and_answers_and_an_agent_can_do_neither(tmp_pat
     async with RunningHub() as hub:
         window = FakeWindow(hub.url, hub.window, settings)
         window._socket._handlers = {**window._socket._handlers, "approval.answered": answered}
-        admin, agent = Listening(hub.url, ADMIN), Listening(hub.url, hub.agent)
+        admin, agent = QuestionListener(hub.url, ADMIN), QuestionListener(hub.url, hub.agent)
         async with window, admin.socket, agent.socket:
             await window.connect()
             await admin.socket.connect()

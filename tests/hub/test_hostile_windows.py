@@ -33,7 +33,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
         yield hub
 
 
-class Hostile:
+class HostileWindow:
     """A window of a session, with nothing behind it."""
 
     def __init__(self, hub: RunningHub, token: str) -> None:
@@ -84,7 +84,7 @@ async def test_a_sessions_window_never_gets_what_is_meant_for_somebodys_folder(
     folder = tmp_path / "project"
     folder.mkdir()
     inner = folder / "src"
-    hostile = Hostile(hub, await session_token(hub))
+    hostile = HostileWindow(hub, await session_token(hub))
     async with hostile.socket, hub.fake_window(folder, name="project"):
         folders = [{"name": "project", "path": str(each)} for each in (folder, inner)]
         status, said = await hostile.register(name="project", folders=folders)
@@ -120,7 +120,7 @@ async def test_a_name_forges_no_line_of_the_log_and_no_escape_sequence(
     hub: RunningHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     forged = "x\n2026-01-01 00:00:00,000 INFO    bascule.hub: admin signed in\r\x1b[2J\u202e"
-    hostile = Hostile(hub, await session_token(hub))
+    hostile = HostileWindow(hub, await session_token(hub))
     with caplog.at_level(logging.INFO):
         async with hostile.socket:
             await hostile.register(name=forged, vscode_version=forged, platform=forged)
@@ -141,7 +141,7 @@ async def test_a_name_forges_no_line_of_the_log_and_no_escape_sequence(
 async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
     hub: RunningHub, tmp_path: Path
 ) -> None:
-    hostile = Hostile(hub, await session_token(hub))
+    hostile = HostileWindow(hub, await session_token(hub))
     approvals = hub.hub._sockets.approvals
     other = Host("h", "s", WindowId("somebodys"), "admin", 0)
     approvals.ask(other, {"id": "q", "expires": "2999-01-01T00:00:00+00:00"})
@@ -161,7 +161,7 @@ async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
 
 async def test_a_session_has_few_windows(hub: RunningHub) -> None:
     token = await session_token(hub)
-    made = [Hostile(hub, token) for _ in range(MAX_WINDOWS + 1)]
+    made = [HostileWindow(hub, token) for _ in range(MAX_WINDOWS + 1)]
     try:
         statuses = [(await each.register(name="x"))[0] for each in made]
     finally:
@@ -171,7 +171,7 @@ async def test_a_session_has_few_windows(hub: RunningHub) -> None:
 
 
 async def test_what_a_window_says_of_itself_is_bounded(hub: RunningHub) -> None:
-    hostile = Hostile(hub, await session_token(hub))
+    hostile = HostileWindow(hub, await session_token(hub))
     async with hostile.socket:
         await hostile.register(name="x")
         long = "x" * 20_000

@@ -32,7 +32,7 @@ from bascule.hub.web.page import is_built
 from bascule.link.http import HttpReply
 from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
-from tests.web.test_access import VISIT, Visitor
+from tests.web.test_access import VISIT, BrowserClient
 from tests.web.test_watch import Listener
 
 from .serving import RunningHub
@@ -50,7 +50,7 @@ BUSY: Final = (
 
 
 @dataclass
-class Ground:
+class RevocationSetup:
     hub: SessionHub
     admin: SessionsClient
     token: str
@@ -63,23 +63,23 @@ class Ground:
 
 
 @pytest.fixture
-async def ground() -> AsyncIterator[Ground]:
+async def ground() -> AsyncIterator[RevocationSetup]:
     async with AsyncExitStack() as stack:
         mounts = (McpMount, OpenHandsV0Mount, WorkspaceMount)
         hub = await stack.enter_async_context(open_session_hub(mounts=mounts))
         admin = await stack.enter_async_context(SessionsClient(hub.url))
         token = await hub.token(NAME, "agent", owner="admin")
-        yield Ground(hub, admin, token, await admin.ready(), stack)
+        yield RevocationSetup(hub, admin, token, await admin.ready(), stack)
 
 
 # How it ends --------------------------------------------------------------------------------
 
 
-async def by_the_hub(ground: Ground) -> None:
+async def by_the_hub(ground: RevocationSetup) -> None:
     await ground.admin.must("DELETE", f"/api/tokens/{NAME}")
 
 
-async def by_another_process(ground: Ground) -> None:
+async def by_another_process(ground: RevocationSetup) -> None:
     """As `bascule token --revoke` does."""
     async with SqlStore(database_address("", ground.hub.directory)) as store:
         await store.open()
@@ -92,7 +92,7 @@ Closed = Callable[[], Awaitable[None]]
 """Returns once it is closed, and what it ran is stopped."""
 
 
-async def a_runtimes_socket(ground: Ground) -> Closed:
+async def a_runtimes_socket(ground: RevocationSetup) -> Closed:
     folder = ground.hub.directory / "elsewhere"
     await asyncio.to_thread(folder.mkdir)
     window = await ground.stack.enter_async_context(ground.hub.fake_window(folder))
@@ -112,7 +112,7 @@ async def a_runtimes_socket(ground: Ground) -> Closed:
     return closed
 
 
-async def a_windows_socket(ground: Ground) -> Closed:
+async def a_windows_socket(ground: RevocationSetup) -> Closed:
     token = await _instead(ground, "window")
     socket = SocketClient(ground.hub.url, token, namespace="/window", client="x", handlers={})
     await ground.stack.enter_async_context(socket)
@@ -125,21 +125,21 @@ async def a_windows_socket(ground: Ground) -> Closed:
     return closed
 
 
-async def a_socket_without_a_namespace(ground: Ground) -> Closed:
+async def a_socket_without_a_namespace(ground: RevocationSetup) -> Closed:
     return await _websocket(ground, _SOCKET, {"Authorization": f"Bearer {ground.token}"})
 
 
-async def a_websocket_into_a_session(ground: Ground) -> Closed:
+async def a_websocket_into_a_session(ground: RevocationSetup) -> Closed:
     headers = {"Authorization": f"Bearer {ground.token}"}
     return await _websocket(ground, f"{(await _app(ground)).path}/ws", headers)
 
 
-async def a_page(ground: Ground) -> Closed:
+async def a_page(ground: RevocationSetup) -> Closed:
     page = await _page(ground)
     return page.closed
 
 
-async def a_terminal_of_a_page(ground: Ground) -> Closed:
+async def a_terminal_of_a_page(ground: RevocationSetup) -> Closed:
     """A command that runs in it goes on, as in any terminal that is left; keys do not arrive."""
     page = await _page(ground)
     where = {"session_id": ground.session, "name": "one"}
@@ -159,14 +159,14 @@ async def a_terminal_of_a_page(ground: Ground) -> Closed:
     return closed
 
 
-async def a_websocket_by_a_sessions_cookie(ground: Ground) -> Closed:
+async def a_websocket_by_a_sessions_cookie(ground: RevocationSetup) -> Closed:
     """As those of VS Code and of apps that are not sandboxed."""
     place = await _app(ground)
     inside = await _inside(ground, await _signed_in(ground))
     return await _websocket(ground, f"{place.path}/ws", _headers(inside))
 
 
-async def a_stream_of_events(ground: Ground) -> Closed:
+async def a_stream_of_events(ground: RevocationSetup) -> Closed:
     asker = await _asker(ground)
     events = asker.events(ground.session)
     await anext(events)
@@ -179,28 +179,28 @@ async def a_stream_of_events(ground: Ground) -> Closed:
     return closed
 
 
-async def an_action_by_rest(ground: Ground) -> Closed:
+async def an_action_by_rest(ground: RevocationSetup) -> Closed:
     return await _action(ground, f"/api/sessions/{ground.session}/actions", _run(BUSY))
 
 
-async def an_action_at_the_sandbox(ground: Ground) -> Closed:
+async def an_action_at_the_sandbox(ground: RevocationSetup) -> Closed:
     """As `RemoteRuntime` sends it."""
     where = f"/sandbox/{ground.session}/execute_action"
     asked = {"action": {"id": str(uuid4()), **_run(BUSY)}}
     return await _action(ground, where, asked, {"X-Bascule-Cancel": "interrupt"})
 
 
-async def an_action_of_openhands(ground: Ground) -> Closed:
+async def an_action_of_openhands(ground: RevocationSetup) -> Closed:
     where = f"/openhands/v0/{ground.session}/execute_action"
     return await _action(ground, where, {"action": {"id": 7, **_run(BUSY)}})
 
 
-async def an_action_of_openhands_v1(ground: Ground) -> Closed:
+async def an_action_of_openhands_v1(ground: RevocationSetup) -> Closed:
     where = f"/openhands/v1/{ground.session}/api/bash/execute_bash_command"
     return await _action(ground, where, {"command": BUSY, "cwd": ".", "timeout": 600})
 
 
-async def an_action_of_mcp(ground: Ground) -> Closed:
+async def an_action_of_mcp(ground: RevocationSetup) -> Closed:
     asker = await _asker(ground)
     accept = {"Accept": "application/json, text/event-stream"}
     where = f"/mcp/{ground.session}"
@@ -246,9 +246,9 @@ OPENINGS = [
 @pytest.mark.parametrize("revoke", [by_the_hub, by_another_process])
 @pytest.mark.parametrize("opening", OPENINGS)
 async def test_a_revoked_token_ends_at_once(
-    ground: Ground,
-    opening: Callable[[Ground], Awaitable[Closed]],
-    revoke: Callable[[Ground], Awaitable[None]],
+    ground: RevocationSetup,
+    opening: Callable[[RevocationSetup], Awaitable[Closed]],
+    revoke: Callable[[RevocationSetup], Awaitable[None]],
 ) -> None:
     async with asyncio.timeout(2 * TIMEOUT):
         closed = await opening(ground)
@@ -262,7 +262,7 @@ async def test_a_revoked_token_ends_at_once(
 
 @pytest.mark.parametrize("revoke", [by_the_hub, by_another_process])
 async def test_the_cookies_of_a_revoked_token_are_refused(
-    ground: Ground, revoke: Callable[[Ground], Awaitable[None]]
+    ground: RevocationSetup, revoke: Callable[[RevocationSetup], Awaitable[None]]
 ) -> None:
     app = (await _app(ground)).path
     browser = await _signed_in(ground)
@@ -301,7 +301,7 @@ async def test_a_token_that_expires_ends_as_well() -> None:
                 await link._socket.wait_refused()
 
 
-async def test_other_tokens_of_the_same_owner_go_on(ground: Ground) -> None:
+async def test_other_tokens_of_the_same_owner_go_on(ground: RevocationSetup) -> None:
     other = await ground.hub.token("the other", "agent", owner="admin")
     async with HubLink(ground.hub.url, other) as link:
         await link.connect()
@@ -315,26 +315,26 @@ async def test_other_tokens_of_the_same_owner_go_on(ground: Ground) -> None:
 # ----------------------------------------------------------------------------------------------
 
 
-async def _instead(ground: Ground, scope: Any) -> str:
+async def _instead(ground: RevocationSetup, scope: Any) -> str:
     """A token of another scope, under the same name."""
     assert await ground.hub.hub.tokens.revoke(NAME)
     ground.token = await ground.hub.token(NAME, scope, owner="admin")
     return ground.token
 
 
-async def _signed_in(ground: Ground) -> Visitor:
-    browser = await ground.stack.enter_async_context(Visitor(ground.hub))
+async def _signed_in(ground: RevocationSetup) -> BrowserClient:
+    browser = await ground.stack.enter_async_context(BrowserClient(ground.hub))
     assert (await browser.sign_in(ground.token)).status == 200
     return browser
 
 
-async def _key(browser: Visitor) -> str:
+async def _key(browser: BrowserClient) -> str:
     if not await asyncio.to_thread(is_built):
         pytest.skip("the page is not built; scripts/web builds it")
     return await browser.key()
 
 
-async def _page(ground: Ground) -> Listener:
+async def _page(ground: RevocationSetup) -> Listener:
     browser = await _signed_in(ground)
     page = Listener.open(browser, await _key(browser))
     made = await ground.stack.enter_async_context(page)
@@ -342,15 +342,15 @@ async def _page(ground: Ground) -> Listener:
     return made
 
 
-async def _inside(ground: Ground, browser: Visitor) -> Visitor:
+async def _inside(ground: RevocationSetup, browser: BrowserClient) -> BrowserClient:
     """The same browser at the session's own origin, with the cookie that it got on the way."""
     host = ground.hub.session_url(ground.session).removeprefix("http://")
-    inside = await ground.stack.enter_async_context(Visitor(ground.hub, host))
+    inside = await ground.stack.enter_async_context(BrowserClient(ground.hub, host))
     await _take_cookie(inside, await browser.get(f"/vscode/{ground.session}/", VISIT))
     return inside
 
 
-async def _take_cookie(inside: Visitor, lead: HttpReply) -> None:
+async def _take_cookie(inside: BrowserClient, lead: HttpReply) -> None:
     """From the hub's redirect, which has a code that is good once."""
     origin = f"http://{inside.host['Host']}"
     assert lead.headers["location"].startswith(f"{origin}/_bascule/enter?code="), lead
@@ -358,13 +358,13 @@ async def _take_cookie(inside: Visitor, lead: HttpReply) -> None:
     inside.cookie = reply.headers["set-cookie"].partition(";")[0]
 
 
-def _headers(browser: Visitor) -> dict[str, str]:
+def _headers(browser: BrowserClient) -> dict[str, str]:
     """What a page sends with a WebSocket."""
     host = browser.host["Host"]
     return {"Host": host, "Cookie": browser.cookie, "Origin": f"http://{host}"}
 
 
-async def _handshake(ground: Ground, where: str, browser: Visitor) -> int:
+async def _handshake(ground: RevocationSetup, where: str, browser: BrowserClient) -> int:
     """The status that a WebSocket is answered with."""
     async with aiohttp.ClientSession() as client:
         try:
@@ -375,7 +375,7 @@ async def _handshake(ground: Ground, where: str, browser: Visitor) -> int:
         return 101
 
 
-async def _websocket(ground: Ground, where: str, headers: dict[str, str]) -> Closed:
+async def _websocket(ground: RevocationSetup, where: str, headers: dict[str, str]) -> Closed:
     client = await ground.stack.enter_async_context(aiohttp.ClientSession())
     socket = await client.ws_connect(ground.hub.url + where, headers=headers)
     first = await socket.receive()
@@ -409,7 +409,7 @@ while True:
 """
 
 
-async def _app(ground: Ground) -> ProxyPlace:
+async def _app(ground: RevocationSetup) -> ProxyPlace:
     """A program of the session that takes a WebSocket."""
     write = {"action": "write", "args": {"path": "server.py", "content": _SERVER}}
     await ground.admin.must("POST", f"/api/sessions/{ground.session}/actions", write)
@@ -420,14 +420,14 @@ async def _app(ground: Ground) -> ProxyPlace:
     raise AssertionError("the app never listened")
 
 
-async def _asker(ground: Ground) -> SessionsClient:
+async def _asker(ground: RevocationSetup) -> SessionsClient:
     return await ground.stack.enter_async_context(
         SessionsClient(ground.hub.url, token=ground.token)
     )
 
 
 async def _action(
-    ground: Ground, where: str, asked: Any, headers: dict[str, str] | None = None
+    ground: RevocationSetup, where: str, asked: Any, headers: dict[str, str] | None = None
 ) -> Closed:
     asker = await _asker(ground)
     acting = asyncio.create_task(asker.ask("POST", where, asked, headers=headers))
@@ -435,7 +435,7 @@ async def _action(
     return _stopped(ground, acting)
 
 
-def _stopped(ground: Ground, acting: asyncio.Task[Any]) -> Closed:
+def _stopped(ground: RevocationSetup, acting: asyncio.Task[Any]) -> Closed:
     async def closed() -> None:
         ended: Any = (await asyncio.gather(acting, return_exceptions=True))[0]
         if not isinstance(ended, Exception):

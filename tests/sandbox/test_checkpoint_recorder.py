@@ -279,7 +279,7 @@ async def test_commands_of_two_shells_are_recorded_at_the_same_time(
     assert sorted(each.name for each in workspace.iterdir()) == ["notes", "src"]
 
 
-class Watch:
+class CheckpointCollector:
     """Collects the checkpoints that a sandbox reports."""
 
     def __init__(self) -> None:
@@ -296,7 +296,7 @@ class Watch:
 
 
 async def test_the_watcher_is_told_the_checkpoint_of_each_action(sandbox: Sandbox) -> None:
-    sandbox.watcher = watch = Watch()
+    sandbox.watcher = watch = CheckpointCollector()
     await run(sandbox, "true")
     await run(sandbox, "echo a > notes")
     await restore(sandbox, 2)

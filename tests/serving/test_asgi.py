@@ -12,7 +12,7 @@ MEGABYTE = 1 << 20
 GONE: Message = {"type": "http.disconnect"}
 
 
-class Wire:
+class AsgiMessages:
     """`receive` with messages to come, and `send` with those that were sent."""
 
     def __init__(self, *messages: Message) -> None:
@@ -37,21 +37,21 @@ def part(body: bytes, *, more: bool = False) -> Message:
 async def test_a_body_is_read_whole_or_in_pieces() -> None:
     parts = part(b"one", more=True), part(b"two")
 
-    assert await read_body(Wire(*parts).receive) == b"onetwo"
-    assert [piece async for piece in read_pieces(Wire(*parts).receive)] == [b"one", b"two"]
+    assert await read_body(AsgiMessages(*parts).receive) == b"onetwo"
+    assert [piece async for piece in read_pieces(AsgiMessages(*parts).receive)] == [b"one", b"two"]
 
 
 async def test_a_client_that_leaves_halfway_has_sent_no_body() -> None:
     parts = part(b"one", more=True), GONE
 
     with pytest.raises(ClientDisconnected):
-        await read_body(Wire(*parts).receive)
+        await read_body(AsgiMessages(*parts).receive)
     with pytest.raises(ClientDisconnected):
-        [piece async for piece in read_pieces(Wire(*parts).receive)]
+        [piece async for piece in read_pieces(AsgiMessages(*parts).receive)]
 
 
 async def test_a_large_body_is_sent_in_pieces_with_the_length_of_all() -> None:
-    wire = Wire()
+    wire = AsgiMessages()
     await send_whole(wire.send, 200, [], b"head", b"x" * (2 * MEGABYTE + 1))
 
     assert dict(wire.sent[0]["headers"]) == {b"content-length": b"%d" % (2 * MEGABYTE + 5)}
@@ -60,7 +60,7 @@ async def test_a_large_body_is_sent_in_pieces_with_the_length_of_all() -> None:
 
 
 async def test_a_204_has_no_length() -> None:
-    wire = Wire()
+    wire = AsgiMessages()
     await send_whole(wire.send, 204, [], b"")
 
     assert wire.sent[0]["headers"] == []
@@ -72,7 +72,7 @@ async def test_an_error_has_the_status_of_its_kind_unless_another_is_given() -> 
     assert errors.status_of(NoSuchPath("x")) == 404
     assert errors.status_of(InvalidRequest("x")) == 400
     assert errors.status_of(InternalError("x")) == 500
-    wire = Wire()
+    wire = AsgiMessages()
     await errors.send({"type": "http"}, wire.send, InvalidRequest("x"), 405)
     assert wire.sent[0]["status"] == 405
     assert wire.body == b'{"code":"request.invalid","message":"x","detail":{}}'
@@ -80,7 +80,7 @@ async def test_an_error_has_the_status_of_its_kind_unless_another_is_given() -> 
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 async def test_a_401_names_the_scheme_on_both_protocols(kind: str) -> None:
-    wire = Wire()
+    wire = AsgiMessages()
     await ErrorResponses({}).send({"type": kind}, wire.send, AccessDenied("No"), 401)
 
     assert (b"www-authenticate", b"Bearer") in wire.sent[0]["headers"]

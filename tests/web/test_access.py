@@ -14,7 +14,7 @@ from tests.hub.serving import ADMIN, RunningHub
 VISIT = {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html"}
 
 
-class Visitor(HttpClient):
+class BrowserClient(HttpClient):
     """A browser as far as headers go, at the host where the hub's page is."""
 
     cookie = ""
@@ -55,19 +55,19 @@ async def hub() -> AsyncIterator[RunningHub]:
 
 
 @pytest.fixture
-async def visitor(hub: RunningHub) -> AsyncIterator[Visitor]:
-    async with Visitor(hub) as made:
+async def visitor(hub: RunningHub) -> AsyncIterator[BrowserClient]:
+    async with BrowserClient(hub) as made:
         yield made
 
 
-async def test_a_stranger_is_led_to_the_sign_in_and_back(visitor: Visitor) -> None:
+async def test_a_stranger_is_led_to_the_sign_in_and_back(visitor: BrowserClient) -> None:
     reply = await visitor.get("/sessions/abc", VISIT)
     assert (reply.status, reply.headers["location"]) == (303, "/sign-in?next=%2Fsessions%2Fabc")
     assert (await visitor.sign_in("wrong")).status == 401
     assert (await visitor.get("/", VISIT)).status == 303
 
 
-async def test_the_cookie_alone_opens_no_call(visitor: Visitor) -> None:
+async def test_the_cookie_alone_opens_no_call(visitor: BrowserClient) -> None:
     await visitor.sign_in(ADMIN)
     refused = await visitor.get("/api/sessions")
     assert (refused.status, b"load it again" in refused.body) == (403, True)
@@ -78,7 +78,9 @@ async def test_the_cookie_alone_opens_no_call(visitor: Visitor) -> None:
         assert (await visitor.get("/api/sessions", headers)).status == 403
 
 
-async def test_the_key_is_good_for_its_own_sign_in_alone(hub: RunningHub, visitor: Visitor) -> None:
+async def test_the_key_is_good_for_its_own_sign_in_alone(
+    hub: RunningHub, visitor: BrowserClient
+) -> None:
     await visitor.sign_in(ADMIN)
     first = await visitor.key()
     await visitor.sign_in(hub.agent)
@@ -96,7 +98,7 @@ async def test_the_key_is_good_for_its_own_sign_in_alone(hub: RunningHub, visito
     ],
 )
 async def test_no_script_or_frame_is_given_the_key(
-    visitor: Visitor, asked: Mapping[str, str]
+    visitor: BrowserClient, asked: Mapping[str, str]
 ) -> None:
     await visitor.sign_in(ADMIN)
     reply = await visitor.get("/", asked)
@@ -104,7 +106,7 @@ async def test_no_script_or_frame_is_given_the_key(
 
 
 async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
-    visitor: Visitor,
+    visitor: BrowserClient,
 ) -> None:
     await visitor.sign_in(ADMIN)
     headers = (await visitor.get("/", VISIT)).headers
@@ -116,24 +118,26 @@ async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
     assert headers["cache-control"] == "no-store"
 
 
-async def test_another_name_or_origin_gets_nothing(hub: RunningHub, visitor: Visitor) -> None:
+async def test_another_name_or_origin_gets_nothing(hub: RunningHub, visitor: BrowserClient) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
     for host in ("evil.example", "evil.localhost", "localhost.", "hub-x.localhost"):
-        async with Visitor(hub, host) as other:
+        async with BrowserClient(hub, host) as other:
             assert (await other.get("/", VISIT)).status == 403
     foreign = {**key, "Origin": "http://127.0.0.1:1"}
     assert (await visitor.get("/api/sessions", foreign)).status == 403
 
 
-async def test_the_cookie_is_good_for_calls_of_the_page_and_no_others(visitor: Visitor) -> None:
+async def test_the_cookie_is_good_for_calls_of_the_page_and_no_others(
+    visitor: BrowserClient,
+) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
     assert (await visitor.get("/mcp", key)).status == 401
     assert (await visitor.get("/metrics", key)).status == 401
 
 
-async def test_signing_out_ends_the_key(visitor: Visitor) -> None:
+async def test_signing_out_ends_the_key(visitor: BrowserClient) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
     out = {"Cookie": visitor.cookie, "Origin": visitor.page}
@@ -141,7 +145,7 @@ async def test_signing_out_ends_the_key(visitor: Visitor) -> None:
     assert (await visitor.get("/api/sessions", key)).status == 401
 
 
-async def test_files_of_the_page_last_and_are_open_to_all(visitor: Visitor) -> None:
+async def test_files_of_the_page_last_and_are_open_to_all(visitor: BrowserClient) -> None:
     names = [each.name for each in (FILES / "page").iterdir() if each.suffix == ".js"]
     reply = await visitor.get(f"/page/{names[0]}")
     assert reply.status == 200

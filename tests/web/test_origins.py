@@ -26,7 +26,7 @@ from bascule.hub.proxy.routes import socket_path
 from bascule.hub.web.page import FILES
 from bascule.serving.asgi import Receive, Scope, Send
 from bascule.serving.listener import Listener
-from tests.hub.proxy.targets import ProxyPlace
+from tests.hub.proxy.targets import ProxyHub
 from tests.hub.proxy.test_nginx import PROGRAM, Front, certificate
 from tests.hub.serving import ADMIN, Client
 
@@ -236,10 +236,10 @@ async def _answer(send: Send, body: str, kind: bytes, headers: list[tuple[bytes,
 
 
 @dataclass(frozen=True)
-class Ground:
+class SignedInBrowser:
     """A browser that is signed in and has opened both sessions, and who is after it."""
 
-    hub: ProxyPlace
+    hub: ProxyHub
     servers: Servers
     tab: Tab
     url: str
@@ -264,7 +264,7 @@ async def ground(
     browser_name: str,
     short_path: Path,
     certificate: tuple[Path, Path],
-) -> AsyncIterator[Ground]:
+) -> AsyncIterator[SignedInBrowser]:
     async with AsyncExitStack() as stack:
         front, settings = None, {}
         if request.param == "nginx":
@@ -275,7 +275,7 @@ async def ground(
             settings = {"public_url": front.url, "run_dir": front.run_dir}
             if "sessions_origin" in HubSettings.__dataclass_fields__:
                 settings["sessions_origin"] = front.sessions_origin
-        hub = await stack.enter_async_context(ProxyPlace(**settings))
+        hub = await stack.enter_async_context(ProxyHub(**settings))
         if front is not None:
             await asyncio.to_thread(front.nginx.install, render(front.site(hub.port)), front.file)
             await asyncio.to_thread(front.start)
@@ -294,7 +294,7 @@ async def ground(
         tab = await stack.enter_async_context(start(short_path / "profile", names))
         url = front.url if front is not None else hub.url
         await _prepare(tab, url, servers)
-        yield Ground(hub, servers, tab, url, other.port)
+        yield SignedInBrowser(hub, servers, tab, url, other.port)
 
 
 async def _prepare(tab: Tab, url: str, servers: Servers) -> None:
@@ -331,7 +331,7 @@ async def _served(app: object, path: Path | None = None) -> AsyncIterator[Upstre
         sock.close()
 
 
-async def _attacked_from(ground: Ground, address: str) -> None:
+async def _attacked_from(ground: SignedInBrowser, address: str) -> None:
     """Let the page there do what it can, click on it, and see that nothing came of it."""
     tokens = await _tokens(ground.hub)
     await ground.tab.goto(address)
@@ -349,26 +349,28 @@ async def _attacked_from(ground: Ground, address: str) -> None:
     await ground.tab.text("#page h1")
 
 
-async def _tokens(hub: ProxyPlace) -> object:
+async def _tokens(hub: ProxyHub) -> object:
     async with Client(hub.url) as client:
         status, tokens = await client.ask("GET", "/api/tokens")
     assert status == 200
     return tokens
 
 
-async def test_pages_of_a_sessions_vscode_get_nowhere(ground: Ground) -> None:
+async def test_pages_of_a_sessions_vscode_get_nowhere(ground: SignedInBrowser) -> None:
     for name in ("attack", "coop-same-origin", "coop-noopener-allow-popups"):
         await _attacked_from(ground, f"{ground.url}/vscode/{EVIL}/{name}")
     # And one that is made by a service worker, past whatever the proxy does to headers.
     await _attacked_from(ground, f"{ground.url}/vscode/{EVIL}/installs")
 
 
-async def test_pages_of_an_app_get_nowhere(ground: Ground) -> None:
+async def test_pages_of_an_app_get_nowhere(ground: SignedInBrowser) -> None:
     for name in ("attack", "leads"):
         await _attacked_from(ground, f"{ground.url}/apps/{EVIL}-0/{name}")
 
 
-async def test_pages_of_another_port_and_of_another_site_get_nowhere(ground: Ground) -> None:
+async def test_pages_of_another_port_and_of_another_site_get_nowhere(
+    ground: SignedInBrowser,
+) -> None:
     for host in ("127.0.0.1", "localhost", "evil.localhost"):
         await _attacked_from(ground, f"http://{host}:{ground.port}/coop-same-origin")
     await _attacked_from(ground, f"http://127.0.0.1:{ground.port}/attack")

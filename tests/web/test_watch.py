@@ -17,20 +17,20 @@ from tests.hub.serving import ADMIN
 from tests.hub.sessions.serving import SessionHub, SessionsClient
 
 from .conftest import Screen
-from .test_access import VISIT, Visitor
+from .test_access import VISIT, BrowserClient
 from .test_hostile import outcome
 
 
 @pytest.fixture
-async def visitor(hub: SessionHub) -> AsyncIterator[Visitor]:
+async def visitor(hub: SessionHub) -> AsyncIterator[BrowserClient]:
     if not (FILES / "index.html").is_file():
         pytest.skip("the page is not built; scripts/web builds it")
-    async with Visitor(hub) as made:
+    async with BrowserClient(hub) as made:
         await made.sign_in(ADMIN)
         yield made
 
 
-async def key_at(visitor: Visitor, where: str) -> str:
+async def key_at(visitor: BrowserClient, where: str) -> str:
     reply = await visitor.get(where, VISIT)
     found = re.search(rb'name="bascule-key" content="([^"]*)"', reply.body)
     assert found is not None, reply.status
@@ -50,7 +50,7 @@ class Listener:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, visitor: Visitor, key: str) -> AsyncIterator[Listener]:
+    async def open(cls, visitor: BrowserClient, key: str) -> AsyncIterator[Listener]:
         made = cls()
         await made._client.connect(
             visitor.url,
@@ -82,7 +82,7 @@ class Listener:
 
 
 async def test_its_key_opens_the_socket_and_there_one_session(
-    hub: SessionHub, admin: SessionsClient, visitor: Visitor
+    hub: SessionHub, admin: SessionsClient, visitor: BrowserClient
 ) -> None:
     mine, other = await admin.ready({"name": "mine"}), await admin.ready({"name": "other"})
     key = await key_at(visitor, f"/watch/{mine}")
@@ -108,7 +108,7 @@ async def test_its_key_opens_the_socket_and_there_one_session(
 
 
 async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
-    hub: SessionHub, admin: SessionsClient, visitor: Visitor
+    hub: SessionHub, admin: SessionsClient, visitor: BrowserClient
 ) -> None:
     mine = await admin.ready({"name": "mine"})
     headers = (await visitor.get(f"/watch/{mine}", VISIT)).headers

@@ -35,7 +35,7 @@ class Openhands(HttpClient):
         return answer
 
 
-class Unlike(PlainSpawner):
+class LenientSpawner(PlainSpawner):
     """Starts without what a plain one refuses: the user and the paths that OpenHands wants."""
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:

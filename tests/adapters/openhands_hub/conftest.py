@@ -14,13 +14,13 @@ from bascule.adapters.openhands_hub import OpenHandsV0Mount
 from bascule.hub import Identity
 from tests.hub.serving import RunningHub
 
-from .asking import Openhands, Unlike
+from .asking import LenientSpawner, Openhands
 
 
 @pytest.fixture
 async def hub() -> AsyncIterator[RunningHub]:
     directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
-    spawner = Unlike(directory / "run", allow_unisolated=True)
+    spawner = LenientSpawner(directory / "run", allow_unisolated=True)
     here = RunningHub(
         directory,
         spawners=lambda: {"plain": spawner},

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import uvloop
 
-from .targets import ProxyPlace
+from .targets import ProxyHub
 
 
 def pytest_asyncio_loop_factories(
@@ -18,6 +18,6 @@ def pytest_asyncio_loop_factories(
 
 
 @pytest.fixture
-async def hub() -> AsyncIterator[ProxyPlace]:
-    async with ProxyPlace() as place:
+async def hub() -> AsyncIterator[ProxyHub]:
+    async with ProxyHub() as place:
         yield place

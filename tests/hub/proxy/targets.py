@@ -16,7 +16,7 @@ from bascule.hub import HubSettings
 from bascule.hub.proxy import MemoryRoutes, SessionEndpoint, UpstreamServer
 from bascule.serving.asgi import Receive, Scope, Send
 from bascule.serving.listener import Listener
-from tests.hub.serving import Place as HubPlace
+from tests.hub.serving import RunningHub
 
 SESSION = "abcdefgh12345678"
 OTHER = "zzzzzzzz12345678"
@@ -173,7 +173,7 @@ def answering(*answers: bytes) -> Handler:
     return handle
 
 
-class ProxyPlace(HubPlace):
+class ProxyHub(RunningHub):
     """A hub with routes, and clients of its port."""
 
     def __init__(self, **settings: Any) -> None:
@@ -267,3 +267,7 @@ def request(
     if token:
         lines.append(f"Authorization: Bearer {token}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+ProxyPlace = ProxyHub
+"""Old name, which tests/e2e uses."""

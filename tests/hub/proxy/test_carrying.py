@@ -25,7 +25,7 @@ from .targets import (
     PIECE,
     SESSION,
     VSCODE,
-    ProxyPlace,
+    ProxyHub,
     Raw,
     answering,
     raw_target,
@@ -41,7 +41,7 @@ def bearer() -> dict[str, str]:
     return {"Authorization": f"Bearer {ADMIN}"}
 
 
-async def test_a_target_sees_its_own_path_and_where_it_stands(hub: ProxyPlace) -> None:
+async def test_a_target_sees_its_own_path_and_where_it_stands(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = request(f"{BASE}/a%20b/c%2Fd?x=%0d", "X-Forwarded-For: 6.6.6.6", token=ADMIN)
         status, _, body = await raw.ask(head)
@@ -59,14 +59,14 @@ async def test_a_target_sees_its_own_path_and_where_it_stands(hub: ProxyPlace) -
     assert "authorization" not in headers
 
 
-async def test_a_target_that_knows_its_base_path_gets_it(hub: ProxyPlace) -> None:
+async def test_a_target_that_knows_its_base_path_gets_it(hub: ProxyHub) -> None:
     async with hub.echo(keeps_prefix=True), hub.raw() as raw:
         _, _, body = await raw.ask(request(f"{BASE}/x", token=ADMIN))
 
     assert json.loads(body)["path"] == f"{BASE}/x"
 
 
-async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: ProxyPlace) -> None:
+async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: ProxyHub) -> None:
     place = SessionEndpoint("sandbox", SESSION)
     own = ((b"x-session-api-key", b"secret"),)
     async with hub.echo(place, headers=own), hub.raw() as raw:
@@ -77,7 +77,7 @@ async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: Pro
 
 
 async def test_a_clients_key_of_an_action_server_is_swapped_and_never_passed(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     place, other = SessionEndpoint("sandbox", SESSION), SessionEndpoint("sandbox", OTHER)
     token = await hub.token("s", "session", session_id=SESSION)
@@ -94,7 +94,7 @@ async def test_a_runtime_works_through_the_hub_under_whatever_name(tmp_path: Pat
     place = SessionEndpoint("sandbox", SESSION)
     async with (
         serving(tmp_path) as server,
-        ProxyPlace(public_url="https://hub.example") as hub,
+        ProxyHub(public_url="https://hub.example") as hub,
         hub.raw() as raw,
     ):
         own = ((b"x-session-api-key", KEY.encode()),)
@@ -108,7 +108,7 @@ async def test_a_runtime_works_through_the_hub_under_whatever_name(tmp_path: Pat
         assert (await raw.ask(named))[0] == 200
 
 
-async def test_one_connection_carries_calls_of_the_hub_and_of_targets(hub: ProxyPlace) -> None:
+async def test_one_connection_carries_calls_of_the_hub_and_of_targets(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         for _ in range(3):
             assert (await raw.ask(request("/api/vscode/instances", token=ADMIN)))[2] == b"[]"
@@ -116,7 +116,7 @@ async def test_one_connection_carries_calls_of_the_hub_and_of_targets(hub: Proxy
             assert (await raw.ask(request("/health")))[0] == 200
 
 
-async def test_pipelined_requests_are_answered_in_their_order(hub: ProxyPlace) -> None:
+async def test_pipelined_requests_are_answered_in_their_order(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         paths = ["/health", f"{BASE}/one", f"{BASE}/two", "/health", f"{BASE}/three"]
         raw.writer.write(b"".join(request(path, token=ADMIN) for path in paths))
@@ -131,7 +131,7 @@ async def test_pipelined_requests_are_answered_in_their_order(hub: ProxyPlace) -
     ]
 
 
-async def test_plain_requests_share_a_kept_connection(hub: ProxyPlace) -> None:
+async def test_plain_requests_share_a_kept_connection(hub: ProxyHub) -> None:
     opened = 0
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -149,7 +149,7 @@ async def test_plain_requests_share_a_kept_connection(hub: ProxyPlace) -> None:
     assert opened == 1
 
 
-async def test_a_kept_connection_that_the_target_closed_is_not_noticed(hub: ProxyPlace) -> None:
+async def test_a_kept_connection_that_the_target_closed_is_not_noticed(hub: ProxyHub) -> None:
     """Each connection answers once and is closed by the time the next request is on its way."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -164,7 +164,7 @@ async def test_a_kept_connection_that_the_target_closed_is_not_noticed(hub: Prox
 
 
 @pytest.mark.parametrize("is_sized", [True, False])
-async def test_a_large_answer_arrives_whole(hub: ProxyPlace, is_sized: bool) -> None:
+async def test_a_large_answer_arrives_whole(hub: ProxyHub, is_sized: bool) -> None:
     size = 5 * MEGABYTE + 7
     async with hub.echo(), hub.raw() as raw:
         query = f"n={size}" + ("&sized=1" if is_sized else "")
@@ -176,7 +176,7 @@ async def test_a_large_answer_arrives_whole(hub: ProxyPlace, is_sized: bool) -> 
 
 @pytest.mark.parametrize("is_sized", [True, False])
 async def test_a_large_request_arrives_whole(
-    hub: ProxyPlace, bearer: dict[str, str], is_sized: bool
+    hub: ProxyHub, bearer: dict[str, str], is_sized: bool
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(80):
@@ -191,7 +191,7 @@ async def test_a_large_request_arrives_whole(
         assert (await answer.json())["size"] == 80 * len(PIECE)
 
 
-async def test_an_answer_that_ends_with_its_connection_is_framed_anew(hub: ProxyPlace) -> None:
+async def test_an_answer_that_ends_with_its_connection_is_framed_anew(hub: ProxyHub) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.0 200 OK\r\nServer: old\r\n\r\nhello")
@@ -213,7 +213,7 @@ async def test_an_answer_that_ends_with_its_connection_is_framed_anew(hub: Proxy
     ],
 )
 async def test_answers_without_a_body_keep_the_connection(
-    hub: ProxyPlace, method: str, answer: bytes
+    hub: ProxyHub, method: str, answer: bytes
 ) -> None:
     async with raw_target(answering(answer, answer)) as target, hub.raw() as raw:
         hub.open(VSCODE, target)
@@ -223,7 +223,7 @@ async def test_answers_without_a_body_keep_the_connection(
             assert (status, body) == (int(answer.split(b"HTTP/1.1 ")[-1][:3]), b"")
 
 
-async def test_an_answer_that_comes_before_the_body_is_passed_on(hub: ProxyPlace) -> None:
+async def test_an_answer_that_comes_before_the_body_is_passed_on(hub: ProxyHub) -> None:
     async with (
         raw_target(answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")) as target,
         hub.raw() as raw,
@@ -235,7 +235,7 @@ async def test_an_answer_that_comes_before_the_body_is_passed_on(hub: ProxyPlace
         assert (await raw.ask(request("/health")))[0] == 200
 
 
-async def test_a_client_that_waits_for_leave_to_send_gets_it(hub: ProxyPlace) -> None:
+async def test_a_client_that_waits_for_leave_to_send_gets_it(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = ("Content-Length: 5", "Expect: 100-continue")
         raw.writer.write(request(f"{BASE}/", *head, method="POST", token=ADMIN))
@@ -246,7 +246,7 @@ async def test_a_client_that_waits_for_leave_to_send_gets_it(hub: ProxyPlace) ->
     assert "expect" not in dict(json.loads(body)["headers"])
 
 
-async def test_server_sent_events_come_one_by_one(hub: ProxyPlace) -> None:
+async def test_server_sent_events_come_one_by_one(hub: ProxyHub) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         raw.writer.write(request(f"{BASE}/events", token=ADMIN))
         async with asyncio.timeout(10):
@@ -258,7 +258,7 @@ async def test_server_sent_events_come_one_by_one(hub: ProxyPlace) -> None:
             await target.has_left.wait()
 
 
-async def test_a_websocket_goes_through_both_ways(hub: ProxyPlace, bearer: dict[str, str]) -> None:
+async def test_a_websocket_goes_through_both_ways(hub: ProxyHub, bearer: dict[str, str]) -> None:
     async with hub.echo() as target, aiohttp.ClientSession(headers=bearer) as client:
         headers = {"Origin": hub.url}
         async with client.ws_connect(f"{hub.url}{BASE}/ws", headers=headers) as socket:
@@ -271,7 +271,7 @@ async def test_a_websocket_goes_through_both_ways(hub: ProxyPlace, bearer: dict[
         await asyncio.wait_for(target.has_left.wait(), 10)
 
 
-async def test_frames_sent_with_the_handshake_are_not_lost(hub: ProxyPlace) -> None:
+async def test_frames_sent_with_the_handshake_are_not_lost(hub: ProxyHub) -> None:
     frame = b"\x82\x85\0\0\0\0hello"
     head = request(
         f"{BASE}/ws",
@@ -287,7 +287,7 @@ async def test_frames_sent_with_the_handshake_are_not_lost(hub: ProxyPlace) -> N
 
 
 async def test_a_refused_websocket_is_told_what_the_target_said(
-    hub: ProxyPlace, bearer: dict[str, str]
+    hub: ProxyHub, bearer: dict[str, str]
 ) -> None:
     async with hub.echo(), aiohttp.ClientSession(headers=bearer) as client:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -296,7 +296,7 @@ async def test_a_refused_websocket_is_told_what_the_target_said(
     assert refused.value.status == 403
 
 
-async def test_a_websocket_of_the_hub_works_after_a_request_for_a_target(hub: ProxyPlace) -> None:
+async def test_a_websocket_of_the_hub_works_after_a_request_for_a_target(hub: ProxyHub) -> None:
     head = request(
         "/socket.io/?EIO=4&transport=websocket",
         *("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
@@ -326,7 +326,7 @@ async def _settled(read: Callable[[], int]) -> int:
 
 
 @pytest.mark.slow
-async def test_a_client_that_does_not_read_stops_the_target(hub: ProxyPlace) -> None:
+async def test_a_client_that_does_not_read_stops_the_target(hub: ProxyHub) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         raw.reader._transport.pause_reading()  # type: ignore[attr-defined]
         raw.writer.write(request(f"{BASE}/bytes?n={1 << 30}", token=ADMIN))
@@ -340,7 +340,7 @@ async def test_a_client_that_does_not_read_stops_the_target(hub: ProxyPlace) -> 
 
 
 @pytest.mark.slow
-async def test_a_target_that_does_not_read_stops_the_client(hub: ProxyPlace) -> None:
+async def test_a_target_that_does_not_read_stops_the_client(hub: ProxyHub) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         target.is_open.clear()
         size = 1 << 30
@@ -370,7 +370,7 @@ async def test_a_target_that_does_not_read_stops_the_client(hub: ProxyPlace) -> 
 
 @pytest.mark.slow
 async def test_a_client_that_leaves_an_answer_unread_is_cut_off() -> None:
-    async with ProxyPlace(stall_timeout=0.2) as hub, hub.echo() as target, hub.raw() as raw:
+    async with ProxyHub(stall_timeout=0.2) as hub, hub.echo() as target, hub.raw() as raw:
         raw.reader._transport.pause_reading()  # type: ignore[attr-defined]
         raw.writer.write(request(f"{BASE}/bytes?n={1 << 30}", token=ADMIN))
         await _settled(lambda: target.taken)
@@ -382,7 +382,7 @@ async def test_a_client_that_leaves_an_answer_unread_is_cut_off() -> None:
 # What is not there --------------------------------------------------------------------------
 
 
-async def test_a_target_that_is_not_there_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
+async def test_a_target_that_is_not_there_is_said(hub: ProxyHub, tmp_path: Path) -> None:
     hub.open(VSCODE, UpstreamServer(socket=tmp_path / "none.sock"))
     hub.open(APP, UpstreamServer(port=1))
     async with hub.raw() as raw:
@@ -398,7 +398,7 @@ async def test_a_target_that_is_not_there_is_said(hub: ProxyPlace, tmp_path: Pat
 
 async def test_a_target_that_does_not_answer_is_given_up() -> None:
     async with (
-        ProxyPlace(answer_timeout=0.05) as hub,
+        ProxyHub(answer_timeout=0.05) as hub,
         raw_target(answering()) as target,
         hub.raw() as raw,
     ):
@@ -408,7 +408,7 @@ async def test_a_target_that_does_not_answer_is_given_up() -> None:
         assert (await raw.ask(request("/health")))[0] == 200
 
 
-async def test_a_client_that_leaves_takes_its_request_along(hub: ProxyPlace) -> None:
+async def test_a_client_that_leaves_takes_its_request_along(hub: ProxyHub) -> None:
     left = asyncio.Event()
     came = asyncio.Event()
 
@@ -430,7 +430,7 @@ async def test_a_client_that_leaves_takes_its_request_along(hub: ProxyPlace) -> 
 
 @pytest.mark.slow
 async def test_a_body_that_stops_coming_is_given_up() -> None:
-    async with ProxyPlace(request_timeout=0.2) as hub, hub.echo(), hub.raw() as raw:
+    async with ProxyHub(request_timeout=0.2) as hub, hub.echo(), hub.raw() as raw:
         head = request(f"{BASE}/", "Content-Length: 10", method="POST", token=ADMIN)
         assert (await raw.ask(head + b"12345"))[0] == 408
         assert await raw.is_closed()
@@ -438,14 +438,14 @@ async def test_a_body_that_stops_coming_is_given_up() -> None:
 
 @pytest.mark.parametrize("size", [1 << 10, 100 << 10])
 async def test_a_head_past_the_limit_is_refused_in_one_piece_too(size: int) -> None:
-    async with ProxyPlace(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
+    async with ProxyHub(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
         asked = request(f"{BASE}/", f"X-Long: {'x' * size}", token=ADMIN)
         assert (await raw.ask(asked))[0] == 431
         assert await raw.is_closed()
     assert echo.requests == 0
 
 
-async def test_what_follows_a_refused_request_is_not_carried(hub: ProxyPlace) -> None:
+async def test_what_follows_a_refused_request_is_not_carried(hub: ProxyHub) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
         bad = request(f"{BASE}/../x", token=ADMIN)
         good = request(f"{BASE}/", token=ADMIN)
@@ -457,7 +457,7 @@ async def test_what_follows_a_refused_request_is_not_carried(hub: ProxyPlace) ->
 
 
 async def test_what_is_wrong_behind_a_request_does_not_fall_into_its_answer() -> None:
-    async with ProxyPlace(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
+    async with ProxyHub(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
         echo.is_open.clear()
         asked = request(f"{BASE}/", "Content-Length: 1", method="POST", token=ADMIN) + b"x"
         raw.writer.write(asked + b"GET / HTTP/1.1\r\nX-Long: ")
@@ -469,7 +469,7 @@ async def test_what_is_wrong_behind_a_request_does_not_fall_into_its_answer() ->
 
 
 async def test_a_body_past_the_limit_is_refused_declared_or_not() -> None:
-    async with ProxyPlace(max_upload=1000) as hub, hub.echo():
+    async with ProxyHub(max_upload=1000) as hub, hub.echo():
         for head, body in (
             ("Content-Length: 1001", b"x" * 1001),
             ("Transfer-Encoding: chunked", b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n"),
@@ -481,7 +481,7 @@ async def test_a_body_past_the_limit_is_refused_declared_or_not() -> None:
 
 
 async def test_ending_a_session_cuts_its_tunnels_and_no_others(
-    hub: ProxyPlace, bearer: dict[str, str]
+    hub: ProxyHub, bearer: dict[str, str]
 ) -> None:
     other = SessionEndpoint("vscode", "otherone12345678")
     async with (
@@ -502,7 +502,7 @@ async def test_ending_a_session_cuts_its_tunnels_and_no_others(
 
 async def test_the_hub_stops_at_once_with_tunnels_open(bearer: dict[str, str]) -> None:
     async with (
-        ProxyPlace(stop_grace=60) as hub,
+        ProxyHub(stop_grace=60) as hub,
         hub.echo(),
         aiohttp.ClientSession(headers=bearer) as client,
         client.ws_connect(f"{hub.url}{BASE}/ws") as socket,
@@ -511,7 +511,7 @@ async def test_the_hub_stops_at_once_with_tunnels_open(bearer: dict[str, str]) -
         await asyncio.wait_for(hub.stop(), 10)
 
 
-async def test_raw_clients_of_http_1_0_are_answered_and_left(hub: ProxyPlace) -> None:
+async def test_raw_clients_of_http_1_0_are_answered_and_left(hub: ProxyHub) -> None:
     async with hub.echo(), Raw(hub.port) as raw:
         head = f"GET {BASE}/bytes?n=10 HTTP/1.0\r\nHost: localhost\r\n"
         raw.writer.write(f"{head}Authorization: Bearer {ADMIN}\r\n\r\n".encode())

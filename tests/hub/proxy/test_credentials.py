@@ -21,7 +21,7 @@ from bascule.hub.proxy.nginx import render
 from bascule.hub.proxy.routes import socket_path
 from tests.hub.serving import ADMIN
 
-from .targets import APP, SESSION, VSCODE, ProxyPlace, Raw, request
+from .targets import APP, SESSION, VSCODE, ProxyHub, Raw, request
 from .test_nginx import PROGRAM, Front, certificate
 
 __all__ = ["certificate"]  # a fixture
@@ -38,7 +38,7 @@ SHAKE = (
 class Entrance:
     """A way to the hub's port: directly, or through nginx."""
 
-    hub: ProxyPlace
+    hub: ProxyHub
     client: Callable[[], Raw]
     host: str
     origin: str
@@ -65,7 +65,7 @@ async def entrance(
         settings: dict[str, Any] = {"run_dir": tmp_path / "run"}
         if front is not None:
             settings["public_url"] = front.url
-        hub = await stack.enter_async_context(ProxyPlace(**settings))
+        hub = await stack.enter_async_context(ProxyHub(**settings))
         hub.hub.proxy._carried = hub.hub.proxy.access_control._carried = _carried
         for place in (VSCODE, APP, SANDBOX):
             path = socket_path(tmp_path / "run", place)

@@ -14,7 +14,7 @@ import pytest
 from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from tests.hub.serving import ADMIN
 
-from .targets import VSCODE, ProxyPlace, answering, echo_target, raw_target, request
+from .targets import VSCODE, ProxyHub, answering, echo_target, raw_target, request
 
 BASE = VSCODE.path
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -35,7 +35,7 @@ FORGED = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
     ],
 )
 async def test_an_answer_that_is_not_http_is_a_page_that_says_so(
-    hub: ProxyPlace, answer: bytes
+    hub: ProxyHub, answer: bytes
 ) -> None:
     async with raw_target(answering(answer)) as target, hub.raw() as raw:
         hub.open(VSCODE, target)
@@ -53,7 +53,7 @@ async def test_an_answer_that_is_not_http_is_a_page_that_says_so(
         b"HTTP/1.1 304 Not Modified\r\n\r\n" + FORGED,
     ],
 )
-async def test_a_second_answer_never_becomes_somebodys(hub: ProxyPlace, answer: bytes) -> None:
+async def test_a_second_answer_never_becomes_somebodys(hub: ProxyHub, answer: bytes) -> None:
     async with raw_target(answering(answer, answer)) as target, hub.raw() as raw:
         hub.open(VSCODE, target)
         for _ in range(3):
@@ -61,7 +61,7 @@ async def test_a_second_answer_never_becomes_somebodys(hub: ProxyPlace, answer: 
             assert b"version" in (await raw.ask(request("/health")))[2]
 
 
-async def test_an_answer_to_nothing_costs_the_connection(hub: ProxyPlace) -> None:
+async def test_an_answer_to_nothing_costs_the_connection(hub: ProxyHub) -> None:
     closed = asyncio.Event()
     may_forge = asyncio.Event()
     connections = 0
@@ -94,7 +94,7 @@ async def test_an_answer_to_nothing_costs_the_connection(hub: ProxyPlace) -> Non
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\nshort",
     ],
 )
-async def test_an_answer_cut_short_does_not_look_whole(hub: ProxyPlace, begun: bytes) -> None:
+async def test_an_answer_cut_short_does_not_look_whole(hub: ProxyHub, begun: bytes) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(begun)
@@ -105,7 +105,7 @@ async def test_an_answer_cut_short_does_not_look_whole(hub: ProxyPlace, begun: b
             await raw.ask(request(f"{BASE}/", token=ADMIN))
 
 
-async def test_a_bad_chunk_after_good_ones_cuts_the_connection(hub: ProxyPlace) -> None:
+async def test_a_bad_chunk_after_good_ones_cuts_the_connection(hub: ProxyHub) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
@@ -123,7 +123,7 @@ async def test_a_bad_chunk_after_good_ones_cuts_the_connection(hub: ProxyPlace) 
         assert await raw.is_closed()
 
 
-async def test_one_that_hangs_up_at_once_is_said(hub: ProxyPlace) -> None:
+async def test_one_that_hangs_up_at_once_is_said(hub: ProxyHub) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
 
@@ -134,7 +134,7 @@ async def test_one_that_hangs_up_at_once_is_said(hub: ProxyPlace) -> None:
         assert "without an answer" in json.loads(body)["message"]
 
 
-async def test_its_cookies_and_policies_stay_its_own(hub: ProxyPlace) -> None:
+async def test_its_cookies_and_policies_stay_its_own(hub: ProxyHub) -> None:
     given = [
         ["Set-Cookie", "a=1; Path=/; Domain=localhost"],
         ["Set-Cookie", "__Host-bascule=stolen; Path=/; Secure"],
@@ -158,12 +158,12 @@ async def test_its_cookies_and_policies_stay_its_own(hub: ProxyPlace) -> None:
 # Sockets ------------------------------------------------------------------------------------
 
 
-async def test_a_target_on_a_socket_is_reached(hub: ProxyPlace, tmp_path: Path) -> None:
+async def test_a_target_on_a_socket_is_reached(hub: ProxyHub, tmp_path: Path) -> None:
     async with hub.echo(path=tmp_path / "s" / "vscode.sock", uid=os.getuid()), hub.raw() as raw:
         assert (await raw.ask(request(f"{BASE}/x", token=ADMIN)))[0] == 200
 
 
-async def test_a_link_planted_for_a_socket_is_not_followed(hub: ProxyPlace, tmp_path: Path) -> None:
+async def test_a_link_planted_for_a_socket_is_not_followed(hub: ProxyHub, tmp_path: Path) -> None:
     async with echo_target(tmp_path / "victim" / "vscode.sock") as (victim, echo):
         planted = tmp_path / "planted.sock"
         planted.symlink_to(victim.socket or "")
@@ -174,7 +174,7 @@ async def test_a_link_planted_for_a_socket_is_not_followed(hub: ProxyPlace, tmp_
     assert echo.requests == 0
 
 
-async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyPlace, tmp_path: Path) -> None:
+async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyHub, tmp_path: Path) -> None:
     async with hub.echo(path=tmp_path / "s" / "v.sock", uid=54321) as echo, hub.raw() as raw:
         status, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
         assert status == 502
@@ -183,7 +183,7 @@ async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyPlace, tmp_pa
     assert echo.requests == 0
 
 
-async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
+async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyHub, tmp_path: Path) -> None:
     file = tmp_path / "file.sock"
     file.write_text("")
     hub.open(VSCODE, UpstreamServer(socket=file))
@@ -193,7 +193,7 @@ async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyPlace, tmp_path: Pa
     assert str(tmp_path).encode() not in body
 
 
-async def test_a_socket_nobody_listens_on_is_said(hub: ProxyPlace, tmp_path: Path) -> None:
+async def test_a_socket_nobody_listens_on_is_said(hub: ProxyHub, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "dead.sock"))
     hub.open(

@@ -27,7 +27,7 @@ from bascule.hub.proxy.nginx_install import Nginx
 from bascule.hub.proxy.routes import socket_path
 from tests.hub.serving import ADMIN
 
-from .targets import APP, SESSION, VSCODE, ProxyPlace, Raw, echo_target, request
+from .targets import APP, SESSION, VSCODE, ProxyHub, Raw, echo_target, request
 from .test_session_sign_in import PAGE
 
 PROGRAM = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
@@ -148,8 +148,8 @@ def front(tmp_path: Path, certificate: tuple[Path, Path]) -> Iterator[Front]:
 
 
 @pytest.fixture
-async def hub(front: Front) -> AsyncIterator[ProxyPlace]:
-    async with ProxyPlace(
+async def hub(front: Front) -> AsyncIterator[ProxyHub]:
+    async with ProxyHub(
         public_url=front.url, sessions_origin=front.sessions_origin, run_dir=front.run_dir
     ) as hub:
         await asyncio.to_thread(front.nginx.install, render(front.site(hub.port)), front.file)
@@ -166,7 +166,7 @@ def _free_port() -> int:
 
 
 async def test_a_session_is_reached_by_its_socket_without_the_hub_between(
-    front: Front, hub: ProxyPlace
+    front: Front, hub: ProxyHub
 ) -> None:
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)), front.client() as raw:
         asked = request(f"{BASE}/a%20b%2Fc%0d?x=%0a", "Cookie: a=1", host=front.host, token=ADMIN)
@@ -186,7 +186,7 @@ async def test_a_session_is_reached_by_its_socket_without_the_hub_between(
     assert not hub.hub.proxy.pool._idle  # the hub has not been there
 
 
-async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: ProxyPlace) -> None:
+async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: ProxyHub) -> None:
     async with (
         hub.echo(path=socket_path(front.run_dir, VSCODE)),
         front.client() as raw,
@@ -204,7 +204,7 @@ async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: Prox
 
 
 async def test_a_sessions_name_shows_nothing_of_the_hub_nor_of_another_session(
-    front: Front, hub: ProxyPlace
+    front: Front, hub: ProxyHub
 ) -> None:
     other = SessionEndpoint("vscode", "zzzzzzzz12345678")
     async with (
@@ -251,7 +251,7 @@ async def _sign_in(raw: Raw, front: Front) -> tuple[int, str]:
 
 
 async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
-    front: Front, hub: ProxyPlace
+    front: Front, hub: ProxyHub
 ) -> None:
     other = SessionEndpoint("vscode", "otherone12345678")
     shake = (
@@ -286,14 +286,14 @@ async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
         f"//vscode/{SESSION}/x",
     ],
 )
-async def test_paths_that_walk_end_at_the_hub(front: Front, hub: ProxyPlace, target: str) -> None:
+async def test_paths_that_walk_end_at_the_hub(front: Front, hub: ProxyHub, target: str) -> None:
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
         status, _, _ = await raw.ask(request(target, host=front.host, token=ADMIN))
     assert status in (400, 404)
     assert echo.requests == 0
 
 
-async def test_strangers_stay_outside(front: Front, hub: ProxyPlace) -> None:
+async def test_strangers_stay_outside(front: Front, hub: ProxyHub) -> None:
     bob = await hub.token("bob", "agent", owner="bob")
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
         for token, expected in (("", 401), ("wrong", 401), (bob, 404), (hub.window, 404)):
@@ -306,7 +306,7 @@ async def test_strangers_stay_outside(front: Front, hub: ProxyPlace) -> None:
     assert echo.requests == 0
 
 
-async def test_what_nginx_cannot_do_the_hub_does(front: Front, hub: ProxyPlace) -> None:
+async def test_what_nginx_cannot_do_the_hub_does(front: Front, hub: ProxyHub) -> None:
     """A server that is not at its place, one that is not there, and an app that opted out."""
     async with front.client() as raw:
         async with hub.echo():
@@ -320,7 +320,7 @@ async def test_what_nginx_cannot_do_the_hub_does(front: Front, hub: ProxyPlace) 
             assert json.loads((await raw.ask(asked))[2])["path"] == "/x"
 
 
-async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: ProxyPlace) -> None:
+async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: ProxyHub) -> None:
     mine = socket_path(front.run_dir, VSCODE)
     async with echo_target(front.run_dir / "victim" / "vscode.sock") as (victim, echo):
         mine.parent.mkdir()
@@ -332,9 +332,7 @@ async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: Pr
     assert echo.requests == 0
 
 
-async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(
-    front: Front, hub: ProxyPlace
-) -> None:
+async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(front: Front, hub: ProxyHub) -> None:
     async with hub.echo(APP, path=socket_path(front.run_dir, APP)), front.client() as raw:
         keyed = hub.hub.addresses.keyed(APP)
         asked = request(f"{keyed}/", *PAGE, host=front.host)
@@ -354,7 +352,7 @@ async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(
 
 
 async def test_an_apps_own_word_on_origins_gives_way_to_the_hubs(
-    front: Front, hub: ProxyPlace
+    front: Front, hub: ProxyHub
 ) -> None:
     """Servers for development allow every origin; said twice, it would count for nothing."""
     given = '[["Access-Control-Allow-Origin","*"],["Referrer-Policy","unsafe-url"]]'
@@ -382,7 +380,7 @@ async def _head(raw: Raw) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, _, value in pairs]
 
 
-async def test_server_sent_events_come_one_by_one(front: Front, hub: ProxyPlace) -> None:
+async def test_server_sent_events_come_one_by_one(front: Front, hub: ProxyHub) -> None:
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
         raw.writer.write(request(f"{BASE}/events", host=front.host, token=ADMIN))
         async with asyncio.timeout(10):
@@ -393,7 +391,7 @@ async def test_server_sent_events_come_one_by_one(front: Front, hub: ProxyPlace)
             await echo.has_left.wait()
 
 
-async def test_a_large_body_goes_both_ways(front: Front, hub: ProxyPlace) -> None:
+async def test_a_large_body_goes_both_ways(front: Front, hub: ProxyHub) -> None:
     size = 8 << 20
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)), front.client() as raw:
         head = request(
@@ -430,7 +428,7 @@ def test_one_that_is_wrong_only_beside_others_is_taken_back(front: Front) -> Non
     assert sorted(path.name for path in front.file.parent.iterdir()) == ["another.conf"]
 
 
-async def test_a_running_nginx_takes_a_new_configuration(front: Front, hub: ProxyPlace) -> None:
+async def test_a_running_nginx_takes_a_new_configuration(front: Front, hub: ProxyHub) -> None:
     text = render(front.site(hub.port, max_upload=2048))
     assert await asyncio.to_thread(front.nginx.install, text, front.file, url=front.url)
     async with asyncio.timeout(20):
@@ -443,7 +441,7 @@ async def test_a_running_nginx_takes_a_new_configuration(front: Front, hub: Prox
 
 
 async def test_one_that_a_running_nginx_cannot_take_is_taken_back(
-    front: Front, hub: ProxyPlace
+    front: Front, hub: ProxyHub
 ) -> None:
     """A port that is somebody else's is no fault to nginx's test, only to the reload."""
     good = front.file.read_text()

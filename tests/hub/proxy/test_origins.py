@@ -14,7 +14,7 @@ from bascule.hub.proxy import SessionEndpoint
 from bascule.serving.sockets import bound_pair
 from tests.hub.serving import ADMIN
 
-from .targets import APP, OTHER, SESSION, VSCODE, ProxyPlace, request
+from .targets import APP, OTHER, SESSION, VSCODE, ProxyHub, request
 from .test_session_sign_in import OWN, PAGE, arrive, enter, refresh_of, sign_in
 
 BASE = VSCODE.path
@@ -93,7 +93,7 @@ def test_an_origin_that_cannot_keep_sessions_apart_is_refused(wrong: str) -> Non
 
 
 async def test_a_sessions_host_shows_nothing_of_the_hub_nor_of_another_session(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     other = SessionEndpoint("vscode", OTHER)
     async with hub.echo() as own, hub.echo(other) as others, hub.raw() as raw:
@@ -122,7 +122,7 @@ async def test_a_sessions_host_shows_nothing_of_the_hub_nor_of_another_session(
     ],
 )
 async def test_the_cookie_counts_for_the_sessions_own_pages_alone(
-    hub: ProxyPlace, header: str
+    hub: ProxyHub, header: str
 ) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
@@ -145,7 +145,7 @@ async def test_the_cookie_counts_for_the_sessions_own_pages_alone(
     assert echo.requests == 1
 
 
-async def test_no_cookie_opens_an_action_server(hub: ProxyPlace) -> None:
+async def test_no_cookie_opens_an_action_server(hub: ProxyHub) -> None:
     """It has no pages: what a browser sends there, somebody else's page has it send."""
     async with hub.echo(SANDBOX) as echo, hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
@@ -162,7 +162,7 @@ async def test_no_cookie_opens_an_action_server(hub: ProxyPlace) -> None:
 
 
 async def test_a_page_is_never_shown_on_the_hubs_origin_whatever_it_brings(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     async with hub.echo() as vscode, hub.echo(APP, is_sandboxed=False) as app, hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
@@ -198,7 +198,7 @@ async def test_a_page_is_never_shown_on_the_hubs_origin_whatever_it_brings(
     ],
 )
 async def test_a_host_that_two_programs_could_read_differently_is_refused(
-    hub: ProxyPlace, hosts: tuple[str, ...]
+    hub: ProxyHub, hosts: tuple[str, ...]
 ) -> None:
     for path in ("/health", "/", "/sign-in", "/docs", "/api/sessions", f"{BASE}/"):
         lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts)]
@@ -208,7 +208,7 @@ async def test_a_host_that_two_programs_could_read_differently_is_refused(
             assert status == 400, path
 
 
-async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyPlace) -> None:
+async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyHub) -> None:
     """The caches have hosts as keys, and anybody can fill them without signing in."""
     origins = hub.hub.proxy.access_control.origins
     for path in ("/health", f"{BASE}/"):
@@ -223,7 +223,7 @@ async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyPla
 
 
 async def test_without_an_origin_for_sessions_people_elsewhere_are_told_what_to_set() -> None:
-    async with ProxyPlace(public_url="https://hub.example") as hub, hub.echo() as echo:
+    async with ProxyHub(public_url="https://hub.example") as hub, hub.echo() as echo:
         async with hub.raw() as raw:
             body = f"token={ADMIN}".encode()
             kind = "Content-Type: application/x-www-form-urlencoded"
@@ -244,7 +244,7 @@ async def test_on_one_port_for_all_sessions_a_cookie_opens_its_own_alone() -> No
     """What a second port keeps apart, and what it does not, is in docs/security.md."""
     settings = {"public_url": "https://hub.example", "sessions_origin": "https://hub.example:8443"}
     other = SessionEndpoint("vscode", OTHER)
-    async with ProxyPlace(**settings) as hub, hub.echo(), hub.echo(other) as others:
+    async with ProxyHub(**settings) as hub, hub.echo(), hub.echo(other) as others:
         async with hub.raw() as raw:
             own, shared = "hub.example", "hub.example:8443"
             body = f"token={ADMIN}".encode()
@@ -269,7 +269,7 @@ async def test_on_one_port_for_all_sessions_a_cookie_opens_its_own_alone() -> No
 
 
 async def test_on_the_hubs_own_origin_a_session_cannot_choose_its_opener_policy() -> None:
-    async with ProxyPlace(sessions_origin="hub") as hub, hub.echo(), hub.raw() as raw:
+    async with ProxyHub(sessions_origin="hub") as hub, hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         given = '[["Cross-Origin-Opener-Policy","same-origin"]]'.replace('"', "%22")
         target = f"{BASE}/headers?set={given}"
@@ -302,7 +302,7 @@ async def test_a_hub_does_not_start_where_another_program_would_get_its_visitors
                 pass
 
 
-async def test_the_hub_answers_on_both_loopback_addresses(hub: ProxyPlace) -> None:
+async def test_the_hub_answers_on_both_loopback_addresses(hub: ProxyHub) -> None:
     for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with socket.socket(family) as sock:
             sock.setblocking(False)
@@ -312,7 +312,7 @@ async def test_the_hub_answers_on_both_loopback_addresses(hub: ProxyPlace) -> No
             assert b" 200 OK" in await loop.sock_recv(sock, 1000)
 
 
-async def test_a_code_from_an_address_with_a_token_leads_to_the_session(hub: ProxyPlace) -> None:
+async def test_a_code_from_an_address_with_a_token_leads_to_the_session(hub: ProxyHub) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
     async with hub.echo(), hub.raw() as raw:
         framed = ("Sec-Fetch-Dest: iframe", "Sec-Fetch-Site: cross-site", "Accept: text/html")

@@ -18,7 +18,7 @@ from bascule.hub.proxy import SessionEndpoint
 from bascule.link.hub_calls import HubCalls
 from tests.hub.serving import ADMIN
 
-from .targets import APP, SESSION, VSCODE, ProxyPlace, Raw, request
+from .targets import APP, SESSION, VSCODE, ProxyHub, Raw, request
 
 BASE = VSCODE.path
 PAGE = ("Accept: text/html", "Sec-Fetch-Dest: document")
@@ -30,7 +30,7 @@ OWN = f"{SESSION}.localhost"
 
 
 async def sign_in(
-    hub: ProxyPlace, raw: Raw, token: str, *headers: str, onward: str = f"{BASE}/"
+    hub: ProxyHub, raw: Raw, token: str, *headers: str, onward: str = f"{BASE}/"
 ) -> tuple[int, str]:
     """Fill in the form; the status, and the cookie as a browser would send it."""
     body = urlencode({"token": token, "next": onward})
@@ -41,7 +41,7 @@ async def sign_in(
 
 
 async def enter(
-    hub: ProxyPlace, raw: Raw, cookie: str, target: str = f"{BASE}/", *headers: str
+    hub: ProxyHub, raw: Raw, cookie: str, target: str = f"{BASE}/", *headers: str
 ) -> tuple[str, str]:
     """Go from the hub to a session's origin as a browser does; the cookie there as it is set, and
     where it leads."""
@@ -74,7 +74,7 @@ def refresh_of(page: bytes) -> str:
 
 
 async def test_a_browser_is_led_through_the_sign_in_to_the_sessions_own_origin(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     async with hub.echo(), hub.raw() as raw:
         status, headers, _ = await raw.ask(request(f"{BASE}/?a=b", *PAGE))
@@ -105,7 +105,7 @@ async def test_a_browser_is_led_through_the_sign_in_to_the_sessions_own_origin(
         assert policy == f"frame-ancestors 'self' http://{hub.page}"
 
 
-async def test_the_cookie_of_a_frame_is_one_that_browsers_take_in_frames(hub: ProxyPlace) -> None:
+async def test_the_cookie_of_a_frame_is_one_that_browsers_take_in_frames(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         _, headers, _ = await raw.ask(
@@ -119,7 +119,7 @@ async def test_the_cookie_of_a_frame_is_one_that_browsers_take_in_frames(hub: Pr
         )
 
 
-async def test_every_address_has_the_port_that_the_browser_used(hub: ProxyPlace) -> None:
+async def test_every_address_has_the_port_that_the_browser_used(hub: ProxyHub) -> None:
     """A forwarded port may have another number here than there."""
     async with hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
@@ -132,7 +132,7 @@ async def test_every_address_has_the_port_that_the_browser_used(hub: ProxyPlace)
         assert headers["location"] == f"http://{hub.page}:28300{BASE}/"
 
 
-async def test_a_code_is_good_once_and_for_its_session_alone(hub: ProxyPlace) -> None:
+async def test_a_code_is_good_once_and_for_its_session_alone(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         known = f"Cookie: {cookie}"
@@ -146,7 +146,7 @@ async def test_a_code_is_good_once_and_for_its_session_alone(hub: ProxyPlace) ->
             assert (status, b"No cookie came back" in page) == (403, True)  # and no endless circle
 
 
-async def test_the_cookie_of_the_sign_in_is_for_this_host_and_no_script(hub: ProxyPlace) -> None:
+async def test_the_cookie_of_the_sign_in_is_for_this_host_and_no_script(hub: ProxyHub) -> None:
     async with hub.raw() as raw:
         body = f"token={ADMIN}"
         size = f"Content-Length: {len(body)}"
@@ -157,7 +157,7 @@ async def test_the_cookie_of_the_sign_in_is_for_this_host_and_no_script(hub: Pro
     assert cookie.endswith("; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict")
 
 
-async def test_nobody_signs_in_where_the_cookie_would_reach_every_port(hub: ProxyPlace) -> None:
+async def test_nobody_signs_in_where_the_cookie_would_reach_every_port(hub: ProxyHub) -> None:
     """Cookies of 127.0.0.1 are sent to every server of the machine."""
     async with hub.raw() as raw:
         for host in ("127.0.0.1", "localhost", "[::1]", "127.0.0.1:8300"):
@@ -173,7 +173,7 @@ async def test_nobody_signs_in_where_the_cookie_would_reach_every_port(hub: Prox
 
 
 @pytest.mark.parametrize("onward", ["//evil.example", "https://evil.example", "/\\evil", "x", "/ä"])
-async def test_the_sign_in_leads_nowhere_else(hub: ProxyPlace, onward: str) -> None:
+async def test_the_sign_in_leads_nowhere_else(hub: ProxyHub, onward: str) -> None:
     async with hub.raw() as raw:
         there = f"/sign-in?next={quote(onward, safe='')}"
         _, _, page = await raw.ask(request(there, *PAGE, host=hub.page))
@@ -181,13 +181,13 @@ async def test_the_sign_in_leads_nowhere_else(hub: ProxyPlace, onward: str) -> N
     assert b'value="/"' in page
 
 
-async def test_a_wrong_token_and_a_windows_token_do_not_sign_in(hub: ProxyPlace) -> None:
+async def test_a_wrong_token_and_a_windows_token_do_not_sign_in(hub: ProxyHub) -> None:
     async with hub.raw() as raw:
         assert await sign_in(hub, raw, "wrong") == (401, "")
         assert await sign_in(hub, raw, hub.window) == (403, "")
 
 
-async def test_a_foreign_page_cannot_sign_anybody_in_or_out(hub: ProxyPlace) -> None:
+async def test_a_foreign_page_cannot_sign_anybody_in_or_out(hub: ProxyHub) -> None:
     async with hub.raw() as raw:
         for origin in ("https://evil.example", "null"):
             assert await sign_in(hub, raw, ADMIN, f"Origin: {origin}") == (403, "")
@@ -201,7 +201,7 @@ async def test_a_foreign_page_cannot_sign_anybody_in_or_out(hub: ProxyPlace) -> 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
 async def test_a_link_on_another_site_is_followed_once_more_from_here(
-    hub: ProxyPlace, site: str
+    hub: ProxyHub, site: str
 ) -> None:
     """Browsers withhold a strict cookie then, and Firefox says `none` after some redirects."""
     async with hub.echo(), hub.raw() as raw:
@@ -222,7 +222,7 @@ async def test_a_link_on_another_site_is_followed_once_more_from_here(
 
 
 async def test_a_link_of_another_site_that_can_have_vscode_run_code_asks_first(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     async with hub.echo(), hub.raw() as raw:
         known = f"Cookie: {(await sign_in(hub, raw, ADMIN))[1]}"
@@ -239,19 +239,19 @@ async def test_a_link_of_another_site_that_can_have_vscode_run_code_asks_first(
 
 
 async def test_over_plain_http_nobody_signs_in_from_elsewhere() -> None:
-    async with ProxyPlace(allowed_hosts=("hub.example",)) as hub, hub.echo(), hub.raw() as raw:
+    async with ProxyHub(allowed_hosts=("hub.example",)) as hub, hub.echo(), hub.raw() as raw:
         for path in (f"{BASE}/", "/sign-in"):
             status, _, page = await raw.ask(request(path, *PAGE, host="hub.example"))
             assert status == 403
             assert b"TLS" in page
             assert b"public_url" in page
     settings = {"public_url": "https://hub.example"}
-    async with ProxyPlace(**settings) as hub, hub.echo(), hub.raw() as raw:
+    async with ProxyHub(**settings) as hub, hub.echo(), hub.raw() as raw:
         status, _, _ = await raw.ask(request("/sign-in", *PAGE, host="hub.example"))
         assert status == 200
 
 
-async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyPlace) -> None:
+async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw, aiohttp.ClientSession() as client:
         _, cookie = await sign_in(hub, raw, ADMIN)
         own = (await enter(hub, raw, cookie))[0].partition(";")[0]
@@ -272,7 +272,7 @@ async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyPlace) -> 
 
 
 async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     async with hub.echo():
         async with hub.raw() as raw:
@@ -290,7 +290,7 @@ async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
             assert (await raw.ask(request(f"{BASE}/", f"Cookie: {own}", host=OWN)))[0] == 401
 
 
-async def test_an_address_signs_a_browser_in_once(hub: ProxyPlace) -> None:
+async def test_an_address_signs_a_browser_in_once(hub: ProxyHub) -> None:
     token = await hub.token("ada's laptop", "agent")
     async with hub.echo(), hub.raw() as raw, HubCalls(hub.hub.url, token) as calls:
         address = await calls.sign_in_address(f"{BASE}/")
@@ -316,7 +316,7 @@ async def test_an_address_signs_a_browser_in_once(hub: ProxyPlace) -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none", ""])
 async def test_an_address_does_not_change_who_is_signed_in_unless_a_person_agrees(
-    hub: ProxyPlace, site: str
+    hub: ProxyHub, site: str
 ) -> None:
     eve = await hub.token("eve's laptop", "agent", owner="eve")
     async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
@@ -344,7 +344,7 @@ async def test_an_address_does_not_change_who_is_signed_in_unless_a_person_agree
             assert ("set-cookie" in said) is is_agreed
 
 
-async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyPlace) -> None:
+async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyHub) -> None:
     eve = await hub.token("eve's laptop", "agent", owner="eve")
     async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
         target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url) + "&typed=1"
@@ -356,7 +356,7 @@ async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyPl
         assert b"This address signs you in as eve" in page
 
 
-async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyPlace) -> None:
+async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyHub) -> None:
     eve = await hub.token("eve's laptop", "agent", owner="eve")
     async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
         target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url)
@@ -367,7 +367,7 @@ async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyPlace) -> Non
         assert "set-cookie" in said
 
 
-async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyPlace) -> None:
+async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyHub) -> None:
     async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
         for onward in ("//elsewhere.example/", "https://elsewhere.example/", "/a/../b"):
             address = await calls.sign_in_address(onward)
@@ -378,7 +378,7 @@ async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyPlace) -> N
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="asks as another user")
 async def test_an_address_in_a_browsers_arguments_is_of_no_use_to_other_users(
-    hub: ProxyPlace,
+    hub: ProxyHub,
 ) -> None:
     async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
         address = await calls.sign_in_address("/", same_user=True)
@@ -414,7 +414,7 @@ def _asked_by(uid: int, port: int, data: bytes) -> bytes:
 
 
 @pytest.fixture
-async def strangers(hub: ProxyPlace) -> AsyncIterator[list[str]]:
+async def strangers(hub: ProxyHub) -> AsyncIterator[list[str]]:
     """Headers of people who are known to the hub, but are not the owner."""
     async with hub.raw() as raw:
         bob = await hub.token("bob", "agent", owner="bob")
@@ -430,7 +430,7 @@ async def strangers(hub: ProxyPlace) -> AsyncIterator[list[str]]:
         yield [*bearers, f"Cookie: {cookie}", f"Cookie: {own}", f"Cookie: {renamed}"]
 
 
-async def test_nobody_but_the_owner_gets_in(hub: ProxyPlace, strangers: list[str]) -> None:
+async def test_nobody_but_the_owner_gets_in(hub: ProxyHub, strangers: list[str]) -> None:
     """Not even an admin: a session's pages run its owner's code."""
     async with hub.echo() as target, hub.echo(APP) as app, hub.raw() as raw:
         for header in strangers:
@@ -445,7 +445,7 @@ async def test_nobody_but_the_owner_gets_in(hub: ProxyPlace, strangers: list[str
 
 
 async def test_a_strangers_websocket_is_refused_in_its_handshake(
-    hub: ProxyPlace, strangers: list[str]
+    hub: ProxyHub, strangers: list[str]
 ) -> None:
     async with hub.echo() as target, aiohttp.ClientSession() as client:
         for header in strangers:
@@ -461,7 +461,7 @@ async def test_a_strangers_websocket_is_refused_in_its_handshake(
     assert target.requests == 0
 
 
-async def test_to_a_stranger_a_session_of_others_is_like_none(hub: ProxyPlace) -> None:
+async def test_to_a_stranger_a_session_of_others_is_like_none(hub: ProxyHub) -> None:
     bob = await hub.token("bob", "agent", owner="bob")
     async with hub.echo(), hub.raw() as raw:
         _, _, theirs = await raw.ask(request(f"{BASE}/", token=bob))
@@ -470,7 +470,7 @@ async def test_to_a_stranger_a_session_of_others_is_like_none(hub: ProxyPlace) -
     assert theirs.replace(SESSION.encode(), b"X") == none.replace(b"nosuchone1234567", b"X")
 
 
-async def test_a_session_token_opens_its_session_alone(hub: ProxyPlace) -> None:
+async def test_a_session_token_opens_its_session_alone(hub: ProxyHub) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
     other = SessionEndpoint("vscode", "otherone12345678")
     async with hub.echo(), hub.echo(other), hub.raw() as raw:
@@ -478,7 +478,7 @@ async def test_a_session_token_opens_its_session_alone(hub: ProxyPlace) -> None:
         assert (await raw.ask(request(f"{other.path}/", token=token)))[0] == 404
 
 
-async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyPlace) -> None:
+async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyHub) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
     async with hub.echo(), hub.raw() as raw:
         target = f"{BASE}/?folder=%2Fw&tkn={token}&b=1"
@@ -502,7 +502,7 @@ async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyP
 
 @pytest.mark.parametrize("headers", [("Origin: https://evil.example",), ("Origin: null",)])
 async def test_a_foreign_page_does_not_reach_a_target(
-    hub: ProxyPlace, headers: tuple[str, ...]
+    hub: ProxyHub, headers: tuple[str, ...]
 ) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         assert (await raw.ask(request(f"{BASE}/", *headers, token=ADMIN)))[0] == 403
@@ -516,7 +516,7 @@ async def test_a_foreign_page_does_not_reach_a_target(
 
 async def test_only_named_pages_may_frame_a_session() -> None:
     framing = ("https://openhands.example",)
-    async with ProxyPlace(frame_origins=framing) as hub, hub.echo(), hub.raw() as raw:
+    async with ProxyHub(frame_origins=framing) as hub, hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         own = (await enter(hub, raw, cookie))[0].partition(";")[0]
         _, headers, _ = await raw.ask(request(f"{BASE}/", f"Cookie: {own}", *PAGE, host=OWN))
@@ -526,7 +526,7 @@ async def test_only_named_pages_may_frame_a_session() -> None:
     assert policy == f"frame-ancestors 'self' https://openhands.example http://{page}"
 
 
-async def test_files_of_the_workspace_run_nothing_here(hub: ProxyPlace) -> None:
+async def test_files_of_the_workspace_run_nothing_here(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         path = f"{BASE}/stable-x/vscode-remote-resource?path=%2Fw%2Fevil.html"
         _, headers, _ = await raw.ask(request(path, token=ADMIN))
@@ -535,7 +535,7 @@ async def test_files_of_the_workspace_run_nothing_here(hub: ProxyPlace) -> None:
         assert "sandbox" not in headers["content-security-policy"]
 
 
-async def test_a_path_without_its_slash_gets_it(hub: ProxyPlace) -> None:
+async def test_a_path_without_its_slash_gets_it(hub: ProxyHub) -> None:
     async with hub.raw() as raw:
         status, headers, _ = await raw.ask(request(f"{BASE}?a=b"))
         assert (status, headers["location"]) == (308, f"{BASE}/?a=b")
@@ -544,7 +544,7 @@ async def test_a_path_without_its_slash_gets_it(hub: ProxyPlace) -> None:
 # Apps ---------------------------------------------------------------------------------------
 
 
-async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyPlace) -> None:
+async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         given, there = await enter(hub, raw, cookie, f"{APP.path}/x?y")
@@ -567,7 +567,7 @@ async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyPl
         assert dict(told["headers"])["x-forwarded-prefix"] == keyed
 
 
-async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: ProxyPlace) -> None:
+async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw, aiohttp.ClientSession() as client:
         keyed = hub.hub.addresses.keyed(APP)
         asked = ("Origin: null", "Access-Control-Request-Method: PUT")
@@ -587,7 +587,7 @@ async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: Prox
             assert (await socket.receive_json())[0] == "/ws"
 
 
-async def test_a_token_of_the_hub_never_reaches_an_app(hub: ProxyPlace) -> None:
+async def test_a_token_of_the_hub_never_reaches_an_app(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw:
         for path in (hub.hub.addresses.keyed(APP), APP.path):
             for token in (ADMIN, hub.agent):
@@ -595,7 +595,7 @@ async def test_a_token_of_the_hub_never_reaches_an_app(hub: ProxyPlace) -> None:
                 assert "authorization" not in dict(json.loads(body)["headers"])
 
 
-async def test_a_key_opens_its_own_app_and_nothing_else(hub: ProxyPlace) -> None:
+async def test_a_key_opens_its_own_app_and_nothing_else(hub: ProxyHub) -> None:
     key = hub.hub.addresses.key(APP)
     second = SessionEndpoint("apps", SESSION, 1)
     async with hub.echo(APP), hub.echo(second) as other, hub.echo() as vscode, hub.raw() as raw:
@@ -608,7 +608,7 @@ async def test_a_key_opens_its_own_app_and_nothing_else(hub: ProxyPlace) -> None
     assert other.requests == vscode.requests == 0
 
 
-async def test_an_app_may_opt_out_of_the_sandbox(hub: ProxyPlace) -> None:
+async def test_an_app_may_opt_out_of_the_sandbox(hub: ProxyHub) -> None:
     async with hub.echo(APP, is_sandboxed=False), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         own = (await enter(hub, raw, cookie, f"{APP.path}/"))[0].partition(";")[0]
@@ -619,7 +619,7 @@ async def test_an_app_may_opt_out_of_the_sandbox(hub: ProxyPlace) -> None:
     assert headers["content-security-policy"].startswith("frame-ancestors 'self' ")
 
 
-async def test_an_app_that_knows_its_base_path_gets_it_with_the_key(hub: ProxyPlace) -> None:
+async def test_an_app_that_knows_its_base_path_gets_it_with_the_key(hub: ProxyHub) -> None:
     async with hub.echo(APP, keeps_prefix=True), hub.raw() as raw:
         base = hub.hub.addresses.base_path(APP)
         _, _, body = await raw.ask(request(f"{base}/assets/x.js"))
@@ -629,7 +629,7 @@ async def test_an_app_that_knows_its_base_path_gets_it_with_the_key(hub: ProxyPl
 
 @pytest.mark.parametrize("origin", ["http://apps.localhost:1", "http://*.apps.localhost:1"])
 async def test_with_an_origin_of_their_own_apps_and_hub_never_meet(origin: str) -> None:
-    async with ProxyPlace(apps_origin=origin) as hub, hub.echo(APP), hub.raw() as raw:
+    async with ProxyHub(apps_origin=origin) as hub, hub.echo(APP), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         asked = request(f"{APP.path}/x?y", f"Cookie: {cookie}", *PAGE, host=hub.page)
         _, headers, _ = await raw.ask(asked)

@@ -8,37 +8,37 @@ import pytest
 
 from tests.hub.serving import ADMIN
 
-from .targets import OTHER, SESSION, VSCODE, ProxyPlace, Raw, request
+from .targets import OTHER, SESSION, VSCODE, ProxyHub, Raw, request
 from .test_session_sign_in import OWN, enter, sign_in
 
 TARGET = f"{VSCODE.path}/x"
 NAME = "mine"
 
-Proof = Callable[[ProxyPlace, Raw, str], Awaitable[bytes]]
+Proof = Callable[[ProxyHub, Raw, str], Awaitable[bytes]]
 """Makes a request to `TARGET` that is admitted by the token."""
 
 
-async def by_token(_hub: ProxyPlace, _raw: Raw, token: str) -> bytes:
+async def by_token(_hub: ProxyHub, _raw: Raw, token: str) -> bytes:
     return request(TARGET, token=token)
 
 
-async def by_cookie(hub: ProxyPlace, raw: Raw, token: str) -> bytes:
+async def by_cookie(hub: ProxyHub, raw: Raw, token: str) -> bytes:
     _, cookie = await sign_in(hub, raw, token)
     own, _ = await enter(hub, raw, cookie)
     return request(TARGET, f"Cookie: {own.partition(';')[0]}", host=OWN)
 
 
-async def revoke(hub: ProxyPlace) -> None:
+async def revoke(hub: ProxyHub) -> None:
     async with hub.raw() as raw:
         asked = request(f"/api/tokens/{NAME}", method="DELETE", token=ADMIN)
         assert (await raw.ask(asked))[0] == 200
 
 
-async def end_session(hub: ProxyPlace) -> None:
+async def end_session(hub: ProxyHub) -> None:
     hub.routes.remove(VSCODE)
 
 
-async def change_owner(hub: ProxyPlace) -> None:
+async def change_owner(hub: ProxyHub) -> None:
     hub.open(VSCODE, await hub.routes.target(VSCODE, is_visit=False), owner="somebody else")
 
 
@@ -47,7 +47,7 @@ async def change_owner(hub: ProxyPlace) -> None:
     ("withdraw", "status"), [(revoke, 401), (end_session, 404), (change_owner, 404)]
 )
 async def test_a_known_client_is_refused_once_its_access_is_withdrawn(
-    hub: ProxyPlace, proof: Proof, withdraw: Callable[[ProxyPlace], Awaitable[None]], status: int
+    hub: ProxyHub, proof: Proof, withdraw: Callable[[ProxyHub], Awaitable[None]], status: int
 ) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
         asked = await proof(hub, raw, await hub.token(NAME, "agent", owner="admin"))
@@ -61,7 +61,7 @@ async def test_a_known_client_is_refused_once_its_access_is_withdrawn(
         assert echo.requests == carried
 
 
-async def test_the_cookie_of_a_session_is_refused_once_its_sign_in_is_over(hub: ProxyPlace) -> None:
+async def test_the_cookie_of_a_session_is_refused_once_its_sign_in_is_over(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         own, _ = await enter(hub, raw, cookie)
@@ -76,7 +76,7 @@ async def test_the_cookie_of_a_session_is_refused_once_its_sign_in_is_over(hub: 
         assert (await raw.ask(asked))[0] == 401
 
 
-async def test_the_cookie_of_a_session_known_here_opens_no_other_session(hub: ProxyPlace) -> None:
+async def test_the_cookie_of_a_session_known_here_opens_no_other_session(hub: ProxyHub) -> None:
     other = type(VSCODE)("vscode", OTHER)
     async with hub.echo(), hub.echo(other) as stranger, hub.raw() as raw:
         asked = await by_cookie(hub, raw, ADMIN)

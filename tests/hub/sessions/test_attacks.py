@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 
-class Ground:
+class TwoOwners:
     """A hub, and two people who have a session each."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Ground:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def ground() -> AsyncIterator[Ground]:
+async def ground() -> AsyncIterator[TwoOwners]:
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(open_local_session_hub())
         tokens = [await hub.token(name, "agent", owner=name) for name in ("ada", "bob")]
@@ -65,7 +65,7 @@ async def ground() -> AsyncIterator[Ground]:
             for token in tokens
         ]
         admin = await stack.enter_async_context(SessionsClient(hub.url))
-        ground = Ground(hub, admin, ada, bob)
+        ground = TwoOwners(hub, admin, ada, bob)
         ground.adas, ground.bobs = await asyncio.gather(ada.ready(), bob.ready())
         yield ground
 
@@ -73,7 +73,7 @@ async def ground() -> AsyncIterator[Ground]:
 # Somebody else's ----------------------------------------------------------------------------
 
 
-async def test_another_owner_finds_nothing_where_a_session_is(ground: Ground) -> None:
+async def test_another_owner_finds_nothing_where_a_session_is(ground: TwoOwners) -> None:
     """Not even that it is there: all that comes is as for a session that never was."""
     for place in ("/sandbox/{}/alive", "/sandbox/{}/session/ports", "/vscode/{}/", "/apps/{}-0/"):
         theirs = await ground.bob.ask("GET", place.format(ground.adas))
@@ -109,7 +109,7 @@ async def test_another_owner_finds_nothing_where_a_session_is(ground: Ground) ->
     ],
 )
 async def test_no_way_of_writing_a_path_leads_from_one_session_to_another(
-    ground: Ground, walk: str
+    ground: TwoOwners, walk: str
 ) -> None:
     target = walk.format(own=ground.adas, other=ground.bobs)
     token = await ground.hub.token(f"once {walk}", "agent", owner="ada")
@@ -121,7 +121,7 @@ async def test_no_way_of_writing_a_path_leads_from_one_session_to_another(
     assert b'"status":"ok"' not in answer.replace(b" ", b"")
 
 
-async def test_a_request_hidden_in_another_reaches_no_session(ground: Ground) -> None:
+async def test_a_request_hidden_in_another_reaches_no_session(ground: TwoOwners) -> None:
     """Into a real sandbox: what is behind a body is a request of its own, with no rights."""
     token = await ground.hub.token("smuggler", "agent", owner="ada")
     where = f"http://x/sandbox/{ground.bobs}"
@@ -144,7 +144,7 @@ async def test_a_request_hidden_in_another_reaches_no_session(ground: Ground) ->
     assert b"HTTP/1.1 401" in answer
 
 
-async def test_a_sessions_token_opens_nothing_of_the_hub(ground: Ground) -> None:
+async def test_a_sessions_token_opens_nothing_of_the_hub(ground: TwoOwners) -> None:
     """Every call there is, by the table the hub itself has, but for those meant for it."""
     own = {"/api/sessions", "/api/sessions/{session_id}"}
     own |= {f"/api/sessions/{{session_id}}/{verb}" for verb in ("ports", "events", "logs")}
@@ -171,7 +171,7 @@ def _routes(hub: LocalSessionHub) -> list[APIRoute]:
 
 
 async def test_through_the_hubs_socket_a_session_does_no_more_than_a_window(
-    ground: Ground,
+    ground: TwoOwners,
 ) -> None:
     paths = (
         *("/api/sessions", "/api/tokens", "/api/audit", "/metrics", "/api/archives"),
@@ -252,7 +252,7 @@ with Server(PLACE, Impostor) as server:
 
 
 async def test_an_impostor_in_the_place_of_a_sandbox_harms_nobody_but_its_session(
-    ground: Ground,
+    ground: TwoOwners,
 ) -> None:
     """Answers without form, forged events and endless ones; the hub is restarted under it."""
     mallory = SessionsClient(
@@ -292,7 +292,7 @@ async def _until_told(asker: SessionsClient, session: str, wanted: str) -> list[
 
 
 async def test_links_and_others_sockets_planted_among_the_sockets_lead_nowhere(
-    ground: Ground,
+    ground: TwoOwners,
 ) -> None:
     """By what is in the directory when the hub comes, not by what was there before."""
     serve = "echo bobs > index.html; python3 -m http.server 8000 >/dev/null 2>&1 &"
@@ -329,7 +329,7 @@ async def test_links_and_others_sockets_planted_among_the_sockets_lead_nowhere(
 # What is asked for --------------------------------------------------------------------------
 
 
-async def test_hostile_requests_are_refused_at_once(ground: Ground) -> None:
+async def test_hostile_requests_are_refused_at_once(ground: TwoOwners) -> None:
     git = {"kind": "git", "url": "https://127.0.0.1/x.git"}
     for body in (
         {"name": "a\nb"},
@@ -379,7 +379,7 @@ async def test_hostile_requests_are_refused_at_once(ground: Ground) -> None:
 
 
 async def test_an_environment_reaches_the_shells_and_nothing_that_has_rights(
-    ground: Ground,
+    ground: TwoOwners,
 ) -> None:
     given = {
         "LD_PRELOAD": "/workspace/evil.so",
@@ -426,7 +426,7 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> N
         assert (outside / "secret").read_text() == "secret"
 
 
-async def test_removing_a_session_follows_no_link_out_of_it(ground: Ground) -> None:
+async def test_removing_a_session_follows_no_link_out_of_it(ground: TwoOwners) -> None:
     session = await ground.ada.ready()
     kept = ground.hub.directory / "kept"
     kept.mkdir(mode=0o777)
@@ -445,7 +445,7 @@ async def test_removing_a_session_follows_no_link_out_of_it(ground: Ground) -> N
 
 
 @pytest.mark.timeout(400)
-async def test_trees_of_any_depth_keep_no_session_from_ending(ground: Ground) -> None:
+async def test_trees_of_any_depth_keep_no_session_from_ending(ground: TwoOwners) -> None:
     """Wherever a session can make them: in its workspace, and beside its sockets."""
     session = await ground.ada.ready()
     one = f"/api/sessions/{session}"
@@ -487,7 +487,7 @@ async def test_no_limit_is_passed_by_asking_twenty_times_at_once() -> None:
         assert states.count("stopped") == 2
 
 
-async def test_the_same_request_twenty_times_at_once_makes_one_session(ground: Ground) -> None:
+async def test_the_same_request_twenty_times_at_once_makes_one_session(ground: TwoOwners) -> None:
     made = await asyncio.gather(*(ground.ada.create({"name": "x"}, key="k") for _ in range(20)))
     (session,) = {each["id"] for each in made}
     other = await ground.bob.create({"name": "x"}, key="k")
@@ -503,7 +503,7 @@ async def test_the_same_request_twenty_times_at_once_makes_one_session(ground: G
 
 
 async def test_whoever_removes_stops_and_resumes_at_once_leaves_nothing_half(
-    ground: Ground,
+    ground: TwoOwners,
 ) -> None:
     session = await ground.ada.ready()
     one = f"/api/sessions/{session}"
@@ -521,7 +521,9 @@ async def test_whoever_removes_stops_and_resumes_at_once_leaves_nothing_half(
 # Taking everything --------------------------------------------------------------------------
 
 
-async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(ground: Ground) -> None:
+async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(
+    ground: TwoOwners,
+) -> None:
     small = {"limits": {"memory": 256 << 20, "cpus": 1.0, "processes": 64}}
     bomb, hog = await asyncio.gather(ground.ada.ready(small), ground.ada.ready(small))
     await ground.ada.run(bomb, "b() { b | b & }; b 2>/dev/null; (b 2>/dev/null &)")
@@ -536,7 +538,7 @@ async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(groun
 
 
 async def test_whatever_a_session_writes_into_its_servers_log_does_not_stay(
-    ground: Ground,
+    ground: TwoOwners,
 ) -> None:
     """The descriptor is in reach of all that run as the session's user, the file is root's."""
     session = await ground.ada.ready()

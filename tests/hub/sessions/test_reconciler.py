@@ -41,7 +41,7 @@ class Clock:
         return self.now
 
 
-class Moody(PlainSpawner):
+class FlakySpawner(PlainSpawner):
     """Cannot always tell what runs, as an engine that is being restarted."""
 
     is_silent = False
@@ -62,7 +62,7 @@ def _nobody(_: Identity) -> App:
 class Rig:
     def __init__(self, directory: Path) -> None:
         self.clock = Clock()
-        self.spawner = Moody(directory / "run", allow_unisolated=True)
+        self.spawner = FlakySpawner(directory / "run", allow_unisolated=True)
         self.store = SqlStore(sqlite_address(directory / "hub.sqlite"))
         settings = HubSettings(
             admin_token="t", state_dir=directory, idle_pause=100.0, idle_stop=1000.0

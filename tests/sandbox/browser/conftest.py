@@ -35,7 +35,7 @@ async def make_browser(
 
 
 @dataclass(frozen=True)
-class Visitor:
+class BrowserUser:
     """A browser and somebody who uses it."""
 
     browser: Browser
@@ -72,14 +72,14 @@ def pages() -> Iterator[PageServer]:
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Visitor]:
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[BrowserUser]:
     directory = tmp_path_factory.mktemp("browser")
     async with await make_browser(directory) as browser:
-        yield Visitor(browser, directory)
+        yield BrowserUser(browser, directory)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def visitor(shared: Visitor) -> AsyncIterator[Visitor]:
+async def visitor(shared: BrowserUser) -> AsyncIterator[BrowserUser]:
     """The shared browser; one tab is open in the end as in the beginning."""
     yield shared
     seen = await shared.do("noop(0)")

@@ -11,7 +11,7 @@ import pytest
 from bascule.core.actions import Browse, BrowseInteractive
 from bascule.core.observations import FileDownloaded
 
-from .conftest import Visitor, bid, make_browser
+from .conftest import BrowserUser, bid, make_browser
 from .pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -39,7 +39,9 @@ def size_of(data_url: str) -> tuple[int, int]:
 # Reading ----------------------------------------------------------------------------------
 
 
-async def test_a_page_is_read_as_text_with_its_links(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_page_is_read_as_text_with_its_links(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     seen = await visitor.browse(pages.url)
 
     assert "# Welcome\n\nRead the [next page](/next).\n\n* one\n* two\n" in seen.content
@@ -53,7 +55,7 @@ async def test_a_page_is_read_as_text_with_its_links(visitor: Visitor, pages: Pa
 
 
 async def test_what_can_be_acted_on_is_listed_below_the_text(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     seen = await visitor.browse(f"{pages.url}/form")
     number = bid(seen, "button 'Press'")
@@ -70,7 +72,7 @@ async def test_what_can_be_acted_on_is_listed_below_the_text(
 
 
 async def test_a_list_that_is_too_long_says_how_much_it_leaves_out(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     pages.pages["/many"] = "<title>M</title>" + f"<button>{'long ' * 100}</button>" * 200
     seen = await visitor.browse(f"{pages.url}/many")
@@ -82,7 +84,7 @@ async def test_a_list_that_is_too_long_says_how_much_it_leaves_out(
     assert "BEGIN elements" not in (await visitor.browse(f"{pages.url}/next")).content
 
 
-async def test_it_is_seen_as_a_picture_too(visitor: Visitor, pages: PageServer) -> None:
+async def test_it_is_seen_as_a_picture_too(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.browse(f"{pages.url}/form")
     acted = await visitor.do("noop(0)")
 
@@ -95,12 +97,14 @@ async def test_it_is_seen_as_a_picture_too(visitor: Visitor, pages: PageServer) 
     assert acted.set_of_marks != acted.screenshot
 
 
-async def test_an_address_needs_no_scheme(visitor: Visitor, pages: PageServer) -> None:
+async def test_an_address_needs_no_scheme(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.browse(f"localhost:{pages.port}/next")
     assert seen.url == f"http://localhost:{pages.port}/next"
 
 
-async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(visitor: Visitor) -> None:
+async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(
+    visitor: BrowserUser,
+) -> None:
     seen = await visitor.browse("http://127.0.0.1:1987/")
     named = await visitor.browse("http://nowhere.invalid/")
 
@@ -111,7 +115,9 @@ async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(visitor: 
     assert "the name is not known" in named.last_browser_action_error
 
 
-async def test_a_link_to_where_nobody_answers_says_why(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_link_to_where_nobody_answers_says_why(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     pages.pages["/dead"] = "<title>D</title><a href='http://127.0.0.1:1987/x'>Go</a>"
     page = await visitor.well(f"goto('{pages.url}/dead')")
     seen = await visitor.do(f"click('{bid(page, 'Go')}')")
@@ -140,7 +146,7 @@ async def test_a_link_to_where_nobody_answers_says_why(visitor: Visitor, pages: 
     ],
 )
 async def test_what_is_no_address_is_refused_in_clear_words(
-    visitor: Visitor, pages: PageServer, url: str, complaint: str
+    visitor: BrowserUser, pages: PageServer, url: str, complaint: str
 ) -> None:
     await visitor.browse(f"{pages.url}/next")
     browsed = await visitor.browse(url)
@@ -161,7 +167,7 @@ async def test_a_page_of_five_megabytes_is_answered_by_head_and_tail(
     async with await make_browser(
         tmp_path, load_timeout=150.0, look_timeout=150.0, timeout=180.0
     ) as browser:
-        visitor = Visitor(browser, tmp_path)
+        visitor = BrowserUser(browser, tmp_path)
         seen = await visitor.browse(f"{pages.url}/big")
         acted = await visitor.do("noop(0)")
 
@@ -178,7 +184,7 @@ async def test_a_page_of_five_megabytes_is_answered_by_head_and_tail(
 
 
 async def test_elements_keep_their_numbers_while_the_page_stays(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     before = await visitor.well(f"goto('{pages.url}/form')")
     button = bid(before, "button 'Press'")
@@ -190,7 +196,7 @@ async def test_elements_keep_their_numbers_while_the_page_stays(
 
 
 async def test_the_number_of_another_page_is_known_to_be_old(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     before = await visitor.well(f"goto('{pages.url}/form')")
     button = bid(before, "button 'Press'")
@@ -201,7 +207,7 @@ async def test_the_number_of_another_page_is_known_to_be_old(
 
 
 async def test_the_tree_comes_as_an_object_when_asked_for(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     await visitor.well(f"goto('{pages.url}/form')")
     seen = await visitor.browser.act(BrowseInteractive("noop(0)", return_axtree=True))
@@ -219,7 +225,7 @@ async def test_the_tree_comes_as_an_object_when_asked_for(
 
 
 async def test_frames_within_frames_are_in_the_tree_and_can_be_used(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     seen = await visitor.well(f"goto('{pages.url}/frames')")
     assert seen.content.count("button 'Inner'") == 2
@@ -231,7 +237,9 @@ async def test_frames_within_frames_are_in_the_tree_and_can_be_used(
     assert "Innermost" in (await visitor.browse(f"{pages.url}/frames")).content
 
 
-async def test_shadow_trees_are_seen_and_can_be_used(visitor: Visitor, pages: PageServer) -> None:
+async def test_shadow_trees_are_seen_and_can_be_used(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     seen = await visitor.well(f"goto('{pages.url}/shadow')")
     after = await visitor.well(f"click('{bid(seen, 'In the dark')}')")
 
@@ -242,7 +250,7 @@ async def test_shadow_trees_are_seen_and_can_be_used(visitor: Visitor, pages: Pa
 # Acting -----------------------------------------------------------------------------------
 
 
-async def test_a_form_is_filled_and_sent(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_form_is_filled_and_sent(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/form')")
     filled = await visitor.well(
         f"fill('{bid(seen, 'Name')}', 'Ann')",
@@ -259,7 +267,7 @@ async def test_a_form_is_filled_and_sent(visitor: Visitor, pages: PageServer) ->
     assert sent.url == f"{pages.url}/done?name=Ann&mail=&size=l&gift=on"
 
 
-async def test_the_focus_is_told(visitor: Visitor, pages: PageServer) -> None:
+async def test_the_focus_is_told(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/form')")
     name = bid(seen, "Name")
     focused = await visitor.well(f"focus('{name}')", "keyboard_type('typed')")
@@ -268,7 +276,7 @@ async def test_the_focus_is_told(visitor: Visitor, pages: PageServer) -> None:
     assert "typed" in focused.content
 
 
-async def test_the_mouse_hovers_and_clicks_twice(visitor: Visitor, pages: PageServer) -> None:
+async def test_the_mouse_hovers_and_clicks_twice(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/form')")
 
     assert "StaticText 'over'" in (await visitor.well(f"hover('{bid(seen, 'Hover')}')")).content
@@ -277,37 +285,37 @@ async def test_the_mouse_hovers_and_clicks_twice(visitor: Visitor, pages: PageSe
     )
 
 
-async def test_a_thing_is_dragged_onto_another(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_thing_is_dragged_onto_another(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/drag')")
     after = await visitor.well(f"drag_and_drop('{bid(seen, 'Thing')}', '{bid(seen, 'Target')}')")
     assert "Dropped" in after.content
 
 
-async def test_a_page_is_scrolled(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_page_is_scrolled(visitor: BrowserUser, pages: PageServer) -> None:
     before = await visitor.well(f"goto('{pages.url}/tall')")
     after = await visitor.well("scroll(0, 9000)")
     assert before.screenshot != after.screenshot
 
 
-async def test_what_a_click_fetches_is_waited_for(visitor: Visitor, pages: PageServer) -> None:
+async def test_what_a_click_fetches_is_waited_for(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/late')")
     assert "arrived" in (await visitor.well(f"click('{bid(seen, 'Load')}')")).content
 
 
-async def test_history_goes_back_and_forth(visitor: Visitor, pages: PageServer) -> None:
+async def test_history_goes_back_and_forth(visitor: BrowserUser, pages: PageServer) -> None:
     await visitor.well(f"goto('{pages.url}/')", f"goto('{pages.url}/next')")
     assert (await visitor.well("go_back()")).url == f"{pages.url}/"
     assert (await visitor.well("go_forward()")).url == f"{pages.url}/next"
 
 
-async def test_calls_stop_at_the_first_that_fails(visitor: Visitor, pages: PageServer) -> None:
+async def test_calls_stop_at_the_first_that_fails(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.do(f"goto('{pages.url}/next')", "click('999')", f"goto('{pages.url}/')")
 
     assert seen.url == f"{pages.url}/next"
     assert "no element '999'" in seen.last_browser_action_error
 
 
-async def test_what_is_no_call_is_not_done(visitor: Visitor, pages: PageServer) -> None:
+async def test_what_is_no_call_is_not_done(visitor: BrowserUser, pages: PageServer) -> None:
     await visitor.well(f"goto('{pages.url}/next')")
     seen = await visitor.do(f"goto('{pages.url}/')", "__import__('os').system('true')")
 
@@ -316,14 +324,14 @@ async def test_what_is_no_call_is_not_done(visitor: Visitor, pages: PageServer) 
     assert seen.url == f"{pages.url}/next"
 
 
-async def test_words_to_the_user_are_in_the_answer(visitor: Visitor) -> None:
+async def test_words_to_the_user_are_in_the_answer(visitor: BrowserUser) -> None:
     assert "All done" in (await visitor.well("send_msg_to_user('All done')")).content
 
 
 # What pages do ----------------------------------------------------------------------------
 
 
-async def test_dialogs_are_answered_and_told(visitor: Visitor, pages: PageServer) -> None:
+async def test_dialogs_are_answered_and_told(visitor: BrowserUser, pages: PageServer) -> None:
     page = await visitor.well(f"goto('{pages.url}/dialogs')")
     alert = await visitor.well(f"click('{bid(page, 'Alert')}')")
     sure = await visitor.well(f"click('{bid(page, 'Confirm')}')")
@@ -338,7 +346,7 @@ async def test_dialogs_are_answered_and_told(visitor: Visitor, pages: PageServer
 
 
 async def test_a_page_that_never_stops_talking_does_not_fill_the_answer(
-    visitor: Visitor, pages: PageServer
+    visitor: BrowserUser, pages: PageServer
 ) -> None:
     pages.pages["/talk"] = (
         "<title>T</title><p>here</p>"
@@ -352,7 +360,7 @@ async def test_a_page_that_never_stops_talking_does_not_fill_the_answer(
     assert len(seen.content) < 20_000
 
 
-async def test_a_new_tab_comes_to_the_front(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_new_tab_comes_to_the_front(visitor: BrowserUser, pages: PageServer) -> None:
     page = await visitor.well(f"goto('{pages.url}/tabs')")
     opened = await visitor.well(f"click('{bid(page, 'Open')}')")
     back = await visitor.well("tab_focus(0)")
@@ -366,7 +374,7 @@ async def test_a_new_tab_comes_to_the_front(visitor: Visitor, pages: PageServer)
     assert "no tab 7; they are 0 to 0" in missing.last_browser_action_error
 
 
-async def test_what_is_no_page_is_downloaded(visitor: Visitor, pages: PageServer) -> None:
+async def test_what_is_no_page_is_downloaded(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.browser.act(Browse(f"{pages.url}/file"))
     again = await visitor.browser.act(BrowseInteractive(f"goto('{pages.url}/file')"))
 
@@ -377,7 +385,7 @@ async def test_what_is_no_page_is_downloaded(visitor: Visitor, pages: PageServer
     assert seen.file_path != again.file_path
 
 
-async def test_a_file_is_uploaded(visitor: Visitor, pages: PageServer) -> None:
+async def test_a_file_is_uploaded(visitor: BrowserUser, pages: PageServer) -> None:
     (visitor.directory / "note.txt").write_text("from the sandbox")
     page = await visitor.well(f"goto('{pages.url}/upload')")
     chosen = await visitor.well(f"upload_file('{bid(page, 'Choose File')}', 'note.txt')")
@@ -394,7 +402,7 @@ async def test_a_file_is_uploaded(visitor: Visitor, pages: PageServer) -> None:
 # Files ------------------------------------------------------------------------------------
 
 
-async def test_a_file_is_viewed_by_its_path(visitor: Visitor) -> None:
+async def test_a_file_is_viewed_by_its_path(visitor: BrowserUser) -> None:
     picture = base64.b64decode((await visitor.browse("about:blank")).screenshot.partition(",")[2])
     (visitor.directory / "picture.png").write_bytes(picture)
     seen = await visitor.well(f"goto('{visitor.directory}/picture.png')")
@@ -406,7 +414,7 @@ async def test_a_file_is_viewed_by_its_path(visitor: Visitor) -> None:
     assert "No such file" in text.content
 
 
-async def test_a_pdf_is_drawn_and_its_text_read(visitor: Visitor) -> None:
+async def test_a_pdf_is_drawn_and_its_text_read(visitor: BrowserUser) -> None:
     file = visitor.directory / "paper.pdf"
     file.write_bytes(PDF)
     (visitor.directory / "broken.pdf").write_bytes(b"%PDF-1.4 nothing more")

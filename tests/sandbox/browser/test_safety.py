@@ -16,7 +16,7 @@ from bascule.core.actions import Browse
 from bascule.core.observations import BrowserOutput
 from tests.sandbox.serving import address, serving
 
-from .conftest import Visitor, bid, make_browser
+from .conftest import BrowserUser, bid, make_browser
 from .pages import PageServer, serving_pages
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_sc
 
 @dataclass(frozen=True)
 class Guarded:
-    visitor: Visitor
+    visitor: BrowserUser
     server: PageServer
     """In the place of an action server or hub: it would answer every page that asks."""
 
@@ -35,7 +35,7 @@ async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Gua
     with serving_pages() as server:
         served_at = (("127.0.0.1", server.port),)
         async with await make_browser(directory, served_at=served_at) as browser:
-            yield Guarded(Visitor(browser, directory), server)
+            yield Guarded(BrowserUser(browser, directory), server)
 
 
 WAYS = {
@@ -223,7 +223,7 @@ async def test_confined_to_some_directories_it_shows_no_others(
     (tmp_path / "secret.txt").write_text("may not")
     (inside / "way-out").symlink_to(tmp_path / "secret.txt")
     async with await make_browser(inside, roots=(inside,)) as browser:
-        visitor = Visitor(browser, inside)
+        visitor = BrowserUser(browser, inside)
         shown = await visitor.browse(f"{inside}/note.txt")
         hidden = [
             await visitor.browse(f"{tmp_path}/secret.txt"),

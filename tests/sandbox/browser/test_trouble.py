@@ -22,17 +22,17 @@ from bascule.sandbox.browser.settings import BrowserSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from tests.contracts.runtime import gone
 
-from .conftest import Visitor, bid, make_browser
+from .conftest import BrowserUser, bid, make_browser
 from .pages import PageServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.asyncio(loop_scope="session")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def fragile(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Visitor]:
+async def fragile(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[BrowserUser]:
     directory = tmp_path_factory.mktemp("fragile")
     async with await make_browser(directory, load_timeout=2.0, act_timeout=2.0) as browser:
-        yield Visitor(browser, directory)
+        yield BrowserUser(browser, directory)
 
 
 def below(browser: Browser) -> list[psutil.Process]:
@@ -68,7 +68,7 @@ def browser_process(browser: Browser) -> psutil.Process:
 
 
 async def test_a_page_that_never_finishes_loading_is_answered_as_far_as_it_got(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     seen = await fragile.browse(f"{pages.url}/spinner")
 
@@ -78,7 +78,7 @@ async def test_a_page_that_never_finishes_loading_is_answered_as_far_as_it_got(
 
 
 async def test_a_server_that_never_answers_is_an_error_and_the_page_before_stays(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
     seen = await fragile.browse(f"{pages.url}/never")
@@ -87,14 +87,14 @@ async def test_a_server_that_never_answers_is_an_error_and_the_page_before_stays
     assert "Next page" in seen.content
 
 
-async def test_the_action_s_own_time_out_counts(fragile: Visitor, pages: PageServer) -> None:
+async def test_the_action_s_own_time_out_counts(fragile: BrowserUser, pages: PageServer) -> None:
     await fragile.browse(f"{pages.url}/next")
     seen = await fragile.do("noop(20000)", timeout=0.3)
     assert "noop(20000) was not done within 0.3 seconds" in seen.last_browser_action_error
 
 
 async def test_a_page_whose_script_never_ends_is_told_and_left_behind(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     page = await fragile.well(f"goto('{pages.url}/stuck')")
     stuck = await fragile.do(f"click('{bid(page, 'Hang')}')", timeout=1)
@@ -105,7 +105,7 @@ async def test_a_page_whose_script_never_ends_is_told_and_left_behind(
 
 
 async def test_a_crash_of_the_page_is_told_and_the_next_has_a_new_tab(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
     renderers = running(fragile.browser, "--type=renderer")
@@ -127,7 +127,7 @@ async def test_tabs_are_bounded(tmp_path: Path, pages: PageServer) -> None:
         "<button onclick=\"for (let i = 0; i < 9; i++) open('/next')\">Go</button>"
     )
     async with await make_browser(tmp_path, max_tabs=3) as browser:
-        visitor = Visitor(browser, tmp_path)
+        visitor = BrowserUser(browser, tmp_path)
         page = await visitor.well(f"goto('{pages.url}/many')")
         await visitor.do(f"click('{bid(page, 'Go')}')")
         seen = await visitor.do("noop(200)")
@@ -138,7 +138,7 @@ async def test_tabs_are_bounded(tmp_path: Path, pages: PageServer) -> None:
 
 
 async def test_a_crash_of_the_browser_is_told_and_the_next_action_has_a_new_one(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
     waiting = asyncio.ensure_future(fragile.browser.act(BrowseInteractive("noop(20000)")))
@@ -153,7 +153,7 @@ async def test_a_crash_of_the_browser_is_told_and_the_next_action_has_a_new_one(
 
 
 async def test_a_crash_while_nobody_looks_is_told_with_the_next_action(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     process = browser_process(fragile.browser)
     process.kill()
@@ -163,7 +163,7 @@ async def test_a_crash_while_nobody_looks_is_told_with_the_next_action(
 
 
 async def test_what_drives_the_browser_is_started_again_too(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
     waiting = asyncio.ensure_future(fragile.browser.act(BrowseInteractive("noop(2000)")))
@@ -180,7 +180,7 @@ async def test_what_drives_the_browser_is_started_again_too(
 
 
 async def test_the_worker_is_started_again_too(
-    fragile: Visitor, pages: PageServer, monkeypatch: pytest.MonkeyPatch
+    fragile: BrowserUser, pages: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logger = logging.getLogger("bascule.sandbox.browser.browser")
     monkeypatch.setattr(logger, "handle", lambda _: None)  # a log on disk would block the loop
@@ -227,7 +227,7 @@ async def test_many_at_once_wait_for_one_start_and_take_turns(
 
 
 async def test_a_cancelled_action_leaves_the_browser_usable(
-    fragile: Visitor, pages: PageServer
+    fragile: BrowserUser, pages: PageServer
 ) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
