@@ -1,4 +1,4 @@
-"""A hub with a window, in a thread: conversations of OpenHands block the one they run in."""
+"""A hub with a window, on an event loop in its own thread, because OpenHands blocks its thread."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class EditorSandbox(Sandbox):
-    """A sandbox with somebody before it, who sees what is shown and answers what is asked."""
+    """A sandbox that also executes editor actions: records them, and answers questions."""
 
     def __init__(self, settings: SandboxSettings) -> None:
         super().__init__(settings)
@@ -84,7 +84,7 @@ class EditorWindow(FakeWindow):
 
 
 class HubWithWindow:
-    """The hub's address and a token, for use_bascule; and the window itself."""
+    """A hub and its only window, with the URL and token for `use_bascule`."""
 
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()

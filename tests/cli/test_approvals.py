@@ -15,7 +15,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 from tests.hub.serving import Client, RunningHub
 
-from .test_windows import knowing, output
+from .test_windows import client_environment, output
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ async def asking(hub: RunningHub, tmp_path: Path) -> AsyncIterator[Asking]:
 async def test_questions_are_listed_and_shown_part_by_part(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
-    env = knowing(hub, tmp_path)
+    env = client_environment(hub, tmp_path)
     assert (await output("approvals", env=env))[1] == "No question waits for an answer.\n"
     await asking.ask(hub)
     _, table, _ = await output("approvals", env=env)
@@ -104,7 +104,7 @@ async def test_questions_are_listed_and_shown_part_by_part(
 async def test_an_answer_reaches_the_window_once(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
-    env = knowing(hub, tmp_path)
+    env = client_environment(hub, tmp_path)
     await asking.ask(hub)
     status, out, _ = await output("approvals", "answer", "3f2a", "always", env=env)
     assert (status, out) == (0, "Answered 3f2a0000: always\n")
@@ -123,7 +123,7 @@ async def test_an_answer_reaches_the_window_once(
 async def test_an_answer_that_the_question_does_not_admit_is_refused(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
-    env = knowing(hub, tmp_path)
+    env = client_environment(hub, tmp_path)
     await asking.ask(hub)
     status, _, err = await output("approvals", "answer", "3f2a", "workspace", env=env)
     assert status == 2
@@ -135,7 +135,7 @@ async def test_no_agent_sees_or_answers_questions(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     await asking.ask(hub)
-    env = knowing(hub, tmp_path, hub.agent)
+    env = client_environment(hub, tmp_path, hub.agent)
     for words in ((), ("answer", "3f2a", "once")):
         status, _, err = await output("approvals", *words, env=env)
         assert status != 0

@@ -30,7 +30,7 @@ async def hub() -> AsyncIterator[RunningHub]:
         yield place
 
 
-def knowing(hub: RunningHub, state: Path, token: str = ADMIN) -> Mapping[str, str]:
+def client_environment(hub: RunningHub, state: Path, token: str = ADMIN) -> Mapping[str, str]:
     return environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=token, XDG_STATE_HOME=str(state))
 
 
@@ -53,8 +53,8 @@ async def output(*arguments: str, env: Mapping[str, str]) -> tuple[int | None, s
 
 async def test_windows_are_listed_one_a_line(hub: RunningHub, tmp_path: Path) -> None:
     async with hub.fake_window(tmp_path, name="mine"):
-        status, table, _ = await output("windows", env=knowing(hub, tmp_path))
-        _, as_json, _ = await output("windows", "--json", env=knowing(hub, tmp_path))
+        status, table, _ = await output("windows", env=client_environment(hub, tmp_path))
+        _, as_json, _ = await output("windows", "--json", env=client_environment(hub, tmp_path))
 
     heading, line = table.splitlines()
     [window] = json.loads(as_json)
@@ -65,7 +65,7 @@ async def test_windows_are_listed_one_a_line(hub: RunningHub, tmp_path: Path) ->
 
 
 async def test_an_agent_may_list_but_not_pair(hub: RunningHub, tmp_path: Path) -> None:
-    env = knowing(hub, tmp_path, hub.agent)
+    env = client_environment(hub, tmp_path, hub.agent)
 
     listed, text, _ = await output("windows", env=env)
     paired, _, complaint = await output("pair", env=env)
@@ -79,7 +79,7 @@ async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     async with hub.fake_window(tmp_path, name="mine"):
-        env = knowing(hub, tmp_path)
+        env = client_environment(hub, tmp_path)
         status, _, complaint = await output("demo", "--window", "nosuch", env=env)
 
     assert status == 2
@@ -89,7 +89,7 @@ async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
 async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ever(
     hub: RunningHub, tmp_path: Path
 ) -> None:
-    env = knowing(hub, tmp_path)
+    env = client_environment(hub, tmp_path)
 
     status, told, complaint = await output("demo", "--timeout", "1", env=env)
 
@@ -107,7 +107,7 @@ async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ev
 async def test_an_address_without_a_scheme_is_http(hub: RunningHub, tmp_path: Path) -> None:
     plain = hub.url.removeprefix("http://")
 
-    assert (await output("windows", "--hub", plain, env=knowing(hub, tmp_path)))[0] == 0
+    assert (await output("windows", "--hub", plain, env=client_environment(hub, tmp_path)))[0] == 0
 
 
 async def test_without_a_token_it_says_where_to_put_one(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ async def test_a_hub_that_is_not_there_is_told_with_how_to_start_one(
     await hub.stop()
 
     for command in ("windows", "pair", "demo"):
-        status, _, complaint = await output(command, env=knowing(hub, tmp_path))
+        status, _, complaint = await output(command, env=client_environment(hub, tmp_path))
         assert status == 1
         assert f"no hub answers at {hub.url}; start one with `bascule up`" in complaint
 
@@ -146,7 +146,7 @@ async def test_pairing_shows_a_code_and_ends_when_the_window_is_there(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     async with hub.fake_window(tmp_path, name="there already"):
-        pairing = await start("pair", env=knowing(hub, tmp_path))
+        pairing = await start("pair", env=client_environment(hub, tmp_path))
         code = await code_of(pairing)
         async with Client(hub.url, token="") as window:
             status, given = await window.ask("POST", f"/api/vscode/pair/{code}")
@@ -159,7 +159,7 @@ async def test_pairing_shows_a_code_and_ends_when_the_window_is_there(
 
 
 async def test_pairing_can_be_left_to_itself(hub: RunningHub, tmp_path: Path) -> None:
-    status, shown, _ = await output("pair", "--no-wait", env=knowing(hub, tmp_path))
+    status, shown, _ = await output("pair", "--no-wait", env=client_environment(hub, tmp_path))
 
     assert status == 0
     assert f"hub   {hub.url}" in shown
@@ -180,7 +180,7 @@ async def test_the_code_lets_a_real_window_in(
         await page.goto(server.address(tmp_path))
         # Its item is there once the extension runs; before, the palette does not know its commands.
         await page.locator(".statusbar").get_by_text("Bascule").first.wait_for(timeout=90_000)
-        pairing = await start("pair", env=knowing(hub, tmp_path))
+        pairing = await start("pair", env=client_environment(hub, tmp_path))
         code = await code_of(pairing)
         typed = page.locator(".quick-input-widget input[type=text]")
         await page.keyboard.press("F1")
@@ -198,7 +198,7 @@ async def test_the_code_lets_a_real_window_in(
 async def test_checkpoints_of_a_window_are_listed_and_restored(
     hub: RunningHub, tmp_path: Path
 ) -> None:
-    folder, env = tmp_path / "folder", knowing(hub, tmp_path)
+    folder, env = tmp_path / "folder", client_environment(hub, tmp_path)
     folder.mkdir()
     (folder / "lost.txt").write_text("one\n")
     async with hub.fake_window(folder, name="mine", checkpoints=tmp_path / "store") as window:

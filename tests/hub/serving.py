@@ -1,4 +1,4 @@
-"""A hub on a loopback socket, clients for it, and a line that can be cut."""
+"""A hub on a loopback socket, clients for it, and a TCP relay that can be cut."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMEOUT = 240.0
 
 
 class Client(HttpClient):
-    """Asks and decodes; the admin's token comes along unless told otherwise."""
+    """Sends requests and decodes the answers. Uses the admin's token by default."""
 
     def __init__(self, url: str, *, token: str = ADMIN) -> None:
         super().__init__(url, headers={"Authorization": f"Bearer {token}"} if token else {})
@@ -81,7 +81,7 @@ class RunningHub:
 
     @property
     def page_url(self) -> str:
-        """Where browsers of this machine are led: the hub's page is there and nowhere else."""
+        """The origin of the hub's page, to which browsers on this machine are redirected."""
         return self.hub.proxy.access_control.origins.page(f"127.0.0.1:{self.port}")
 
     def session_url(self, session_id: str) -> str:
@@ -200,7 +200,7 @@ class TcpRelay:
         self._passes.set()
 
     def stall(self) -> None:
-        """Let nothing through, and tell nobody: the network as it fails most often."""
+        """Forward no data and keep connections open, as a network failure often looks."""
         self._passes.clear()
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -66,7 +66,7 @@ pnml:
 """
 
 
-def told(loaded: Loaded) -> list[tuple[str, int, int]]:
+def diagnostics_of(loaded: Loaded) -> list[tuple[str, int, int]]:
     return [(each.code, each.span.line, each.span.column) for each in loaded.diagnostics]
 
 
@@ -171,7 +171,7 @@ def test_what_is_wrong_is_told_where_it_is_wrong_and_there_is_no_net(
 ) -> None:
     loaded = read(body)
 
-    assert (code, line, column) in told(loaded)
+    assert (code, line, column) in diagnostics_of(loaded)
     assert loaded.net is None
     with pytest.raises(InvalidNet, match=f"{FILE}:{line}:{column}"):
         loaded.unwrap()
@@ -219,4 +219,4 @@ def test_a_guard_without_a_value_is_warned_of_and_loads() -> None:
 def test_python_that_is_wrong_deep_in_a_block_is_told_at_its_own_line() -> None:
     loaded = load_bytes(EPIC.replace("return x", "return x +").encode(), FILE)
 
-    assert told(loaded) == [("python.syntax", 24, 31)]
+    assert diagnostics_of(loaded) == [("python.syntax", 24, 31)]

@@ -64,13 +64,15 @@ async def test_rules_decide_on_commands_of_a_client(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[HubWithWindow]:
+def hub_with_window(tmp_path: Path) -> Iterator[HubWithWindow]:
     with open_hub_with_window(tmp_path) as place:
         yield place
 
 
-async def test_a_client_works_in_a_window(desk: HubWithWindow, tmp_path: Path) -> None:
-    async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN=desk.token) as client:
+async def test_a_client_works_in_a_window(hub_with_window: HubWithWindow, tmp_path: Path) -> None:
+    async with over_stdio(
+        BASCULE_HUB=hub_with_window.url, BASCULE_TOKEN=hub_with_window.token
+    ) as client:
         names = names_of(await client.list_tools())
         seen = await call(client, "run_command", command="pwd")
         asked = await call(client, "ask_user", question="Which colour?")
@@ -82,8 +84,8 @@ async def test_a_client_works_in_a_window(desk: HubWithWindow, tmp_path: Path) -
     assert "desk" in text_of(windows)
 
 
-async def test_a_wrong_token_is_told_in_the_answer(desk: HubWithWindow) -> None:
-    async with over_stdio(BASCULE_HUB=desk.url, BASCULE_TOKEN="wrong") as client:
+async def test_a_wrong_token_is_told_in_the_answer(hub_with_window: HubWithWindow) -> None:
+    async with over_stdio(BASCULE_HUB=hub_with_window.url, BASCULE_TOKEN="wrong") as client:
         assert code_of(await call(client, "run_command", command="pwd")) == "access.denied"
 
 

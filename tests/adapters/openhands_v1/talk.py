@@ -64,7 +64,7 @@ def observations(talk: Any) -> list[Observation]:
     return [event.observation for event in seen if event.tool_name != "finish"]
 
 
-def told(observation: Observation) -> str:
+def text_of(observation: Observation) -> str:
     """What the model reads."""
     return "".join(
         part.text for part in observation.to_llm_content if isinstance(part, TextContent)

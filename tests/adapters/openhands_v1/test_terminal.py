@@ -13,7 +13,7 @@ from openhands.tools.terminal.definition import TerminalObservation
 
 from bascule.adapters.openhands_v1 import use_bascule
 
-from .talk import call, conversation, converse, told
+from .talk import call, conversation, converse, text_of
 
 
 def run(
@@ -37,7 +37,7 @@ def test_a_shell_remembers_between_calls(tmp_path: Path) -> None:
     assert second.text == "blue\n"
     assert (second.exit_code, second.metadata.exit_code) == (3, 3)
     assert second.metadata.working_dir == f"{tmp_path}/sub"
-    assert "exit code 3" in told(second)
+    assert "exit code 3" in text_of(second)
 
 
 def test_a_silent_command_is_answered_early_and_read_on(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_silent_command_is_answered_early_and_read_on(tmp_path: Path) -> None:
     )
 
     assert (early.text, early.exit_code, early.timeout) == ("begun\n", -1, True)
-    assert "no new output after 1 seconds" in told(early)
+    assert "no new output after 1 seconds" in text_of(early)
     assert (rest.text, rest.exit_code) == ("ended\n", 0)
 
 
@@ -62,7 +62,7 @@ def test_a_time_out_leaves_the_program_running_to_be_typed_into(tmp_path: Path) 
     )
 
     assert (late.exit_code, late.timeout) == (-1, True)
-    assert "timed out after 0.2 seconds" in told(late)
+    assert "timed out after 0.2 seconds" in text_of(late)
     assert (done.text, done.exit_code) == ("got forty-two\n", 0)
 
 
@@ -84,8 +84,8 @@ def test_a_running_program_is_not_disturbed_by_the_next_command(tmp_path: Path) 
     )
 
     assert refused.exit_code == -1
-    assert "NOT executed" in told(refused)
-    assert "queue" not in told(refused)
+    assert "NOT executed" in text_of(refused)
+    assert "queue" not in text_of(refused)
     assert interrupted.exit_code == 130
     assert after.text == "usable\n"
 
@@ -139,7 +139,7 @@ def test_reset_takes_a_command_along(tmp_path: Path) -> None:
     )
 
     assert (seen.text, seen.exit_code, seen.command) == ("new\n", 0, "[RESET] echo new")
-    assert "was reset" in told(seen)
+    assert "was reset" in text_of(seen)
 
 
 @pytest.mark.parametrize("command", ["", "hello"])
@@ -147,7 +147,7 @@ def test_with_nothing_running_there_is_nothing_to_type_into(tmp_path: Path, comm
     (seen,) = run(tmp_path, {"command": command, "is_input": True})
 
     assert seen.is_error
-    assert "No previous running command" in told(seen)
+    assert "No previous running command" in text_of(seen)
 
 
 def test_an_unbalanced_quote_is_answered_at_once(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ def test_a_secret_reaches_the_command_that_names_it_and_no_answer(tmp_path: Path
     )
 
     assert (tmp_path / "kept").read_text() == "s3cr3t'value\n"
-    assert told(seen).startswith("<secret-hidden>\n12\n")
-    assert told(lasting).startswith("1\n")
-    assert "s3cr3t" not in told(read)
-    assert "<secret-hidden>" in told(read)
+    assert text_of(seen).startswith("<secret-hidden>\n12\n")
+    assert text_of(lasting).startswith("1\n")
+    assert "s3cr3t" not in text_of(read)
+    assert "<secret-hidden>" in text_of(read)
 
 
 def test_colours_and_progress_bars_are_read_as_a_person_sees_them(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_colours_and_progress_bars_are_read_as_a_person_sees_them(tmp_path: Path
 
 def test_long_output_keeps_head_and_tail_and_says_where_all_of_it_is(tmp_path: Path) -> None:
     (seen,) = run(tmp_path, {"command": "seq 100000"})
-    text = told(seen)
+    text = text_of(seen)
 
     assert text.startswith("1\n2\n")
     assert "100000\n" in text

@@ -15,7 +15,7 @@ from openhands.tools.preset.default import get_default_tools
 import bascule.adapters.openhands_v1 as face
 from bascule.adapters.openhands_v1 import use_bascule
 
-from .talk import call, conversation, converse, told
+from .talk import call, conversation, converse, text_of
 
 BROKEN = "def add(a, b):\n    return a\n"
 """Not as long as when it is mended: Python knows by the size, and the second of the time, whether a
@@ -43,11 +43,11 @@ def test_an_agent_mends_a_failing_test(tmp_path: Path) -> None:
         call("terminal", command="python3 check.py"),
     )
 
-    assert "AssertionError: 2" in told(failing)
-    assert told(found) == f"{tmp_path}/sums.py:2:    return a"
-    assert "     2\t    return a\n" in told(viewed)
-    assert "     2\t    return a + b" in told(edited)
-    assert told(passing).startswith("passed\n")
+    assert "AssertionError: 2" in text_of(failing)
+    assert text_of(found) == f"{tmp_path}/sums.py:2:    return a"
+    assert "     2\t    return a\n" in text_of(viewed)
+    assert "     2\t    return a + b" in text_of(edited)
+    assert text_of(passing).startswith("passed\n")
     assert (tmp_path / "sums.py").read_text() == BROKEN.replace("return a", "return a + b")
 
 
@@ -64,7 +64,7 @@ def test_openhands_default_agent_uses_our_tools(tmp_path: Path) -> None:
 
     (seen,) = converse(tmp_path, tools, call("terminal", command="echo $BASH_VERSION; exit 0"))
 
-    assert "The shell itself ended" in told(seen)
+    assert "The shell itself ended" in text_of(seen)
 
 
 class TestEditor:
@@ -104,7 +104,7 @@ class TestEditor:
 
         assert [each.is_error for each in (ambiguous, missing, there)] == [True] * 3
         assert (tmp_path / "twice").read_text() == "a\na\n"
-        assert f"{tmp_path}/nowhere" in told(missing)
+        assert f"{tmp_path}/nowhere" in text_of(missing)
 
     def test_relative_paths_start_in_the_workspace_wherever_the_shell_is(
         self, tmp_path: Path
@@ -123,7 +123,7 @@ class TestEditor:
         (tmp_path / "sub" / "file").touch()
         (seen,) = self.edit(tmp_path, {"command": "view", "path": str(tmp_path)})
 
-        assert f"{tmp_path}/sub/file" in told(seen)
+        assert f"{tmp_path}/sub/file" in text_of(seen)
 
 
 class TestSearch:
@@ -173,7 +173,7 @@ class TestSearch:
         assert isinstance(some, GrepObservation)
         assert len(every.matches) == 3
         assert some.matches == [f"{workspace}/src/main.ts"]
-        assert told(some) == f"{workspace}/src/main.ts:1:const Colour = 1"
+        assert text_of(some) == f"{workspace}/src/main.ts:1:const Colour = 1"
 
     def test_a_pattern_that_is_none_is_an_error(self, workspace: Path) -> None:
         (seen,) = converse(workspace, [Tool(name="grep")], call("grep", pattern="(open"))
@@ -186,7 +186,7 @@ class TestSearch:
 
         assert isinstance(seen, GrepObservation)
         assert seen.truncated
-        assert "narrow the search" in told(seen)
+        assert "narrow the search" in text_of(seen)
 
 
 def test_without_an_editor_there_are_no_editor_tools(tmp_path: Path) -> None:

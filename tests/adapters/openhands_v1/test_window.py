@@ -13,7 +13,7 @@ from bascule.core.actions import CmdRun, OpenFile, ShowDiff
 from bascule.core.errors import AmbiguousWindow, HubUnreachable, NoWindow
 from tests.adapters.window_hub import HubWithWindow, open_hub_with_window
 
-from .talk import call, conversation, converse, told
+from .talk import call, conversation, converse, text_of
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def test_an_agent_mends_a_failing_test_in_the_window(
         call("terminal", command="python3 sums.py; pwd"),
     )
 
-    assert told(failing).startswith("False\n")
-    assert told(found) == f"{folder}/sums.py:1:print(2 - 2 == 4)"
-    assert told(listed) == f"{folder}/sums.py"
-    assert told(passing).startswith(f"True\n{folder}\n")
+    assert text_of(failing).startswith("False\n")
+    assert text_of(found) == f"{folder}/sums.py:1:print(2 - 2 == 4)"
+    assert text_of(listed) == f"{folder}/sums.py"
+    assert text_of(passing).startswith(f"True\n{folder}\n")
     assert place.window.agents == {"agent"}
 
 
@@ -68,7 +68,7 @@ def test_hub_token_and_window_come_from_the_environment(
 
     (seen,) = converse(workspace, use_bascule(), call("terminal", command="pwd"))
 
-    assert told(seen).startswith(f"{folder}\n")
+    assert text_of(seen).startswith(f"{folder}\n")
 
 
 def test_the_editor_shows_asks_and_tells(
@@ -83,10 +83,10 @@ def test_the_editor_shows_asks_and_tells(
         call("vscode_ask", question="Which colour?", options=["red", "blue"]),
     )
 
-    assert told(wrong) == f"{folder}/a.py:1: error: undefined name"
-    assert told(opened) == "Done"
-    assert told(diff) == f"The diff of {folder}/a.py is shown"
-    assert told(answer) == "blue"
+    assert text_of(wrong) == f"{folder}/a.py:1: error: undefined name"
+    assert text_of(opened) == "Done"
+    assert text_of(diff) == f"The diff of {folder}/a.py is shown"
+    assert text_of(answer) == "blue"
     shown = [
         (each.path, type(each))
         for each in place.window.editor_sandbox.shown
@@ -134,7 +134,7 @@ def test_the_next_conversation_finds_a_clean_shell(place: HubWithWindow, workspa
     (_,) = converse(workspace, tools, script)
     (seen,) = converse(workspace, tools, script)
 
-    assert told(seen).startswith("[]\n")
+    assert text_of(seen).startswith("[]\n")
 
 
 def test_a_window_that_is_lost_is_told_to_the_agent(place: HubWithWindow, workspace: Path) -> None:

@@ -19,7 +19,7 @@ from bascule.cli.loop import LoopThread
 from bascule.core.errors import InvalidSetting
 from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
-from .talk import call, conversation, converse, told
+from .talk import call, conversation, converse, text_of
 
 SECRET = "s3cr3t-value"
 
@@ -208,9 +208,9 @@ def test_an_agent_here_mends_a_failing_test_there(held: Held, tmp_path: Path) ->
         call("terminal", command="python3 sums.py; pwd"),
     )
 
-    assert told(failing).startswith("False\n")
-    assert told(found) == f"{held.folder}/sums.py:1:print(2 - 2 == 4)"
-    assert told(passing).startswith(f"True\n{held.folder}\n")
+    assert text_of(failing).startswith("False\n")
+    assert text_of(found) == f"{held.folder}/sums.py:1:print(2 - 2 == 4)"
+    assert text_of(passing).startswith(f"True\n{held.folder}\n")
 
 
 def test_a_session_that_is_not_named_whole_is_said(tmp_path: Path) -> None:

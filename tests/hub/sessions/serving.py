@@ -1,4 +1,4 @@
-"""A hub with sessions, in plain sandboxes or in isolated ones, and what tests ask of it."""
+"""Hubs with sessions, in plain or isolated sandboxes, and a client for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.hub.serving import Client, RunningHub
 
 
 class SessionHub(RunningHub):
-    """The hub, and everything of its sessions ended afterwards."""
+    """A hub with sessions in plain sandboxes, which `open_session_hub` ends."""
 
     def __init__(
         self, directory: Path, *, vscode: SharedVSCode | None = None, **settings: Any
@@ -68,12 +68,12 @@ async def open_session_hub(**settings: Any) -> AsyncIterator[SessionHub]:
 
 
 def kill_server(run_dir: Path) -> None:
-    """The action server of a plain session, with nothing said before."""
+    """Kill the action server of a plain session with SIGKILL."""
     os.kill(json.loads((run_dir / RECORD).read_text())["pid"], signal.SIGKILL)
 
 
 class LocalSessionHub(SessionHub):
-    """The same with sandboxes that are kept apart."""
+    """A hub whose sessions run in isolated sandboxes."""
 
     def _make(self) -> Mapping[str, Spawner]:
         return {"local": LocalSpawner(self.local_settings())}
@@ -91,7 +91,7 @@ class LocalSessionHub(SessionHub):
 async def open_local_session_hub(
     directory: Path | None = None, **settings: Any
 ) -> AsyncIterator[LocalSessionHub]:
-    """In a new directory, or in one that is given and the caller's to remove."""
+    """Open a hub in a new directory, or in `directory`, which the caller removes."""
     made_here = directory is None
     if directory is None:
         directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="bsc-"))
@@ -152,7 +152,7 @@ class SessionsClient(Client):
                     yield event.name, from_json(event.data)
 
     async def reaches(self, session: str, state: str) -> Any:
-        """Wait until it is in `state`; what it went through comes along."""
+        """Wait until the session is in `state`, and return all events until then."""
         seen = []
         async for name, data in self.events(session):
             seen.append((name, data))

@@ -37,7 +37,7 @@ async def exported(asker: SessionsClient, session: str) -> list[dict[str, Any]]:
     return [from_json(line) for line in body.splitlines()]
 
 
-async def told(hub: SessionHub, session: str, *commands: str) -> None:
+async def run_commands(hub: SessionHub, session: str, *commands: str) -> None:
     """Return once these have been recorded as done, and nothing else."""
     seen: list[str] = []
     async with asyncio.timeout(60):
@@ -73,19 +73,19 @@ async def test_a_session_is_recorded_through_stop_restart_and_kills(
 ) -> None:
     session = await admin.ready()
     await admin.run(session, "echo one")
-    await told(hub, session, "echo one")
+    await run_commands(hub, session, "echo one")
     await hub.stop()
     await hub.start()
     async with SessionsClient(hub.url) as asker:
         await asker.run(session, "echo two")
-        await told(hub, session, "echo one", "echo two")
+        await run_commands(hub, session, "echo one", "echo two")
         kill(hub, session)
         await failed(asker, session)
         assert commands(await exported(asker, session)) == ["echo one", "echo two"]
         await asker.must("POST", f"/api/sessions/{session}/resume")
         await asker.reaches(session, "ready")
         await asker.run(session, "echo three")
-        await told(hub, session, "echo one", "echo two", "echo three")
+        await run_commands(hub, session, "echo one", "echo two", "echo three")
         await asker.must("POST", f"/api/sessions/{session}/stop")
         events = await exported(asker, session)
         assert commands(events) == ["echo one", "echo two", "echo three"]

@@ -14,7 +14,7 @@ from bascule.sandbox.session.listening_sockets import (
 )
 
 
-def told(family: int, address: str, port: int, inode: int) -> bytes:
+def socket_message(family: int, address: str, port: int, inode: int) -> bytes:
     """As the kernel tells of a socket (`struct inet_diag_msg`)."""
     raw = socket.inet_pton(family, address).ljust(16, b"\0")
     head = struct.pack("!BBBBHH", family, 10, 0, 0, port, 0) + raw
@@ -35,7 +35,7 @@ def told(family: int, address: str, port: int, inode: int) -> bytes:
 def test_what_the_kernel_tells_of_a_socket_is_read(
     family: int, address: str, host: str, is_everywhere: bool
 ) -> None:
-    found = read(told(family, address, 8080, 77))
+    found = read(socket_message(family, address, 8080, 77))
 
     assert found == ListeningSocket(host, 8080, 77, is_everywhere)
 

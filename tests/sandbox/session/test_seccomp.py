@@ -66,7 +66,7 @@ def here(request: pytest.FixtureRequest) -> Architecture:
 
 
 @pytest.fixture
-def asked(here: Architecture) -> Filter:
+def verdict(here: Architecture) -> Filter:
     return Filter(here, set_id_files=False)
 
 
@@ -74,72 +74,74 @@ def refused(error: int) -> int:
     return 0x00050000 | error
 
 
-def test_every_call_has_the_answer_that_is_written_down(asked: Filter, here: Architecture) -> None:
+def test_every_call_has_the_answer_that_is_written_down(
+    verdict: Filter, here: Architecture
+) -> None:
     for name in seccomp.DENIED:
         if name in here.numbers:
-            assert asked(name) == refused(errno.EPERM), name
+            assert verdict(name) == refused(errno.EPERM), name
     for name in seccomp.UNKNOWN:
-        assert asked(name) == refused(errno.ENOSYS), name
+        assert verdict(name) == refused(errno.ENOSYS), name
 
 
-def test_calls_it_has_no_rule_for_are_allowed(asked: Filter, here: Architecture) -> None:
+def test_calls_it_has_no_rule_for_are_allowed(verdict: Filter, here: Architecture) -> None:
     ruled = set(here.numbers.values()) - {here.numbers["seccomp"]}
     for number in set(range(LAST + 1)) - ruled:
-        assert asked(number) == ALLOW, number
+        assert verdict(number) == ALLOW, number
 
 
-def test_later_calls_and_those_of_x32_are_unknown(asked: Filter) -> None:
+def test_later_calls_and_those_of_x32_are_unknown(verdict: Filter) -> None:
     for number in (LAST + 1, 1000, 1 << 30, (1 << 30) + 39, 0xFFFFFFFF):
-        assert asked(number) == refused(errno.ENOSYS)
+        assert verdict(number) == refused(errno.ENOSYS)
 
 
-def test_a_program_of_another_architecture_is_ended(asked: Filter) -> None:
-    assert asked.of_another() == KILL
+def test_a_program_of_another_architecture_is_ended(verdict: Filter) -> None:
+    assert verdict.of_another() == KILL
 
 
-def test_processes_and_threads_can_be_made_and_namespaces_cannot(asked: Filter) -> None:
+def test_processes_and_threads_can_be_made_and_namespaces_cannot(verdict: Filter) -> None:
     a_thread, a_process = 0x3D0F00, 17
-    assert asked("clone", a_thread) == asked("clone", a_process) == ALLOW
-    assert asked("clone", 0x80 | 17) == ALLOW  # here it is part of a signal's number
-    assert asked("unshare", 0x400) == ALLOW
+    assert verdict("clone", a_thread) == verdict("clone", a_process) == ALLOW
+    assert verdict("clone", 0x80 | 17) == ALLOW  # here it is part of a signal's number
+    assert verdict("unshare", 0x400) == ALLOW
     for bit in (17, 25, 26, 27, 28, 29, 30):
-        assert asked("clone", 1 << bit | 17) == refused(errno.EPERM)
-        assert asked("unshare", 1 << bit) == refused(errno.EPERM)
-    assert asked("unshare", 0x80) == refused(errno.EPERM)
+        assert verdict("clone", 1 << bit | 17) == refused(errno.EPERM)
+        assert verdict("unshare", 1 << bit) == refused(errno.EPERM)
+    assert verdict("unshare", 0x80) == refused(errno.EPERM)
 
 
-def test_four_families_of_sockets_can_be_had(asked: Filter) -> None:
+def test_four_families_of_sockets_can_be_had(verdict: Filter) -> None:
     allowed = {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
     for family in range(64):
         answer = ALLOW if family in allowed else refused(errno.EAFNOSUPPORT)
-        assert asked("socket", family) == asked("socketpair", family) == answer
+        assert verdict("socket", family) == verdict("socketpair", family) == answer
     # The kernel looks at the lower half alone, and so do we.
-    assert asked("socket", 1 << 32 | 40) == refused(errno.EAFNOSUPPORT)
+    assert verdict("socket", 1 << 32 | 40) == refused(errno.EAFNOSUPPORT)
 
 
-def test_personalities_that_weaken_a_program_are_refused(asked: Filter) -> None:
+def test_personalities_that_weaken_a_program_are_refused(verdict: Filter) -> None:
     for each in seccomp.PERSONALITIES:
-        assert asked("personality", each) == ALLOW
+        assert verdict("personality", each) == ALLOW
     for bit in (0x0400000, 0x0100000, 0x0200000 | 0x8):
-        assert asked("personality", bit) == refused(errno.EPERM)
+        assert verdict("personality", bit) == refused(errno.EPERM)
 
 
-def test_set_id_bits_are_refused_wherever_a_mode_is_given(asked: Filter) -> None:
+def test_set_id_bits_are_refused_wherever_a_mode_is_given(verdict: Filter) -> None:
     no = refused(errno.EPERM)
     for bits in (0o4755, 0o2755, 0o6000):
-        assert asked("fchmod", 3, bits) == asked("fchmodat", 0, 0, bits) == no
-        assert asked("fchmodat2", 0, 0, bits, 0) == asked("mknodat", 0, 0, bits) == no
-        assert asked("openat", 0, 0, os.O_CREAT | os.O_WRONLY, bits) == no
-        assert asked("openat", 0, 0, os.O_TMPFILE | os.O_RDWR, bits) == no
-    assert asked("fchmod", 3, 0o1777) == asked("openat", 0, 0, os.O_CREAT, 0o1777) == ALLOW
-    assert asked("openat", 0, 0, os.O_RDONLY, 0o6755) == ALLOW  # a mode that nobody looks at
-    assert asked("openat2") == refused(errno.ENOSYS)
+        assert verdict("fchmod", 3, bits) == verdict("fchmodat", 0, 0, bits) == no
+        assert verdict("fchmodat2", 0, 0, bits, 0) == verdict("mknodat", 0, 0, bits) == no
+        assert verdict("openat", 0, 0, os.O_CREAT | os.O_WRONLY, bits) == no
+        assert verdict("openat", 0, 0, os.O_TMPFILE | os.O_RDWR, bits) == no
+    assert verdict("fchmod", 3, 0o1777) == verdict("openat", 0, 0, os.O_CREAT, 0o1777) == ALLOW
+    assert verdict("openat", 0, 0, os.O_RDONLY, 0o6755) == ALLOW  # a mode that nobody looks at
+    assert verdict("openat2") == refused(errno.ENOSYS)
 
 
 def test_set_id_bits_are_allowed_to_whoever_has_a_uid_alone(here: Architecture) -> None:
-    asked = Filter(here, set_id_files=True)
+    verdict = Filter(here, set_id_files=True)
     for name in ("fchmod", "fchmodat", "fchmodat2", "mknodat", "openat", "openat2"):
-        assert asked(name, 0o6755, 0o6755, 0o6755, 0o6755) == ALLOW
+        assert verdict(name, 0o6755, 0o6755, 0o6755, 0o6755) == ALLOW
 
 
 def test_it_is_short_enough_for_the_kernel(here: Architecture) -> None:
