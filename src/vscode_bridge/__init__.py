@@ -29,7 +29,7 @@ from bascule.bridge.calls import (
     Position,
     Selection,
 )
-from bascule.bridge.current import here as _here
+from bascule.bridge.current import current_bridge as _current_bridge
 from bascule.core.errors import (
     BridgeBusy,
     BridgeCancelled,
@@ -115,7 +115,7 @@ T = TypeVar("T")
 
 
 def _ask(call: BridgeCall[T]) -> T:
-    answer = _here.bridge().request(call.type, call.params, timeout=call.timeout)
+    answer = _current_bridge.bridge().request(call.type, call.params, timeout=call.timeout)
     return calls.read(call, answer)
 
 
@@ -132,22 +132,22 @@ def _blocking(make: Callable[P, BridgeCall[T]]) -> Callable[P, T]:
 
 def is_available() -> bool:
     """Whether a window answers right now. Takes at most a second and never raises."""
-    return _here.bridge().is_available()
+    return _current_bridge.bridge().is_available()
 
 
 def current_bridge() -> Bridge:
     """The bridge that the functions of this module use, for custom requests."""
-    return _here.bridge()
+    return _current_bridge.bridge()
 
 
 def use(bridge: Bridge | None) -> None:
     """Use this bridge from now on; None chooses by the environment again."""
-    _here.use(bridge)
+    _current_bridge.use(bridge)
 
 
 def use_terminal() -> None:
     """Ask in the terminal if there is no window. BASCULE_BRIDGE=terminal does the same."""
-    _here.use_terminal()
+    _current_bridge.use_terminal()
 
 
 def child_env() -> dict[str, str]:
@@ -156,7 +156,7 @@ def child_env() -> dict[str, str]:
     They are removed from `os.environ`, so that no other program inherits them. Pass them on with
     `env={**os.environ, **child_env()}`.
     """
-    return _here.child_env()
+    return _current_bridge.child_env()
 
 
 # Chat -------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def chat(
         conversation_id=conversation_id,
         stream=stream,
     )
-    return ChatStream(_here.bridge(), call) if stream else _ask(call)
+    return ChatStream(_current_bridge.bridge(), call) if stream else _ask(call)
 
 
 chat_models = _blocking(calls.chat_models)
@@ -258,7 +258,7 @@ def quick_pick(
 
 def progress(title: str, total: float | None = None, *, cancellable: bool = True) -> Progress:
     """A notification during a `with` block. `update` raises `BridgeCancelled` after Cancel."""
-    return Progress(_here.bridge(), title, total, cancellable=cancellable)
+    return Progress(_current_bridge.bridge(), title, total, cancellable=cancellable)
 
 
 # The window -------------------------------------------------------------------------------

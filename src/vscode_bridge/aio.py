@@ -10,7 +10,7 @@ from typing import Literal, ParamSpec, TypeVar, overload
 
 from bascule.bridge import calls
 from bascule.bridge.calls import BridgeCall, ChatReply
-from bascule.bridge.current import here as _here
+from bascule.bridge.current import current_bridge as _current_bridge
 
 from ._progress import AsyncProgress
 from ._stream import AsyncChatStream
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 async def _ask(call: BridgeCall[T]) -> T:
-    answer = await _here.bridge().arequest(call.type, call.params, timeout=call.timeout)
+    answer = await _current_bridge.bridge().arequest(call.type, call.params, timeout=call.timeout)
     return calls.read(call, answer)
 
 
@@ -57,7 +57,7 @@ def _awaited(make: Callable[P, BridgeCall[T]]) -> Callable[P, Awaitable[T]]:
 
 
 async def is_available() -> bool:
-    return await asyncio.to_thread(_here.bridge().is_available)
+    return await asyncio.to_thread(_current_bridge.bridge().is_available)
 
 
 @overload
@@ -98,7 +98,7 @@ def chat(
         conversation_id=conversation_id,
         stream=stream,
     )
-    return AsyncChatStream(_here.bridge(), call) if stream else _ask(call)
+    return AsyncChatStream(_current_bridge.bridge(), call) if stream else _ask(call)
 
 
 chat_models = _awaited(calls.chat_models)
@@ -149,7 +149,7 @@ async def quick_pick(
 
 def progress(title: str, total: float | None = None, *, cancellable: bool = True) -> AsyncProgress:
     """Like `vscode_bridge.progress`, for `async with`; Cancel also interrupts the block."""
-    return AsyncProgress(_here.bridge(), title, total, cancellable=cancellable)
+    return AsyncProgress(_current_bridge.bridge(), title, total, cancellable=cancellable)
 
 
 class diagnostics:  # noqa: N801  # a namespace: `await diagnostics.get()`

@@ -116,5 +116,5 @@ def _names(prefix: str) -> tuple[str, str, str]:
     return (f"{prefix}ADDR", f"{prefix}TOKEN", f"{prefix}SESSION")
 
 
-here: Final = CurrentBridge(os.environ)
+current_bridge: Final = CurrentBridge(os.environ)
 """The bridge of this process."""

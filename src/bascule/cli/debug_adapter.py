@@ -56,7 +56,7 @@ def debuggee(arguments: Sequence[str]) -> int:
     import vscode_bridge
     import vscode_bridge.aio
     from bascule.bridge import BridgeClient, DapTransport
-    from bascule.bridge.current import here
+    from bascule.bridge.current import current_bridge
     from bascule.debug import Debuggee
     from bascule.net import load
 
@@ -66,7 +66,7 @@ def debuggee(arguments: Sequence[str]) -> int:
         options = process.options()
         transport = DapTransport(process.ask)
         process.on_bridge = transport.receive
-        here.use_debug(BridgeClient(transport))
+        current_bridge.use_debug(BridgeClient(transport))
         status = process.run(load(options["program"]).unwrap(), vscode_bridge, options)
         transport.end()
     return status

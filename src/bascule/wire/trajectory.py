@@ -2,7 +2,7 @@
 
 OpenHands ignores the additional key `bascule` of an event. It holds arguments and extras that
 OpenHands' classes would refuse, and the kinds that only Bascule has: OpenHands sees these events
-as `null`. `ours` merges both parts again.
+as `null`. `to_bascule_event` merges both parts again.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Trajectory:
         return {} if known is None else {"cause": known}
 
 
-def ours(event: Mapping[str, Any]) -> dict[str, Any]:
+def to_bascule_event(event: Mapping[str, Any]) -> dict[str, Any]:
     """An event of a trajectory, written by OpenHands or by Bascule, in Bascule's form."""
     whole = {name: value for name, value in event.items() if name != OVERLAY}
     overlay = event.get(OVERLAY)

@@ -15,7 +15,7 @@ from typing import Any, Final
 from bascule.core.actions import ACTIONS, Action
 from bascule.core.errors import BasculeError, InvalidRequest
 from bascule.wire import decode_action, from_json
-from bascule.wire.trajectory import ours, overlay_of
+from bascule.wire.trajectory import overlay_of, to_bascule_event
 
 _MESSAGE_KINDS: Final = frozenset(
     {"null", "message", "system", "think", "finish", "reject", "delegate", "recall"}
@@ -100,7 +100,7 @@ class _ScriptBuilder:
                 "`action` nor `observation`",
                 line=line,
             )
-        overlay, whole = overlay_of(event), ours(event)
+        overlay, whole = overlay_of(event), to_bascule_event(event)
         self._missed += int(overlay.get("missed") or 0)
         self._working_dir = self._working_dir or str(overlay.get("working_dir") or "")
         if "action" in event:
