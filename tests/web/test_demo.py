@@ -36,13 +36,13 @@ async def goes_on(page: Page, told: str) -> None:
     await expect(page.get_by_role("region", name="The demo")).to_contain_text(told)
 
 
-def newest_host(hub: SessionPlace) -> int:
+def newest_host(hub: SessionHub) -> int:
     """The number of the extension host that gets the actions of the only window."""
     registry = hub.hub._registry
     return registry.active_host(registry.windows()[0].id).number
 
 
-async def until_another_host(hub: SessionPlace, number: int) -> None:
+async def until_another_host(hub: SessionHub, number: int) -> None:
     """An action that is sent to the host of the page before a reload may end with that host."""
     while True:
         change = hub.hub._sockets.next_change()
