@@ -46,6 +46,17 @@ async def test_a_client_works_in_the_only_window(place: RunningHub, tmp_path: Pa
     assert text_of(seen).startswith(f"{tmp_path}\n")
 
 
+async def test_a_hub_that_stops_does_not_wait_for_the_window_of_a_client(
+    place: RunningHub, tmp_path: Path
+) -> None:
+    async with place.fake_window(tmp_path) as window:
+        async with over_http(f"{place.url}/mcp", place.agent) as client:
+            await call(client, "run_command", command="pwd")
+            await window.aclose()
+        async with asyncio.timeout(30):  # a runtime waits 60 s for a window to return
+            await place.stop()
+
+
 async def test_one_of_several_windows_is_picked(place: RunningHub, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()

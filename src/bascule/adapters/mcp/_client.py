@@ -114,13 +114,14 @@ class ClientState:
 
     async def _leave(self, runtime: Runtime) -> None:
         """Close a runtime and this client's shell. A failure to end the shell is ignored: its
-        sandbox may have ended already."""
+        sandbox or window may be gone, and a runtime would wait a minute for a window to return."""
         try:
             if self._has_shell:
                 self._has_shell = False
                 end = CmdRun("exit", shell=self._shell, hidden=True, timeout=_CLOSE_TIMEOUT)
-                with suppress(BasculeError):
-                    await runtime.act(end)
+                with suppress(BasculeError, TimeoutError):
+                    async with asyncio.timeout(_CLOSE_TIMEOUT):
+                        await runtime.act(end)
         finally:
             await runtime.aclose()
 
