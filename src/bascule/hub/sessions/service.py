@@ -39,6 +39,7 @@ from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
 from .archives import UploadedArchives
+from .event_streams import EventStreams
 from .fork_files import ForkFiles
 from .fork_removal import ensure_merged
 from .hub_sockets import HubSockets, MakeHubApp
@@ -50,7 +51,6 @@ from .sandbox_client import SandboxClient
 from .sandbox_messages import Port
 from .session_creation import SessionCreation
 from .session_directories import SessionDirectories
-from .session_events import SessionEvents
 from .session_questions import SessionQuestions
 from .session_request import SessionRequest, allowed_egress
 from .session_rules import SessionRules
@@ -111,7 +111,7 @@ class Sessions(Closable):
             changes or HubChanges(),
             without_paths=settings.without_paths,
         )
-        self._events = SessionEvents(store, self._table, broadcaster)
+        self._events = EventStreams(store, self._table, broadcaster)
         self._creation = SessionCreation(
             settings,
             self._table,

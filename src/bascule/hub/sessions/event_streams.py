@@ -18,7 +18,7 @@ _HEARTBEAT: Final = 15.0
 """Seconds without an event after which an event stream gets a heartbeat."""
 
 
-class SessionEvents:
+class EventStreams:
     """The event streams of all sessions. The table publishes new events to `broadcaster`."""
 
     def __init__(
