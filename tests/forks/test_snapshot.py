@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.errors import StorageFailed
+from bascule.core.errors import QuotaExceeded, StorageFailed
 from bascule.forks.file_copy import copy_tree
 from bascule.forks.snapshot import Snapshot, take_snapshot
 from bascule.forks.tree_files import differing, list_tree, opened_tree
@@ -251,3 +251,75 @@ def test_a_packed_stash_is_left_out(source: Path, tmp_path: Path) -> None:
     assert "refs/stash" in (source / ".git/packed-refs").read_text()
     tree = take_snapshot(source, tmp_path / "base").tree
     assert "refs/stash" not in git(tree, "for-each-ref", "--format=%(refname)")
+
+
+def deep(above: Path, levels: int) -> None:
+    """Create nested directories, with a file in the innermost one."""
+    here = os.open(above, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(levels):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+
+
+@pytest.mark.parametrize("place", ["refs/heads", "objects"])
+def test_a_repository_with_very_deep_directories_is_left_out_and_named(
+    source: Path, tmp_path: Path, place: str
+) -> None:
+    deep(source / ".git" / place, 320)
+    snapshot = take_snapshot(source, tmp_path / "base")
+    assert snapshot.left_out[".git"] == "its .git has directories below more than 64 others"
+    assert not (snapshot.tree / ".git").exists()
+    assert (snapshot.tree / "src/main.py").read_text() == "print(3)\n"
+
+
+def test_a_repository_below_very_deep_directories_is_copied(source: Path, tmp_path: Path) -> None:
+    way = "/".join(["d"] * 298)
+    (tmp_path / "home" / way).mkdir(parents=True)
+    source.rename(tmp_path / "home" / way / "source")
+    deep(tmp_path / "home" / way / "source/.git/refs/heads", 60)
+    snapshot = take_snapshot(tmp_path / "home", tmp_path / "base")
+    assert snapshot.left_out == {f"{way}/source/src/main.py": "below 300 other directories"}
+    assert f"{way}/source" in snapshot.heads
+
+
+@pytest.mark.parametrize("place", ["", ".git/refs/heads", "src"])
+def test_a_workspace_with_too_many_files_is_refused(
+    source: Path, tmp_path: Path, place: str
+) -> None:
+    fitting = sum(1 for _ in source.rglob("*"))
+    take_snapshot(source, tmp_path / "base", most_files=fitting)
+    for number in range(fitting):
+        (source / place / f"empty-{number}").mkdir()
+    with pytest.raises(QuotaExceeded, match=f"more than {fitting} files .* `max_fork_files`"):
+        take_snapshot(source, tmp_path / "second", most_files=fitting)
+    assert not (tmp_path / "second/snapshot.json").exists()
+
+
+def test_something_else_in_place_of_a_file_of_git_does_not_end_the_copy(tmp_path: Path) -> None:
+    source, moved = tmp_path / "source", tmp_path / "moved"
+    source.mkdir()
+    (source / "file").write_text("x\n")
+    git(source, "init", "-q")
+    (source / ".git/info").mkdir(exist_ok=True)
+    (source / ".git/info/exclude").touch()
+    kinds = {
+        "link": lambda there: there.symlink_to(moved),
+        "file": lambda there: there.touch(),
+        "directory": lambda there: there.mkdir(),
+        "pipe": os.mkfifo,
+    }
+    for place in ("refs", "HEAD", "info/exclude", "objects"):
+        for kind, make in kinds.items():
+            there = source / ".git" / place
+            there.rename(moved)
+            make(there)
+            snapshot = take_snapshot(source, tmp_path / f"{place.replace('/', '-')}-{kind}")
+            assert (snapshot.tree / "file").read_text() == "x\n"
+            is_copied = (snapshot.tree / ".git").exists()
+            assert (".git" in snapshot.left_out) is not is_copied, (place, kind)
+            there.rmdir() if kind == "directory" else there.unlink()
+            moved.rename(there)

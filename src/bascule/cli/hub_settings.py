@@ -76,6 +76,7 @@ class HubFile(BaseModel):
     max_session_cpus: Annotated[float | None, Field(gt=0)] = None
     max_session_processes: Count = 8192
     max_session_disk: Bytes | None = None
+    max_fork_files: Count = 1_000_000
     max_egress: EgressMode = "proxy"
     open_networks: Networks = ()
     spawners: Names = ("local",)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from .file_copy import FileCopier
-from .tree_files import DEPTH, DIRECTORY, REGULAR, list_tree, opened_below
+from .tree_files import DIRECTORY, REGULAR, EntryCount, list_tree, opened_below, scanned
 
 _FILES: Final = ("HEAD", "packed-refs", "index", "shallow", "ORIG_HEAD")
 _INFO: Final = ("exclude", "attributes", "sparse-checkout")
 _STASH: Final = "stash"
 _PACKS: Final = "pack"
 """Copied after the loose objects, which `git gc` removes after it wrote a pack."""
+_DEPTH: Final = 64
+"""Most directories above one of a repository. Git's own are at most 2 deep, but for names of refs
+with slashes."""
 _TRIES: Final = 5
 _SMALL: Final = 1 << 20
 _KEPT: Final = {
@@ -33,14 +35,15 @@ _VARIABLE: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*")
 
 
 class CannotCopyRepository(Exception):
-    """Raised with the reason if a repository cannot be copied; nothing was made."""
+    """Raised with the reason if a repository cannot be copied; a part of it may have been."""
 
 
-def copy_repository(source: int, target: int, copier: FileCopier) -> None:
+def copy_repository(source: int, target: int, copier: FileCopier, count: EntryCount) -> None:
     """Copy the repository in the open directory `source`, a `.git`, into the empty `target`.
 
-    Raises `CannotCopyRepository`.
+    Raises `CannotCopyRepository`, and `QuotaExceeded` of `count`.
     """
+    copying = _RepositoryCopying(copier, count)
     config = _config(source)
     for name in ("commondir", "objects/info/alternates", "objects/info/http-alternates"):
         if _exists(source, name):
@@ -50,12 +53,12 @@ def copy_repository(source: int, target: int, copier: FileCopier) -> None:
             raise CannotCopyRepository("its .git is not a repository")
     # The order matters while git works in the source. It packs refs before it removes the loose
     # ones, and it writes objects before refs to them.
-    _copy_below(source, "refs", target, copier)
-    for name in [*_FILES, *_shared_indexes(source)]:
+    copying.copy_below(source, "refs", target)
+    for name in [*_FILES, *copying.shared_indexes(source)]:
         with suppress(FileNotFoundError):
             copier.copy(source, name, target)
     _drop_packed_stash(target)
-    _copy_below(source, "objects", target, copier)
+    copying.copy_below(source, "objects", target)
     if _exists(source, "info"):
         os.mkdir("info", dir_fd=target)
         with opened_below(source, "info") as here, opened_below(target, "info") as there:
@@ -111,51 +114,53 @@ def _drop_packed_stash(target: int) -> None:
     os.rename("packed-refs.new", "packed-refs", src_dir_fd=target, dst_dir_fd=target)
 
 
-def _copy_below(above: int, name: str, target: int, copier: FileCopier, depth: int = 0) -> None:
-    """Copy directories and regular files; links and other kinds have no place in a repository."""
-    source = os.open(name, DIRECTORY, dir_fd=above)
-    try:
-        os.mkdir(name, dir_fd=target)
-        with opened_below(target, name) as made:
-            # `git gc` writes a new pack before it removes what the pack replaces. So after a file
-            # vanished, its replacement is in the next listing.
-            for _ in range(_TRIES):
-                if _copy_entries(source, name, made, copier, depth):
-                    break
-    finally:
-        os.close(source)
+class _RepositoryCopying:
+    def __init__(self, copier: FileCopier, count: EntryCount) -> None:
+        self._copier = copier
+        self._count = count
 
+    def shared_indexes(self, source: int) -> list[str]:
+        """The second parts of a split index."""
+        names = [each.name for each in scanned(source, self._count)]
+        return [name for name in names if name.startswith("sharedindex.")]
 
-def _copy_entries(source: int, name: str, made: int, copier: FileCopier, depth: int) -> bool:
-    """Copy what is not copied yet. False: something vanished meanwhile."""
-    is_complete = True
-    for entry in sorted(_entries(source), key=lambda entry: entry.name == _PACKS):
-        if _exists(made, entry.name):
-            continue
+    def copy_below(self, above: int, name: str, target: int, depth: int = 0) -> None:
+        """Copy directories and regular files; links and others have no place in a repository."""
+        if depth > _DEPTH:
+            raise CannotCopyRepository(f"its .git has directories below more than {_DEPTH} others")
+        source = os.open(name, DIRECTORY, dir_fd=above)
         try:
-            if entry.is_dir(follow_symlinks=False) and depth < DEPTH:
-                _copy_below(source, entry.name, made, copier, depth + 1)
-            elif entry.is_file(follow_symlinks=False) and not _is_left(name, entry.name, depth):
-                copier.copy(source, entry.name, made)
-        except FileNotFoundError:
-            is_complete = False
-    return is_complete
+            os.mkdir(name, dir_fd=target)
+            with opened_below(target, name) as made:
+                # `git gc` writes a new pack before it removes what the pack replaces. So after a
+                # file vanished, its replacement is in the next listing.
+                for _ in range(_TRIES):
+                    if self._copy_entries(source, name, made, depth):
+                        break
+        finally:
+            os.close(source)
+
+    def _copy_entries(self, source: int, name: str, made: int, depth: int) -> bool:
+        """Copy what is not copied yet. False: something vanished meanwhile."""
+        is_complete = True
+        entries = scanned(source, self._count)
+        for entry in sorted(entries, key=lambda entry: entry.name == _PACKS):
+            if _exists(made, entry.name):
+                continue
+            try:
+                if entry.is_dir(follow_symlinks=False):
+                    self.copy_below(source, entry.name, made, depth + 1)
+                elif entry.is_file(follow_symlinks=False) and not _is_left(name, entry.name, depth):
+                    self._copier.copy(source, entry.name, made)
+            except FileNotFoundError:
+                is_complete = False
+        return is_complete
 
 
 def _is_left(directory: str, name: str, depth: int) -> bool:
     """The stash, and what an unfinished git command left."""
     is_stash = depth == 0 and directory == "refs" and name == _STASH
     return is_stash or name.endswith(".lock") or name.startswith(("tmp_obj_", "tmp_pack_"))
-
-
-def _entries(directory: int) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(directory) as scan:
-        yield from list(scan)
-
-
-def _shared_indexes(source: int) -> list[str]:
-    """The second parts of a split index."""
-    return [each.name for each in _entries(source) if each.name.startswith("sharedindex.")]
 
 
 def _config(source: int) -> str:

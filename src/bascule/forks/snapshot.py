@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,12 +22,26 @@ from bascule.core.errors import StorageFailed
 from .file_copy import FileCopier
 from .repository_copy import CannotCopyRepository, copy_repository, head_commit
 from .secret_files import is_secret
-from .tree_files import DEPTH, DIRECTORY, GIT, REGULAR, Entry, Tracked, list_tree, opened_tree
+from .tree_files import (
+    DEPTH,
+    DIRECTORY,
+    GIT,
+    MOST_FILES,
+    REGULAR,
+    Entry,
+    EntryCount,
+    Tracked,
+    list_tree,
+    opened_tree,
+    scanned,
+)
 
 _TREE: Final = "tree"
 _FACTS: Final = "snapshot.json"
 _MAX_INDEX: Final = 64 << 20
 """Maximum bytes of git's index. A larger one counts as empty: no path is known to be tracked."""
+_OTHER_KIND: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+"""Errors of opening a link, socket or file in place of what is expected."""
 
 
 @dataclass(slots=True)
@@ -71,7 +85,8 @@ class Snapshot:
 
     def entries(self, *, with_ignored: bool = False) -> dict[str, Entry]:
         with opened_tree(self.tree) as root:
-            return list_tree(root, None if with_ignored else self.tracked).entries
+            tracked = None if with_ignored else self.tracked
+            return list_tree(root, tracked, most_files=None).entries  # counted when it was taken
 
 
 def take_snapshot(
@@ -79,9 +94,11 @@ def take_snapshot(
     directory: Path,
     *,
     with_secrets: bool = False,
+    most_files: int | None = MOST_FILES,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Snapshot:
-    """Copy a workspace into the new `directory`. Raises `InterruptedError` once `is_stopped`.
+    """Copy a workspace into the new `directory`. Raises `InterruptedError` once `is_stopped`, and
+    `QuotaExceeded` for a workspace with more than `most_files` files and directories.
 
     Left out, and named: files with names of secrets unless git tracks them or `with_secrets` is
     given; files of other users that not everybody may read, and files that we may not read; other
@@ -91,8 +108,9 @@ def take_snapshot(
     tree.mkdir(mode=0o700, parents=True)
     facts = _Facts()
     with opened_tree(workspace) as source, opened_tree(tree) as target:
-        copying = _Copying(source, facts, is_stopped, with_secrets=with_secrets)
-        copying.copy(source, target, "")
+        count = EntryCount(most_files)
+        copying = _Copying(source, facts, count, is_stopped, with_secrets=with_secrets)
+        copying.copy(source, target)
     # Written last: it marks the snapshot as complete.
     text = json.dumps(
         {
@@ -106,68 +124,118 @@ def take_snapshot(
     return Snapshot.read(directory)
 
 
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A directory that is being copied. Owns its two descriptors."""
+
+    source: int
+    target: int
+    path: str
+    entries: Iterator[os.DirEntry[str]]
+
+    def close(self) -> None:
+        os.close(self.source)
+        os.close(self.target)
+
+
 class _Copying:
     def __init__(
-        self, source: int, facts: _Facts, is_stopped: Callable[[], bool], *, with_secrets: bool
+        self,
+        source: int,
+        facts: _Facts,
+        count: EntryCount,
+        is_stopped: Callable[[], bool],
+        *,
+        with_secrets: bool,
     ) -> None:
         found = os.fstat(source)
         self._owner, self._device = found.st_uid, found.st_dev
         self._facts = facts
+        self._count = count
         self._is_stopped = is_stopped
         self._with_secrets = with_secrets
         self._copier = FileCopier(self._owner)
 
-    def copy(self, source: int, target: int, path: str) -> None:
-        if self._is_stopped():
-            raise InterruptedError(errno.EINTR, "the copy was stopped")
-        with os.scandir(source) as scan:
-            entries = sorted(scan, key=lambda entry: entry.name)
-        if any(entry.name == GIT for entry in entries):
-            self._copy_git(source, target, path)  # first: it knows which files are tracked
-        for entry in entries:
-            if entry.name == GIT:
-                continue
-            whole = f"{path}/{entry.name}" if path else entry.name
-            try:
-                self._copy_entry(source, entry, target, whole)
-            except FileNotFoundError:
-                continue  # removed meanwhile
-            except PermissionError:
-                self._facts.left_out[whole] = "it may not be read"
-        found = os.fstat(source)
-        os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    def copy(self, source: int, target: int) -> None:
+        """Copy what is below `source`. No recursion: a session chooses how deep its files are."""
+        levels = [self._level(os.dup(source), os.dup(target), "")]
+        try:
+            while levels:
+                here = levels[-1]
+                if (entry := next(here.entries, None)) is None:
+                    self._finish(here)
+                    levels.pop().close()
+                elif (below := self._copy_entry(here, entry)) is not None:
+                    levels.append(below)
+        finally:
+            for each in levels:
+                each.close()
 
-    def _copy_entry(self, source: int, entry: os.DirEntry[str], target: int, path: str) -> None:
-        found = entry.stat(follow_symlinks=False)
-        name = entry.name
-        if reason := self._reason_to_leave(path, found):
-            self._facts.left_out[path] = reason
-        elif stat.S_ISDIR(found.st_mode):
-            self._copy_directory(source, name, target, path)
-        elif stat.S_ISLNK(found.st_mode):
-            os.symlink(os.readlink(name, dir_fd=source), name, dir_fd=target)
+    def _level(self, source: int, target: int, path: str) -> _Level:
+        """Takes over the descriptors, also if it fails."""
+        try:
+            if self._is_stopped():
+                raise InterruptedError(errno.EINTR, "the copy was stopped")
+            entries = sorted(scanned(source, self._count), key=lambda entry: entry.name)
+            if any(entry.name == GIT for entry in entries):
+                self._copy_git(source, target, path)  # first: it knows which files are tracked
+        except BaseException:
+            os.close(source)
+            os.close(target)
+            raise
+        rest = [entry for entry in entries if entry.name != GIT]
+        return _Level(source, target, path, iter(rest))
+
+    def _finish(self, level: _Level) -> None:
+        """Give the copy of a directory its mode and times, after everything in it was made."""
+        found = os.fstat(level.source)
+        if level.path:
+            os.fchmod(level.target, stat.S_IMODE(found.st_mode) & 0o777 | 0o700)
+        os.utime(level.target, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    def _copy_entry(self, above: _Level, entry: os.DirEntry[str]) -> _Level | None:
+        """Copy a file or link, or begin with a directory, which is returned."""
+        path = f"{above.path}/{entry.name}" if above.path else entry.name
+        try:
+            found = entry.stat(follow_symlinks=False)
+            if reason := self._reason_to_leave(path, found):
+                self._facts.left_out[path] = reason
+            elif stat.S_ISDIR(found.st_mode):
+                return self._entered(above, entry.name, path)
+            else:
+                self._copy_file(above, entry.name, found)
+        except FileNotFoundError:
+            pass  # removed meanwhile
+        except PermissionError:
+            self._facts.left_out[path] = "it may not be read"
+        except OSError as error:
+            if error.errno not in _OTHER_KIND:
+                raise
+            self._facts.left_out[path] = "it was replaced while it was copied"
+        return None
+
+    def _copy_file(self, above: _Level, name: str, found: os.stat_result) -> None:
+        if stat.S_ISLNK(found.st_mode):
+            os.symlink(os.readlink(name, dir_fd=above.source), name, dir_fd=above.target)
             times = found.st_atime_ns, found.st_mtime_ns
-            os.utime(name, ns=times, dir_fd=target, follow_symlinks=False)
+            os.utime(name, ns=times, dir_fd=above.target, follow_symlinks=False)
         else:
-            self._copier.copy(source, name, target)
+            self._copier.copy(above.source, name, above.target)
             self._facts.files += 1
 
-    def _copy_directory(self, source: int, name: str, target: int, path: str) -> None:
-        opened = os.open(name, DIRECTORY, dir_fd=source)
+    def _entered(self, above: _Level, name: str, path: str) -> _Level | None:
+        source = os.open(name, DIRECTORY, dir_fd=above.source)
         try:
-            found = os.fstat(opened)
-            if found.st_dev != self._device:
+            if os.fstat(source).st_dev != self._device:
                 self._facts.left_out[path] = "on another file system"
-                return
-            os.mkdir(name, 0o700, dir_fd=target)
-            made = os.open(name, DIRECTORY, dir_fd=target)
-            try:
-                self.copy(opened, made, path)
-                os.fchmod(made, stat.S_IMODE(found.st_mode) & 0o777 | 0o700)
-            finally:
-                os.close(made)
-        finally:
-            os.close(opened)
+                os.close(source)
+                return None
+            os.mkdir(name, 0o700, dir_fd=above.target)
+            target = os.open(name, DIRECTORY, dir_fd=above.target)
+        except BaseException:
+            os.close(source)
+            raise
+        return self._level(source, target, path)
 
     def _reason_to_leave(self, path: str, found: os.stat_result) -> str:
         kind = stat.S_IFMT(found.st_mode)
@@ -195,16 +263,21 @@ class _Copying:
             os.mkdir(GIT, 0o700, dir_fd=target)
             made = os.open(GIT, DIRECTORY, dir_fd=target)
             try:
-                copy_repository(git_dir, made, self._copier)
+                copy_repository(git_dir, made, self._copier, self._count)
                 self._note_repository(made, path)
             finally:
                 os.close(made)
         except CannotCopyRepository as error:
-            os.rmdir(GIT, dir_fd=target)
+            shutil.rmtree(GIT, dir_fd=target)
             self._facts.left_out[whole] = str(error)
         except PermissionError:
             shutil.rmtree(GIT, dir_fd=target)
             self._facts.left_out[whole] = "its git repository has files of another user"
+        except OSError as error:
+            if error.errno not in _OTHER_KIND:
+                raise
+            shutil.rmtree(GIT, dir_fd=target)
+            self._facts.left_out[whole] = "its .git is not a repository"
         finally:
             os.close(git_dir)
 

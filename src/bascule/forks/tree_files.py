@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bascule.checkpoints.walk import GENERATED
+from bascule.core.errors import QuotaExceeded
 from bascule.core.ignore_rules import IgnoreLevel, is_ignored, parse_rules
 
 from .merge_rules import EntryKind, PathVersion
@@ -27,12 +28,34 @@ LARGEST: Final = 32 << 20
 """Most bytes of a file whose change can be merged."""
 DEPTH: Final = 300
 """Maximum depth of directories; each level needs a descriptor."""
+MOST_FILES: Final = 1_000_000
+"""Default of the most files and directories of a tree that is copied or listed."""
 _IGNORE: Final = ".gitignore"
 _IGNORE_BYTES: Final = 1 << 20
 
 
 class FileTooLong(ValueError):
     """Raised for a file above `LARGEST`."""
+
+
+class EntryCount:
+    """Counts the files and directories of one tree, with a maximum; None: there is none."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._found = 0
+
+    def add_one(self) -> None:
+        """Raises `QuotaExceeded` for an entry above the maximum."""
+        self._found += 1
+        if self._most is not None and self._found > self._most:
+            raise QuotaExceeded(
+                f"The workspace has more than {self._most} files and directories, the most that "
+                "a fork may have; remove generated ones, open a smaller folder as a session and "
+                "fork that, or allow more by the hub's setting `max_fork_files`",
+                limit=self._most,
+                setting="max_fork_files",
+            )
 
 
 class Entry(NamedTuple):
@@ -106,29 +129,32 @@ def opened_below(root: int, directory: str) -> Iterator[int]:
         os.close(current)
 
 
-def list_tree(root: int, tracked: Tracked | None = None) -> Listing:
-    """Everything below an open directory.
+def list_tree(
+    root: int, tracked: Tracked | None = None, *, most_files: int | None = MOST_FILES
+) -> Listing:
+    """Everything below an open directory. Raises `QuotaExceeded` above `most_files`.
 
     With `tracked`, leave out what `.gitignore` files exclude and tools generate, unless git tracks
     it.
     """
-    found = Listing()
-    _list(root, "", found, os.fstat(root).st_dev, tracked, [])
-    return found
+    walk = _Walk(Listing(), os.fstat(root).st_dev, tracked, EntryCount(most_files))
+    _list(root, "", walk, [])
+    return walk.found
 
 
-def _list(
-    directory: int,
-    path: str,
-    found: Listing,
-    device: int,
-    tracked: Tracked | None,
-    levels: list[IgnoreLevel],
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Walk:
+    found: Listing
+    device: int
+    tracked: Tracked | None
+    count: EntryCount
+
+
+def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> None:
     prefix = f"{path}/" if path else ""
+    found, tracked = walk.found, walk.tracked
     below: list[str] = []
-    with os.scandir(directory) as scan:
-        names = [entry for entry in scan if entry.name != GIT]
+    names = [entry for entry in scanned(directory, walk.count) if entry.name != GIT]
     if tracked is not None and any(entry.name == _IGNORE for entry in names):
         levels = [*_level(directory, len(prefix)), *levels]
     for entry in names:
@@ -150,26 +176,29 @@ def _list(
             below.append(entry.name)
     for name in below:
         if prefix.count("/") < DEPTH:
-            _list_below(directory, prefix + name, found, device, tracked, levels)
+            _list_below(directory, prefix + name, walk, levels)
 
 
-def _list_below(
-    above: int,
-    path: str,
-    found: Listing,
-    device: int,
-    tracked: Tracked | None,
-    levels: list[IgnoreLevel],
-) -> None:
+def _list_below(above: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> None:
     try:
         opened = os.open(path.rpartition("/")[2], DIRECTORY, dir_fd=above)
     except (FileNotFoundError, NotADirectoryError):
         return  # replaced since the directory was read
     try:
-        if os.fstat(opened).st_dev == device:
-            _list(opened, path, found, device, tracked, levels)
+        if os.fstat(opened).st_dev == walk.device:
+            _list(opened, path, walk, levels)
     finally:
         os.close(opened)
+
+
+def scanned(directory: int, count: EntryCount) -> list[os.DirEntry[str]]:
+    """The entries of an open directory, each of them counted."""
+    found = []
+    with os.scandir(directory) as scan:
+        for entry in scan:
+            count.add_one()
+            found.append(entry)
+    return found
 
 
 def _is_left(path: str, is_directory: bool, tracked: Tracked, levels: list[IgnoreLevel]) -> bool:

@@ -98,6 +98,8 @@ class HubSettings:
     max_session_processes: int | None = 8192
     max_session_disk: int | None = None
     """Maximum bytes on disk of a session's own files, which the hub measures regularly."""
+    max_fork_files: int | None = 1_000_000
+    """Maximum number of files and directories in a workspace that is forked or merged."""
     max_egress: EgressMode = "proxy"
     """The most open egress mode that a token of scope `agent` may request. Admins may request
     any."""

@@ -24,6 +24,7 @@ from bascule.forks.repository_copy import branches, head_commit
 from bascule.forks.snapshot import Snapshot, take_snapshot
 from bascule.forks.tree_files import (
     DIRECTORY,
+    MOST_FILES,
     Entry,
     FileTooLong,
     Listing,
@@ -68,6 +69,8 @@ class ForkFiles:
 
     sessions: Path
     bases: Path
+    most_files: int | None = MOST_FILES
+    """Maximum number of files and directories of a workspace that is copied or compared."""
 
     def open(self) -> None:
         self.bases.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,6 +93,7 @@ class ForkFiles:
                 Path(f"/proc/self/fd/{opened}"),
                 self.bases / base,
                 with_secrets=with_secrets,
+                most_files=self.most_files,
                 is_stopped=is_stopped,
             )
 
@@ -124,7 +128,7 @@ class ForkFiles:
             opened_tree(snapshot.tree) as base,
             self._opened(row) as now,
         ):
-            listing = list_tree(now, snapshot.tracked)
+            listing = list_tree(now, snapshot.tracked, most_files=self.most_files)
             listing.ignored += snapshot.left_out
             found = _compared(
                 snapshot.entries(),
@@ -201,7 +205,8 @@ class ForkFiles:
             opened_tree(snapshot.tree) as base,
             self._opened(row) as now,
         ):
-            listing = list_tree(now, None if with_ignored else snapshot.tracked)
+            tracked = None if with_ignored else snapshot.tracked
+            listing = list_tree(now, tracked, most_files=self.most_files)
             yield _ComparedFork(base, now, known, listing, record, record.read())
 
     @contextmanager

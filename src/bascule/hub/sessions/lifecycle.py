@@ -99,7 +99,7 @@ class SandboxLifecycle:
         self.directories = directories
         self.vault = Vault(directories.secrets)
         self.reserve = DiskReserve(directories.reserve)
-        self.forks = ForkFiles(directories.sessions, directories.bases)
+        self.forks = ForkFiles(directories.sessions, directories.bases, settings.max_fork_files)
         self.archives = UploadedArchives(
             directories.archives, max_bytes=settings.max_archive, lifetime=settings.archive_lifetime
         )
