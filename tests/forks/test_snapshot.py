@@ -323,3 +323,16 @@ def test_something_else_in_place_of_a_file_of_git_does_not_end_the_copy(tmp_path
             assert (".git" in snapshot.left_out) is not is_copied, (place, kind)
             there.rmdir() if kind == "directory" else there.unlink()
             moved.rename(there)
+
+
+@pytest.mark.parametrize("head", ["; touch /tmp/x", "$(id)", "--all", "0" * 41, "a" * 20])
+def test_a_head_that_names_no_commit_is_no_commit(tmp_path: Path, head: str) -> None:
+    """It would become part of a command."""
+    source = tmp_path / "source"
+    source.mkdir()
+    git(source, "init", "-q", "-b", "main")
+    (source / ".git/HEAD").write_text(f"{head}\n")
+    assert take_snapshot(source, tmp_path / "base").heads == {"": ""}
+    (source / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (source / ".git/refs/heads/main").write_text(f"{head}\n")
+    assert take_snapshot(source, tmp_path / "second").heads == {"": ""}

@@ -62,7 +62,7 @@ async def _bring(
 ) -> int:
     from bascule.runtime import CloudRuntime
 
-    at = f"cd {shlex.quote(repository or '.')}"
+    at = f"cd {shlex.quote('./' + repository.strip('/'))}"
     since = f"--not {base}" if base else ""
     name = shlex.quote(f"refs/heads/{branch}")
     async with (
@@ -75,7 +75,10 @@ async def _bring(
             f"{at} && ! git show-ref --verify --quiet {name}",
             f"the branch {branch} exists already, or there is no repository",
         )
-        count = int(await _run(there, f"{at} && git rev-list --count HEAD {since}", "git failed"))
+        found = await _run(there, f"{at} && git rev-list --count HEAD {since}", "git failed")
+        if not found.strip().isdecimal():
+            raise ExecutionError(f"git failed in the fork: {found.strip()!r} is no count of commits")
+        count = int(found)
         if not count:
             raise UsageError("the fork has no commits of its own")
         bundle = (await _run(there, "mktemp -u --suffix=.bundle", "mktemp failed")).strip()

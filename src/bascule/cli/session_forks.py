@@ -140,29 +140,29 @@ def merge(
         CommandOption(metavar="PATH", help="Settle a conflict with what is there now; repeatable."),
     ] = None,
     into: Annotated[
-        str,
+        str | None,
         CommandOption(
             metavar="SESSION",
             help="Session to merge into. [default: the one that the fork came from]",
             autocompletion=session_names,
         ),
-    ] = "",
+    ] = None,
     ignored: Annotated[
         bool, CommandOption("--ignored", help="Also bring files that .gitignore excludes.")
     ] = False,
     branch: Annotated[
-        str,
+        str | None,
         CommandOption(
             metavar="NAME",
             help="Bring the fork's commits as this new branch, instead of its files.",
         ),
-    ] = "",
+    ] = None,
     repository: Annotated[
-        str,
+        str | None,
         CommandOption(
             metavar="DIR", help="Directory of the repository for --branch. [default: the workspace]"
         ),
-    ] = "",
+    ] = None,
     dry_run: Annotated[
         bool, CommandOption("--dry-run", help="Only print what would be done.")
     ] = False,
@@ -173,15 +173,22 @@ def merge(
     A path in conflict is named and left as it is; the exit code is then 1. The merge is a
     checkpoint of the other session, which `bascule checkpoint restore` undoes.
     """
+    paths = {"--path": path, "--take": take, "--keep": keep}
+    names = {"--into": [into], "--branch": [branch], "--repository": [repository]}
+    _ensure_no_empty({**paths, **names})
+    if repository and branch is None:
+        raise UsageError("--repository is only for --branch")
     place = use_hub(hub)
-    if branch:
+    if branch is not None:
         if dry_run or path or take or keep or ignored or as_json:
             raise UsageError(
                 "--branch brings commits, not files; it takes only --into and --repository"
             )
         from .fork_branch import bring_branch
 
-        return bring_branch(place, which, branch, repository=repository, into=into)
+        return bring_branch(
+            place, which, branch, repository=repository or "", into=into or ""
+        )
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Mapping[str, Any]]:
         found = await calls.sessions()
@@ -203,6 +210,13 @@ def merge(
     else:
         _show_merge(target, answer, dry_run=dry_run)
     return _CONFLICTS if answer["conflicts"] else 0
+
+
+def _ensure_no_empty(given: Mapping[str, Sequence[str | None] | None]) -> None:
+    """An unset variable of a script must not select something else, such as all conflicts."""
+    for option, values in given.items():
+        if "" in (values or ()):
+            raise UsageError(f"{option} is empty; give it a value, or leave it out")
 
 
 def _show_merge(target: HubSession, answer: Mapping[str, Any], *, dry_run: bool) -> None:

@@ -30,6 +30,7 @@ _KEPT: Final = {
     "user": ("name", "email"),
 }
 """Settings that the copy keeps: how files are written, and who commits."""
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SECTION: Final = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\]|\\.)*\")?\s*\]")
 _VARIABLE: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*")
 
@@ -89,7 +90,12 @@ def branches(git_dir: int) -> dict[str, str]:
 
 
 def head_commit(git_dir: int) -> str:
-    """The commit of HEAD; empty if there is none yet."""
+    """The commit of HEAD; empty if there is none yet, or if it is not the name of a commit."""
+    found = _head(git_dir)
+    return found if _COMMIT.fullmatch(found) else ""
+
+
+def _head(git_dir: int) -> str:
     head = _text(git_dir, "HEAD").strip()
     branch = head.removeprefix("ref: ")
     if branch == head:

@@ -37,6 +37,49 @@ async def test_an_admin_who_enters_a_session_is_recorded() -> None:
             assert (await admin.ask("GET", f"/vscode/{session}/"))[0] == 404
 
 
+async def test_an_admin_who_forks_or_merges_a_session_is_recorded() -> None:
+    async with place() as hub:
+        token = await hub.token("ada", "agent", owner="ada")
+        async with SessionsClient(hub.url, token=token) as ada, SessionsClient(hub.url) as admin:
+            session = await ada.ready()
+            one = f"/api/sessions/{session}"
+
+            async def forked(asker: SessionsClient) -> str:
+                (made,) = await asker.must("POST", f"{one}/forks")
+                await asker.reaches(made["id"], "ready")
+                await asker.run(made["id"], "echo new > file")
+                return str(made["id"])
+
+            async def rows(of: str) -> list[tuple[str, str, str]]:
+                found = await admin.must("GET", f"/api/audit?session_id={of}")
+                verbs = ("enter", "fork", "merge")
+                return [
+                    (row["who"], row["verb"], row["detail"].get("what", ""))
+                    for row in reversed(found)
+                    if row["verb"] in verbs
+                ]
+
+            adas = await forked(ada)
+            assert await rows(session) == [("ada", "fork", "")]
+            admins = await forked(admin)
+            (fork, *_) = await admin.must("GET", f"/api/audit?session_id={session}")
+            assert fork["detail"] == {"forks": [admins], "secrets": False}
+            await admin.must("GET", f"{one}/forks")
+            await admin.must("POST", f"/api/sessions/{adas}/merge", {"dry_run": True})
+            await admin.must("POST", f"/api/sessions/{admins}/merge")
+            entered = [
+                ("admin", "enter", "files, for a fork"),
+                ("admin", "fork", ""),
+                ("admin", "enter", "changes, for a list of forks"),
+                ("admin", "enter", "files, for a merge"),
+                ("admin", "enter", "files, for a merge"),
+                ("admin", "merge", ""),
+            ]
+            assert await rows(session) == [("ada", "fork", ""), *entered]
+            assert await rows(adas) == [entered[2], entered[3]]
+            assert await rows(admins) == []  # it is the admin's own
+
+
 async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
     async with open_session_hub(mounts=(WorkspaceMount,)) as hub:
         token = await hub.token("ada", "agent", owner="ada")

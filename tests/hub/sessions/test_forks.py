@@ -158,6 +158,24 @@ async def test_a_conflict_is_named_and_settled_by_choice(
     assert (folder / "README").read_text() == "again\n"
 
 
+async def test_a_path_that_names_nothing_settles_no_conflict(
+    admin: SessionsClient, folder: Path
+) -> None:
+    session = await opened(admin, folder)
+    (fork,) = await forked(admin, session)
+    await admin.run(fork, "echo fork > README")
+    (folder / "README").write_text("here\n")
+    for field in ("paths", "take", "keep"):
+        for path in ("", "/", "..", "../x", "src/../.."):
+            where = f"/api/sessions/{fork}/merge"
+            status, answer = await admin.ask("POST", where, {field: ["src", path]})
+            assert (status, answer["code"]) == (400, "request.invalid"), (field, path)
+            assert f"A path in `{field}`" in answer["message"]
+    assert (folder / "README").read_text() == "here\n"
+    assert outcomes(await merged(admin, fork, take=["./"])) == {"README": "taken"}
+    assert (folder / "README").read_text() == "fork\n"
+
+
 async def test_overlaps_name_the_first_path_that_two_changed(
     admin: SessionsClient, folder: Path
 ) -> None:

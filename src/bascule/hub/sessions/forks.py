@@ -109,6 +109,7 @@ class SessionForks:
         row = self._sessions.get(who, session_id)
         if row.is_being_removed or row.state in ("starting", "stopping") or not row.is_filled:
             raise refused(row.state, "be forked")
+        await self._sessions.audit_reading(who, session_id, "files, for a fork")
         secrets = await self._sessions.secret_values(who, session_id) if with_secrets else {}
         made: list[SessionRow] = []
         async with self._sessions.new_base(row, with_secrets=with_secrets) as base:
@@ -123,6 +124,7 @@ class SessionForks:
                     with suppress(BasculeError):
                         await self._sessions.remove(who, each_made.id, force=True)
                 raise
+        await self._sessions.note_forks(who, row, made, with_secrets=with_secrets)
         return made
 
     async def overview(self, who: Identity, session_id: SessionId) -> ForkOverview:
@@ -133,6 +135,8 @@ class SessionForks:
             for row in self._sessions.list(who)
             if row.spec.workspace.fork_of == session_id and row.is_filled
         ]
+        for each in (source, *rows):
+            await self._sessions.audit_reading(who, each.id, "changes, for a list of forks")
         return await asyncio.to_thread(_overview, self._sessions.fork_files, source, rows)
 
     async def merge(
@@ -144,6 +148,8 @@ class SessionForks:
         if target_id == fork.id:
             raise InvalidRequest("A fork cannot be merged into itself")
         target = self._sessions.get(who, target_id)
+        for each in (fork, target):
+            await self._sessions.audit_reading(who, each.id, "files, for a merge")
         if target.state in AT_REST:
             await self._sessions.resume(who, target_id)
             await self._sessions.until_ready(target_id)

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel
 
 from bascule.checkpoints.versions import shown_path
+from bascule.core.errors import InvalidRequest
 from bascule.core.sessions import SessionId
 from bascule.hub.identity import Identity
 
@@ -115,9 +116,9 @@ class ForksApi:
             SessionId(session_id),
             MergeRequest(
                 dry_run=wanted.dry_run,
-                paths=_normal(wanted.paths),
-                take=_normal(wanted.take),
-                keep=_normal(wanted.keep),
+                paths=_normal("paths", wanted.paths),
+                take=_normal("take", wanted.take),
+                keep=_normal("keep", wanted.keep),
                 with_ignored=wanted.ignored,
                 into=SessionId(wanted.into) if wanted.into else None,
             ),
@@ -130,9 +131,22 @@ class ForksApi:
         )
 
 
-def _normal(paths: Sequence[str]) -> list[str]:
-    """Paths as people write them (`./src/`) in the form of the results."""
-    return [posixpath.normpath(path).strip("/") for path in paths]
+def _normal(field: str, paths: Sequence[str]) -> list[str]:
+    """Paths as people write them (`./src/`) in the form of the results; `.` is everything.
+
+    Raises `InvalidRequest` for a path that is empty or leaves the workspace: it would name
+    everything, or nothing.
+    """
+    found = [posixpath.normpath(path).strip("/") if path else "" for path in paths]
+    for path, normal in zip(paths, found, strict=True):
+        if normal == "" or normal.split("/")[0] == "..":
+            what = "is empty" if not path else f"{path!r} is not a path of the workspace"
+            raise InvalidRequest(
+                f"A path in `{field}` {what}; name a file or directory of the workspace, "
+                "or `.` for all",
+                field=field,
+            )
+    return found
 
 
 def _overview(found: ForkOverview) -> ForksAnswer:

@@ -427,6 +427,12 @@ class Sessions(Closable):
         await self._table.audit(who, row, "enter", what="secrets, for a fork")
         return (await self._lifecycle.secrets(session_id)).values
 
+    async def note_forks(
+        self, who: Identity, row: SessionRow, forks: Sequence[SessionRow], *, with_secrets: bool
+    ) -> None:
+        ids = [each.id for each in forks]
+        await self._table.audit(who, row, "fork", forks=ids, secrets=with_secrets)
+
     async def note_merge(
         self, who: Identity, fork: SessionRow, target: SessionRow, paths: int
     ) -> None:
