@@ -7,7 +7,6 @@ one over it, and only if it still is as it was read. What is in conflict stays u
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from .change_set import PathChange, PathResult
+from .merge_journal import MergeJournal
 from .merge_rules import Merge, PathVersion, merge_versions
 from .tree_files import FileTooLong, opened_below, opened_tree, read_version
 
@@ -31,15 +31,20 @@ class _HasOtherFiles(_LeftAlone):
 
 
 def apply_changes(
-    workspace: Path, changes: Iterable[PathChange], *, dry_run: bool = False
+    workspace: Path,
+    changes: Iterable[PathChange],
+    *,
+    dry_run: bool = False,
+    journal: MergeJournal | None = None,
 ) -> Sequence[PathResult]:
     """Merge the changes, which come sorted by `turn_of`; report in order of the paths.
 
     Only one change is in memory at a time, if `changes` reads them one by one. With `dry_run`, only
-    report what would be done.
+    report what would be done. Without a `journal`, a killed merge leaves a temporary file.
     """
+    journal = journal or MergeJournal()
     with opened_tree(workspace) as root:
-        results = [_apply(root, change, dry_run=dry_run) for change in changes]
+        results = [_apply(root, change, journal, dry_run=dry_run) for change in changes]
     return sorted(results, key=lambda each: each.path)
 
 
@@ -55,7 +60,7 @@ def turn_of(change: PathChange) -> tuple[int, int, str]:
     return 2, 0, change.path
 
 
-def _apply(root: int, change: PathChange, *, dry_run: bool) -> PathResult:
+def _apply(root: int, change: PathChange, journal: MergeJournal, *, dry_run: bool) -> PathResult:
     try:
         seen = _identity(root, change.path)
         ours = read_version(root, change.path)
@@ -65,7 +70,7 @@ def _apply(root: int, change: PathChange, *, dry_run: bool) -> PathResult:
         if merge.outcome == "conflict":
             return _conflict(change.path, merge)
         if merge.outcome != "same" and not dry_run:
-            _put(root, change.path, merge.version, seen)
+            _put(root, change.path, merge.version, seen, journal)
     except FileTooLong as error:
         return PathResult(change.path, "conflict", str(error))
     except _HasOtherFiles as error:
@@ -91,7 +96,13 @@ def _conflict(path: str, merge: Merge) -> PathResult:
     return PathResult(path, "conflict", merge.reason, lines)
 
 
-def _put(root: int, path: str, version: PathVersion | None, seen: _Identity | None) -> None:
+def _put(
+    root: int,
+    path: str,
+    version: PathVersion | None,
+    seen: _Identity | None,
+    journal: MergeJournal,
+) -> None:
     directory, _, name = path.rpartition("/")
     if version is not None:
         _make_parents(root, directory)
@@ -101,7 +112,7 @@ def _put(root: int, path: str, version: PathVersion | None, seen: _Identity | No
         elif version.kind == "directory":
             _make_directory(above, name, seen)
         else:
-            _replace(above, name, version, seen)
+            _replace(above, name, version, seen, journal.temporary_in(directory))
 
 
 def _make_parents(root: int, directory: str) -> None:
@@ -133,8 +144,9 @@ def _make_directory(above: int, name: str, seen: _Identity | None) -> None:
     os.mkdir(name, dir_fd=above)
 
 
-def _replace(above: int, name: str, version: PathVersion, seen: _Identity | None) -> None:
-    temporary = f".bascule-{secrets.token_hex(8)}"
+def _replace(
+    above: int, name: str, version: PathVersion, seen: _Identity | None, temporary: str
+) -> None:
     try:
         if version.kind == "link":
             os.symlink(version.content, os.fsencode(temporary), dir_fd=above)

@@ -215,6 +215,24 @@ async def test_ignoring_a_file_does_not_remove_it_at_home(
     assert outcomes(await merged(admin, other)) == {".gitignore": "taken"}
 
 
+async def test_a_session_starts_without_the_file_of_a_killed_merge(
+    hub: SessionPlace, admin: SessionsClient, folder: Path
+) -> None:
+    session = await opened(admin, folder)
+    await admin.must("POST", f"/api/sessions/{session}/stop")
+    await admin.reaches(session, "stopped")
+    names = (".bascule-0123456789abcdef", ".bascule-fedcba9876543210")
+    for name in names:
+        (folder / "src" / name).write_text("part of a file")
+    journal = hub.directory / "sessions" / session / "state/merge.journal"
+    journal.write_text(f"src/{names[0]}")
+    await admin.must("POST", f"/api/sessions/{session}/resume")
+    await admin.reaches(session, "ready")
+    assert not (folder / "src" / names[0]).exists()
+    assert (folder / "src" / names[1]).exists()
+    assert journal.read_text() == ""
+
+
 async def test_a_fork_with_changes_is_removed_only_by_force(
     hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from bascule.forks.change_set import PathChange, PathResult
     from bascule.sandbox.checkpoint_recorder import Recording
 
+logger = logging.getLogger(__name__)
+
 _AGENT = "fork"
 """The name of the agent in checkpoints of merges."""
 
@@ -31,7 +34,19 @@ class ForkChangeRoutes:
     def __init__(self, workspace: Path, state_dir: Path, sandbox: Sandbox) -> None:
         self._workspace = workspace
         self._state_dir = state_dir
+        self._journal = state_dir / "merge.journal"
         self._sandbox = sandbox
+
+    def prepare(self) -> None:
+        """Remove the temporary file of a merge that was killed. Blocks."""
+        try:
+            if self._journal.exists() and self._journal.stat().st_size:
+                from bascule.forks.merge_journal import merge_journal
+
+                with merge_journal(self._journal, self._workspace):
+                    pass
+        except OSError as error:  # the session is usable with it
+            logger.warning("the temporary file of a merge could not be removed: %s", error)
 
     def table(self) -> list[BaseRoute]:
         return [Route(CHANGES_PATH, self.merge, methods=["POST"])]
@@ -58,8 +73,13 @@ class ForkChangeRoutes:
 
     def _apply(self, spool: IO[bytes], *, dry_run: bool) -> Sequence[PathResult]:
         from bascule.forks.apply import apply_changes  # few sessions need it
+        from bascule.forks.merge_journal import merge_journal
 
-        return apply_changes(self._workspace, _in_order(spool), dry_run=dry_run)
+        changes = _in_order(spool)
+        if dry_run:
+            return apply_changes(self._workspace, changes, dry_run=True)
+        with merge_journal(self._journal, self._workspace) as journal:
+            return apply_changes(self._workspace, changes, journal=journal)
 
     async def _begin(self, title: str, paths: Sequence[str]) -> Recording | None:
         recorder = self._sandbox.checkpoints

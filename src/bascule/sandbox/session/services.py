@@ -73,6 +73,7 @@ class SessionServices:
         self._loopback_ports: tuple[LoopbackPort, LoopbackPort]
         self._vscode: SessionVSCode
         self._workspace: Workspace
+        self._fork_changes: ForkChangeRoutes
         self._activity: ActivityMonitor
         self._sandbox: Sandbox
         self._approvals = SessionApprovals(self._events, is_isolated=launch.is_isolated)
@@ -116,6 +117,9 @@ class SessionServices:
             sandbox=sandbox,
             events=self._events,
         )
+        self._fork_changes = ForkChangeRoutes(
+            Path(self._launch.working_dir), self._state_dir, sandbox
+        )
         self._activity = ActivityMonitor(
             self._processes, editor=self._state_dir / _KEYSTROKE, last_action=last_action
         )
@@ -132,7 +136,7 @@ class SessionServices:
             Route("/session/ports", self.list_ports, methods=["GET"]),
             *VSCodeRoutes(self._vscode).table(),
             *WorkspaceRoutes(self._workspace, self._state_dir, sandbox).table(),
-            *ForkChangeRoutes(Path(self._launch.working_dir), self._state_dir, sandbox).table(),
+            *self._fork_changes.table(),
             Route("/session/activity", self.activity, methods=["GET"]),
             *self._timeline.table(),
             *self._terminal_routes.table(),
@@ -145,6 +149,7 @@ class SessionServices:
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._workspace.prepare)
+        await asyncio.to_thread(self._fork_changes.prepare)
         if self._launch.is_isolated:
             await asyncio.to_thread(self._write_expected_files)
         self._sandbox.shells.subscribe(lambda _: self._ports.scan_soon())

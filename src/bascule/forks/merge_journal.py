@@ -1,0 +1,75 @@
+"""Names the temporary file of a merge on disk, so that it is removed after a `kill -9`. Blocks.
+
+A merge writes one file at a time, beside the file that it replaces. The journal has the path of the
+one that is being written. So only files that a merge made are removed, never one of a person with a
+similar name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from .tree_files import GIT, opened_below, opened_tree
+
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_TEMPORARY: Final = re.compile(r"\.bascule-[0-9a-f]{16}")
+_LONGEST: Final = 1 << 16
+
+
+class MergeJournal:
+    """The open journal of a running merge."""
+
+    def __init__(self, descriptor: int | None = None) -> None:
+        """Without a descriptor, nothing is kept."""
+        self._descriptor = descriptor
+
+    def temporary_in(self, directory: str) -> str:
+        """The name for a new temporary file in a directory of the workspace, noted first."""
+        name = f".bascule-{secrets.token_hex(8)}"
+        if self._descriptor is not None:
+            _write(self._descriptor, os.fsencode(f"{directory}/{name}" if directory else name))
+        return name
+
+
+@contextmanager
+def merge_journal(file: Path, workspace: Path) -> Iterator[MergeJournal]:
+    """The journal of a new merge, in `file`. Waits for the end of another merge with this journal,
+    and removes the temporary file of one that was killed."""
+    descriptor = os.open(file, _FLAGS, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _remove_leftover(descriptor, workspace)
+        yield MergeJournal(descriptor)
+        _write(descriptor, b"")
+    finally:
+        os.close(descriptor)
+
+
+def _remove_leftover(descriptor: int, workspace: Path) -> None:
+    path = os.fsdecode(os.pread(descriptor, _LONGEST, 0))
+    directory, _, name = path.rpartition("/")
+    parts = directory.split("/") if directory else []
+    if not _TEMPORARY.fullmatch(name) or any(part in ("", ".", "..", GIT) for part in parts):
+        return
+    with (
+        suppress(FileNotFoundError, NotADirectoryError),
+        opened_tree(workspace) as root,
+        opened_below(root, directory) as above,
+    ):
+        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+        is_ours = found.st_uid == os.geteuid() and not stat.S_ISDIR(found.st_mode)
+        if is_ours:
+            os.unlink(name, dir_fd=above)
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, content, 0)
