@@ -156,6 +156,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     context,
     identity,
     runner,
+    review.merges,
     () => executor.capabilities,
     (state) => {
       status.connection(state);

@@ -9,7 +9,7 @@ import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { unlinked } from "./consent/visible_text";
 import { hubAddress } from "./hub/address";
-import { HubConnection, pair, type ConnectionState } from "./hub/connection";
+import { HubConnection, pair, type ConnectionState, type MergeReceiver } from "./hub/connection";
 import type { WindowDescription, WindowIdentity } from "./hub/messages";
 import type { ActionRunner } from "./hub/action_runner";
 import { StorageKey } from "./manifest";
@@ -23,6 +23,7 @@ export class HubClient implements Disposable {
     private readonly context: vscode.ExtensionContext,
     private readonly identity: WindowIdentity,
     private readonly runner: ActionRunner,
+    private readonly merges: MergeReceiver,
     private readonly capabilities: () => string[],
     private readonly onState: (state: ConnectionState) => void,
     private readonly log: Log,
@@ -113,6 +114,7 @@ export class HubClient implements Disposable {
         probe: () => probe(this.context),
       },
       this.runner,
+      this.merges,
       this.log,
     );
     this.connection = connection;
@@ -218,6 +220,7 @@ function describe(context: vscode.ExtensionContext, capabilities: string[]): Win
     app: vscode.env.appHost === "desktop" ? vscode.env.appName : vscode.env.appHost,
     remote: remoteKind(),
     capabilities,
+    reviews_merges: true,
   };
 }
 

@@ -17,6 +17,7 @@ from bascule.core.sessions import SessionId
 from bascule.runtime import CloudRuntime
 from bascule.sandbox.session.processes import command
 
+from .driving import run_command
 from .session_ground import CAN_ISOLATE, SessionGround, session_ground
 
 pytestmark = [
@@ -102,6 +103,35 @@ async def test_a_person_who_comes_sees_what_is_done_and_may_leave_again(
         await ground.close_pages()
         await ground.host(session_id, is_it=alone)
         assert (await runtime.run("pwd; echo $word")).content == "/tmp\nkept\n"
+
+
+async def test_a_merge_is_reviewed_by_hunk_as_changes_of_the_fork(ground: SessionGround) -> None:
+    asker = ground.asker
+    home = await asker.ready({"name": "home"})
+    await asker.run(home, "printf 'one\\ntwo\\nthree\\nfour\\n' > merged.txt; echo gone > gone.txt")
+    (fork,) = await asker.must("POST", f"/api/sessions/{home}/forks")
+    await asker.reaches(fork["id"], "ready")
+    await asker.run(
+        fork["id"], "sed -i 's/one/ONE/; s/four/FOUR/' merged.txt; rm gone.txt; echo new > new.txt"
+    )
+    page = await ground.open(home)
+    await ground.host(home)
+    ground.file(home, "merged.txt").write_text("one\ntwo\nmine\nthree\nfour\n")
+    done = await asker.must("POST", f"/api/sessions/{fork['id']}/merge")
+    assert [each["outcome"] for each in done["results"]] == ["taken", "merged", "taken"]
+
+    await run_command(page, "Source Control: Focus on Changes View")
+    scm = page.locator(".scm-view")
+    await expect(scm.locator(".resource-group")).to_have_count(1)
+    await expect(scm.locator(".resource-group")).to_contain_text("fork home-fork-1")
+    rows = scm.locator(".monaco-list-row .resource")
+    await expect(rows).to_have_count(3)
+    await rows.filter(has_text="merged.txt").click()
+    lens = page.locator(".codelens-decoration a")
+    await expect(lens.filter(has_text="Keep")).to_have_count(2)  # not the line of the person
+    await lens.filter(has_text="Undo").first.click()
+    await expect(lens.filter(has_text="Keep")).to_have_count(1)
+    assert await asker.run(home, "cat merged.txt") == "one\ntwo\nmine\nthree\nFOUR\n"
 
 
 async def test_a_reload_and_a_killed_vscode_lose_no_action(

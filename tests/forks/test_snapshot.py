@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -306,7 +307,7 @@ def test_something_else_in_place_of_a_file_of_git_does_not_end_the_copy(tmp_path
     git(source, "init", "-q")
     (source / ".git/info").mkdir(exist_ok=True)
     (source / ".git/info/exclude").touch()
-    kinds = {
+    kinds: dict[str, Callable[[Path], None]] = {
         "link": lambda there: there.symlink_to(moved),
         "file": lambda there: there.touch(),
         "directory": lambda there: there.mkdir(),

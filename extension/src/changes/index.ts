@@ -1,4 +1,5 @@
 /** The review of what agents changed: builds its parts and shows them. */
+import { statSync } from "node:fs";
 import * as vscode from "vscode";
 import type { FileChange } from "../actions/documents";
 import type { ActionReview } from "../actions/executor";
@@ -6,6 +7,7 @@ import { Disposables, type Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
 import { BASE_SCHEME } from "../manifest";
 import { AgentCommands, CHANGES_FILES } from "../review/agent_commands";
+import { Merges, type FolderIdentity } from "../review/merges";
 import { ReviewStore } from "../review/review_store";
 import { TakenBack } from "../review/taken_back";
 import { HunkLenses } from "./hunk_lenses";
@@ -17,6 +19,8 @@ import { WorkspaceTexts } from "./workspace_texts";
 
 /** Milliseconds between a change and the update of what is shown. */
 const REFRESH_MS = 30;
+/** Milliseconds that a merge waits until the files were read; the hub waits a little longer. */
+const MERGE_READ_MS = 10_000;
 /** Context key of the key bindings. */
 const HAS_CHANGES = "bascule.hasAgentChanges";
 
@@ -33,6 +37,7 @@ export interface ReviewParts {
 /** What the rest of the extension reports to the review. */
 export interface Review extends ActionReview, Disposable {
   agentWrote(agent: string, change: FileChange): void;
+  readonly merges: Merges;
 }
 
 export function buildReview(parts: ReviewParts): Review {
@@ -51,7 +56,14 @@ export function buildReview(parts: ReviewParts): Review {
   const reviewer = new Reviewer(changes, takenBack, parts.turn);
   disposables.add(showChanges(changes));
   disposables.add(registerReviewCommands(changes, reviewer));
+  const merges = new Merges({
+    commands,
+    isOn,
+    has: (folder) => parts.roots().some((root) => isFolder(root, folder)),
+    prepare: () => texts.start(MERGE_READ_MS),
+  });
   return {
+    merges,
     agentWrote: (agent, change) => changes.agentWrote(agent, change),
     prepare: async (kind) => {
       if (isOn() && CHANGES_FILES.has(kind)) await texts.start();
@@ -66,6 +78,11 @@ export function buildReview(parts: ReviewParts): Review {
     noteFor: (agent) => takenBack.take(agent),
     dispose: () => disposables.dispose(),
   };
+}
+
+function isFolder(root: string, { device, inode }: FolderIdentity): boolean {
+  const found = statSync(root, { bigint: true, throwIfNoEntry: false });
+  return String(found?.dev) === device && String(found?.ino) === inode;
 }
 
 /** Serves the bases, and updates the gutter, the lines above changes and Source Control. */

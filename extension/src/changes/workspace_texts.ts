@@ -50,15 +50,15 @@ export class WorkspaceTexts implements Disposable {
     private readonly log: Log,
   ) {}
 
-  /** Reads the files once and begins to watch. Waits for that, but not for long. */
-  async start(): Promise<void> {
+  /** Reads the files once and begins to watch. Waits for that, but at most `mostMs`. */
+  async start(mostMs = FIRST_READ_MS): Promise<void> {
     if (this.isRead) return;
     this.reading ??= this.begin().then(() => {
       this.isRead = true;
     });
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, FIRST_READ_MS);
+      timer = setTimeout(resolve, mostMs);
     });
     await Promise.race([this.reading, late]);
     clearTimeout(timer);

@@ -7,6 +7,7 @@ import { Emitter } from "../common/emitter";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import type { SentObservation } from "../protocol";
+import type { MergeBegan } from "../review/merges";
 import {
   HUB_NAMESPACE,
   HUB_PROTOCOL,
@@ -41,6 +42,14 @@ export interface HubConnectionSettings {
   retry?: { firstMs: number; mostMs: number };
 }
 
+/** Is told about merges of forks into the workspace. */
+export interface MergeReceiver {
+  began(merge: MergeBegan): Promise<void>;
+  ended(id: string): void;
+  /** The connection was lost. */
+  lost(): void;
+}
+
 /** Handles the messages of the hub. */
 export interface HubReceiver {
   action(message: unknown): void;
@@ -71,6 +80,7 @@ export class HubConnection implements Disposable {
   constructor(
     private readonly settings: HubConnectionSettings,
     private readonly receiver: HubReceiver,
+    private readonly merges: MergeReceiver,
     private readonly log: Log,
   ) {
     this.onState = new Emitter((error) => log.error("a listener failed", error));
@@ -150,7 +160,7 @@ export class HubConnection implements Disposable {
   }
 
   private listen(): void {
-    const { socket, receiver } = this;
+    const { socket, receiver, merges } = this;
     socket.on("hello", (hello) => void this.register(hello));
     socket.on("refused", (refused) => this.refuse(refused.message));
     socket.on("disconnect", (reason) => this.lost(reason));
@@ -163,6 +173,13 @@ export class HubConnection implements Disposable {
     socket.on("oh_received", ({ ids }) => receiver.received(ids));
     socket.on("approval.answered", (answered) => receiver.approval(answered));
     socket.on("askers.left", ({ ids }) => receiver.left(ids));
+    socket.on("merge.began", (merge, ack) => {
+      void merges
+        .began(merge)
+        .catch((error: unknown) => this.log.error("a merge cannot be shown for review", error))
+        .then(() => ack?.({}));
+    });
+    socket.on("merge.ended", ({ id }) => merges.ended(id));
     socket.on("superseded", () => {
       this.log.warn(
         "the editor of this extension host does not answer and another host took over; stopping all actions here",
@@ -227,6 +244,7 @@ export class HubConnection implements Disposable {
 
   private lost(reason: string): void {
     this.registered = false;
+    this.merges.lost();
     if (this.current.is === "closed" || this.current.is === "refused") return;
     if (reason === "io server disconnect")
       return this.refuse("The hub closed the connection and does not accept a new one");

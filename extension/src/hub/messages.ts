@@ -1,5 +1,6 @@
 /** Messages between a window and the hub, except events. See docs/extension-protocol.md. */
 import type { Action, SentObservation } from "../protocol";
+import type { MergeBegan } from "../review/merges";
 
 export const HUB_PROTOCOL = 1;
 export const HUB_NAMESPACE = "/window";
@@ -32,6 +33,8 @@ export interface WindowDescription {
   app: string;
   remote: "local" | "ssh" | "wsl" | "container" | "web";
   capabilities: string[];
+  /** Whether this window handles `merge.began` and `merge.ended`. */
+  reviews_merges: boolean;
 }
 
 export interface WindowIdentity {
@@ -113,6 +116,9 @@ export interface FromHub {
   "approval.answered": (answered: ApprovalAnswered) => void;
   /** The senders of these actions disconnected. */
   "askers.left": (left: { ids: string[] }) => void;
+  /** A fork is about to be merged into the workspace; acknowledged when the window is prepared. */
+  "merge.began": (merge: MergeBegan, ack?: (nothing: object) => void) => void;
+  "merge.ended": (merge: { id: string }) => void;
   /** Another host took over this window, because this host's editor does not answer. */
   superseded: (nothing: unknown) => void;
 }

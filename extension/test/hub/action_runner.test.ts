@@ -17,6 +17,7 @@ let hub: FakeHub;
 let worker: ScriptedWorker;
 let runner: ActionRunner;
 let connection: HubConnection;
+let merges: string[];
 let capabilities: string[];
 
 /** Does `read` at once, `run` when it is let. Counts what it was given. */
@@ -69,6 +70,7 @@ beforeEach(async () => {
   await hub.start();
   worker = new ScriptedWorker();
   capabilities = ["read"];
+  merges = [];
   open();
   await ready();
 });
@@ -96,11 +98,21 @@ function open(token = TOKEN, host = "host"): void {
         app: "test",
         remote: "local",
         capabilities,
+        reviews_merges: true,
       }),
       probe: () => worker.probe(),
       retry: { firstMs: 10, mostMs: 50 },
     },
     runner,
+    {
+      began: async ({ id, agent }) => {
+        await Promise.resolve();
+        merges.push(`${id} of ${agent} began`);
+        if (id === "broken") throw new Error("not readable");
+      },
+      ended: (id) => merges.push(`${id} ended`),
+      lost: () => merges.push("lost"),
+    },
     silent,
   );
   runner.attach(connection);
@@ -125,6 +137,17 @@ async function becomes(is: ConnectionState["is"]): Promise<ConnectionState> {
 const ready = (): Promise<ConnectionState> => becomes("connected");
 const answered = (count: number): Promise<void> =>
   hub.until(() => hub.observations.length >= count);
+
+test("a merge is acknowledged once it is prepared, and ended by a lost connection", async () => {
+  expect(hub.registrations[0]?.reviews_merges).toBe(true);
+  expect(await hub.mergeBegan({ id: "1", agent: "fork a" })).toEqual({});
+  expect(merges).toEqual(["1 of fork a began"]);
+  hub.mergeEnded("1");
+  expect(await hub.mergeBegan({ id: "broken", agent: "fork b" })).toEqual({});
+  hub.cut();
+  await becomes("connecting");
+  expect(merges.slice(1)).toEqual(["1 ended", "broken of fork b began", "lost"]);
+});
 
 test("what a window learnt to do while it registered is told", async () => {
   expect(hub.changes).toEqual([]);

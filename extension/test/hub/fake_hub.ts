@@ -86,6 +86,14 @@ export class FakeHub {
     return this.socket?.timeout(1000).emitWithAck("health", {});
   }
 
+  async mergeBegan(merge: object): Promise<unknown> {
+    return this.socket?.emitWithAck("merge.began", merge);
+  }
+
+  mergeEnded(id: string): void {
+    this.socket?.emit("merge.ended", { id });
+  }
+
   supersede(): void {
     this.socket?.emit("superseded", {});
   }

@@ -77,7 +77,9 @@ async def _bring(
         )
         found = await _run(there, f"{at} && git rev-list --count HEAD {since}", "git failed")
         if not found.strip().isdecimal():
-            raise ExecutionError(f"git failed in the fork: {found.strip()!r} is no count of commits")
+            raise ExecutionError(
+                f"git failed in the fork: {found.strip()!r} is no count of commits"
+            )
         count = int(found)
         if not count:
             raise UsageError("the fork has no commits of its own")

@@ -186,9 +186,7 @@ def merge(
             )
         from .fork_branch import bring_branch
 
-        return bring_branch(
-            place, which, branch, repository=repository or "", into=into or ""
-        )
+        return bring_branch(place, which, branch, repository=repository or "", into=into or "")
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Mapping[str, Any]]:
         found = await calls.sessions()

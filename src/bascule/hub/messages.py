@@ -41,6 +41,7 @@ class RegisterBody(BaseModel):
     app: Shown = ""
     remote: Remote = "local"
     capabilities: Annotated[list[Shown], Field(max_length=1000)] = []
+    reviews_merges: bool = False
 
     @model_validator(mode="after")
     def _understand_earlier_names(self) -> Self:
@@ -61,7 +62,9 @@ class RegisterBody(BaseModel):
             app=self.app,
             remote=self.remote,
         )
-        return Registration(self.nonce, window, self.window_key, str(self.host_id))
+        return Registration(
+            self.nonce, window, self.window_key, str(self.host_id), self.reviews_merges
+        )
 
 
 class RegisterAnswer(BaseModel):

@@ -32,6 +32,8 @@ class Host:
     """Whether its connection ended without a disconnect message, for example because its process
     died."""
     misses: int = 0
+    reviews_merges: bool = False
+    """Whether it understands `merge.began` and `merge.ended`."""
 
     @property
     def is_healthy(self) -> bool:

@@ -76,6 +76,7 @@ class Registration:
     window: Window
     window_key: str
     host_id: str
+    reviews_merges: bool = False
 
 
 class Sockets(Closable):
@@ -288,6 +289,7 @@ class Sockets(Closable):
         if sid not in self._windows:
             raise InvalidNonce("The socket of this nonce is gone; connect again")
         host, replaced = self._registry.register(window, asked.host_id, sid)
+        host.reviews_merges = asked.reviews_merges
         for before in replaced:
             await self._end(before)
             if before.sid != sid:

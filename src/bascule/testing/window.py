@@ -9,7 +9,7 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
@@ -124,6 +124,8 @@ class FakeWindow(Closable):
         self.done: list[EventId] = []
         self.agents: set[str] = set()
         self.superseded = asyncio.Event()
+        self.on_merge: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
+        """Awaited with `began` or `ended` and the message, when a fork is merged."""
         self._settings = settings
         self._checkpoints = _CheckpointNumbers()
         self._sandbox: Sandbox
@@ -144,6 +146,8 @@ class FakeWindow(Closable):
                 "oh_received": self._on_received,
                 "health": self._asked_for_health,
                 "superseded": self._superseded,
+                "merge.began": self._merge_began,
+                "merge.ended": self._merge_ended,
             },
             on_connected=self._register,
         )
@@ -200,6 +204,7 @@ class FakeWindow(Closable):
             "app": "fake",
             "remote": "local",
             "capabilities": sorted(self._capabilities),
+            "reviews_merges": True,
         }
         reply = await self._http.request(
             "POST",
@@ -229,6 +234,15 @@ class FakeWindow(Closable):
         self.superseded.set()
         for task in self._tasks:
             task.cancel()
+
+    async def _merge_began(self, merge: Mapping[str, Any]) -> object:
+        if self.on_merge is not None:
+            await self.on_merge("began", merge)
+        return {}
+
+    async def _merge_ended(self, merge: Mapping[str, Any]) -> None:
+        if self.on_merge is not None:
+            await self.on_merge("ended", merge)
 
     # Actions ------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ import os
 import random
 import re
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,53 @@ async def test_ignoring_a_file_does_not_remove_it_at_home(
     (other,) = await forked(admin, session)
     await admin.run(other, "rm .gitignore")
     assert outcomes(await merged(admin, other)) == {".gitignore": "taken"}
+
+
+async def test_windows_of_the_folder_are_told_about_a_merge(
+    hub: SessionPlace, admin: SessionsClient, folder: Path, tmp_path: Path
+) -> None:
+    """They know the files before the merge, and which fork changed them."""
+    session = await opened(admin, folder)
+    (fork,) = await forked(admin, session)
+    await admin.run(fork, "echo new > README")
+    told: list[tuple[str, str, Mapping[str, Any], str]] = []
+    ended = asyncio.Event()
+    tokens = {
+        "own": await hub.token("inside", "session", session_id=session),
+        "person": hub.window,
+        "session": await hub.token("other", "session", session_id=fork),
+        "stranger": await hub.token("stranger", "window", owner="somebody else"),
+    }
+
+    def note(name: str) -> Callable[[str, Mapping[str, Any]], Awaitable[None]]:
+        async def on_merge(what: str, merge: Mapping[str, Any]) -> None:
+            text = await asyncio.to_thread((folder / "README").read_text)
+            told.append((name, what, merge, text))
+            if len(told) == 4:
+                ended.set()
+
+        return on_merge
+
+    async with AsyncExitStack() as stack:
+        for name, token in tokens.items():
+            fake = hub.fake_window(tmp_path, token=token, name=name)
+            (await stack.enter_async_context(fake)).on_merge = note(name)
+        await merged(admin, fork, dry_run=True)
+        assert told == []
+        await merged(admin, fork)
+        await ended.wait()
+    assert sorted((name, what, text) for name, what, _, text in told) == [
+        ("own", "began", "read me\n"),
+        ("own", "ended", "new\n"),
+        ("person", "began", "read me\n"),
+        ("person", "ended", "new\n"),
+    ]
+    began = {name: merge for name, what, merge, _ in told if what == "began"}
+    found = folder.stat()
+    identity = {"device": str(found.st_dev), "inode": str(found.st_ino)}
+    assert began["own"] == {"id": began["own"]["id"], "agent": "fork home-fork-1"}
+    assert began["person"] == {**began["own"], "folder": identity}
+    assert {merge["id"] for _, _, merge, _ in told} == {began["own"]["id"]}
 
 
 async def test_a_session_starts_without_the_file_of_a_killed_merge(

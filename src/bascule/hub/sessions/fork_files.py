@@ -79,6 +79,16 @@ class ForkFiles:
         source = row.spec.workspace
         return Path(source.folder) if source.kind == "folder" else self._own(row.id) / "workspace"
 
+    def folder_identity(self, row: SessionRow) -> tuple[int, int] | None:
+        """Device and inode of a workspace that is a folder of this machine; None for others."""
+        if row.spec.workspace.kind != "folder":
+            return None
+        try:
+            found = self.workspace(row).lstat()
+        except OSError:  # a merge does not need it, only windows that would show the merge
+            return None
+        return found.st_dev, found.st_ino
+
     def take(
         self,
         row: SessionRow,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from bascule.core.sessions import SessionId, WorkspaceSource
 from bascule.forks.change_set import Choice, encode_changes
 from bascule.forks.snapshot import Snapshot
 from bascule.hub.identity import Identity
+from bascule.hub.merge_notices import MergeTarget
 
 from .fork_files import ChangedPath, ForkChange, ForkFiles
 from .merged_paths import MergedVersion
@@ -156,8 +157,11 @@ class SessionForks:
         client, _ = await self._sessions.enter(target_id)
         async with self._turns[target_id]:
             sending = _Sending(self._sessions.fork_files, fork, request)
-            title = f"Merge the fork {fork.spec.name or fork.id}"
-            answer = await client.merge(sending.lines(), title=title, dry_run=request.dry_run)
+            name = fork.spec.name or fork.id
+            async with self._shown_for_review(target, f"fork {name}", request):
+                answer = await client.merge(
+                    sending.lines(), title=f"Merge the fork {name}", dry_run=request.dry_run
+                )
             if len(answer.results) != len(sending.sent):
                 raise InvalidRequest(
                     f"Session {target_id} did not answer for every path of the merge"
@@ -167,6 +171,22 @@ class SessionForks:
                 await self._sessions.note_merge(who, fork, target, len(answer.results))
         results = sorted((*answer.results, *sending.problems), key=lambda each: each.path)
         return MergeReport(target, results, answer.checkpoint)
+
+    @asynccontextmanager
+    async def _shown_for_review(
+        self, target: SessionRow, agent: str, request: MergeRequest
+    ) -> AsyncIterator[None]:
+        """Windows that show the target list what is changed inside of this as changes of `agent`.
+
+        The word `fork` in it tells forks from agents, whose names they could have.
+        """
+        if request.dry_run:
+            yield
+            return
+        identity = await asyncio.to_thread(self._sessions.fork_files.folder_identity, target)
+        shown = MergeTarget(session_id=target.id, owner=target.owner, folder=identity)
+        async with self._sessions.windows.merges.announced(shown, agent):
+            yield
 
     def _fork(self, who: Identity, session_id: SessionId) -> SessionRow:
         row = self._sessions.get(who, session_id)

@@ -15,6 +15,7 @@ from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.hub.identity import Identity
 from bascule.hub.inprocess_windows import InProcessWindows
+from bascule.hub.merge_notices import MergeNotices
 from bascule.hub.registry import Registry
 from bascule.hub.sockets import Sockets
 from bascule.runtime.window_delivery import WindowDelivery
@@ -37,6 +38,7 @@ class SessionWindows:
     def __init__(self, sockets: Sockets, registry: Registry) -> None:
         self._sockets = sockets
         self._registry = registry
+        self.merges = MergeNotices(sockets.server, registry)
         self._shown: set[SessionId] = set()
         """Sessions whose VS Code runs, as far as the hub knows."""
         self._kept: set[SessionId] = set()
