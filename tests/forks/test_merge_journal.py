@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
+from bascule.core.errors import StorageFailed
 from bascule.forks.apply import apply_changes
 from bascule.forks.change_set import PathChange
 from bascule.forks.merge_journal import merge_journal
@@ -94,23 +94,33 @@ def test_a_journal_cannot_name_other_files(home: Path, named: str) -> None:
     assert sorted([*before, journal]) == sorted(outside.rglob("*"))
 
 
-def test_merges_with_one_journal_wait_for_each_other(home: Path) -> None:
+def test_a_merge_is_refused_while_another_one_runs(home: Path) -> None:
+    """It must not remove the file that the other one is writing."""
     journal = home.parent / "merge.journal"
-    began, order = threading.Event(), []
-
-    def second() -> None:
-        began.set()
-        with merge_journal(journal, home):
-            order.append("second")
-
-    thread = threading.Thread(target=second)
     with merge_journal(journal, home) as opened:
-        thread.start()
-        assert began.wait(60)
         name = opened.temporary_in("")
         (home / name).touch()
-        order.append("first")
-        assert (home / name).exists()  # the second does not remove a file of a running merge
-        (home / name).unlink()
-    thread.join()
-    assert order == ["first", "second"]
+        with (
+            pytest.raises(StorageFailed, match="Another merge into this workspace is running"),
+            merge_journal(journal, home),
+        ):
+            pass
+        assert (home / name).exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
+def test_something_else_in_place_of_the_journal_is_refused(home: Path, kind: str) -> None:
+    journal, other = home.parent / "merge.journal", home / "other"
+    other.write_text("mine\n")
+    if kind == "pipe":
+        os.mkfifo(journal)
+    elif kind == "link":
+        journal.symlink_to(other)
+    else:
+        journal.mkdir()
+    with (
+        pytest.raises(StorageFailed, match="The journal of merges cannot be used"),
+        merge_journal(journal, home),
+    ):
+        pass
+    assert other.read_text() == "mine\n"

@@ -15,7 +15,7 @@ import pytest
 from bascule.core.errors import QuotaExceeded, StorageFailed
 from bascule.forks.file_copy import copy_tree
 from bascule.forks.snapshot import Snapshot, take_snapshot
-from bascule.forks.tree_files import differing, list_tree, opened_tree
+from bascule.forks.tree_files import UNREAD, differing, list_tree, opened_tree
 from tests.checkpoints.trees import git, git_picture, picture
 
 
@@ -254,6 +254,9 @@ def test_a_packed_stash_is_left_out(source: Path, tmp_path: Path) -> None:
     assert "refs/stash" not in git(tree, "for-each-ref", "--format=%(refname)")
 
 
+TOO_DEEP = "below 300 other directories, or its path is longer than 3072 bytes"
+
+
 def deep(above: Path, levels: int) -> None:
     """Create nested directories, with a file in the innermost one."""
     here = os.open(above, os.O_RDONLY | os.O_DIRECTORY)
@@ -283,7 +286,7 @@ def test_a_repository_below_very_deep_directories_is_copied(source: Path, tmp_pa
     source.rename(tmp_path / "home" / way / "source")
     deep(tmp_path / "home" / way / "source/.git/refs/heads", 60)
     snapshot = take_snapshot(tmp_path / "home", tmp_path / "base")
-    assert snapshot.left_out == {f"{way}/source/src/main.py": "below 300 other directories"}
+    assert snapshot.left_out == {f"{way}/source/src/main.py": TOO_DEEP}
     assert f"{way}/source" in snapshot.heads
 
 
@@ -337,3 +340,33 @@ def test_a_head_that_names_no_commit_is_no_commit(tmp_path: Path, head: str) -> 
     (source / ".git/HEAD").write_text("ref: refs/heads/main\n")
     (source / ".git/refs/heads/main").write_text(f"{head}\n")
     assert take_snapshot(source, tmp_path / "second").heads == {"": ""}
+
+
+def test_paths_that_the_kernel_would_not_take_are_left_out(tmp_path: Path) -> None:
+    source, name = tmp_path / "source", "d" * 250
+    source.mkdir()
+    here = os.open(source, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir(name, dir_fd=here)
+        below = os.open(name, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    snapshot = take_snapshot(source, tmp_path / "base")
+    assert snapshot.left_out == {"/".join([name] * 13): TOO_DEEP}
+    (tmp_path / "fork").mkdir()
+    asyncio.run(copy_tree(snapshot.tree, tmp_path / "fork"))
+    with opened_tree(source) as root:
+        entries = list_tree(root).entries
+    assert [path for path, each in entries.items() if each is UNREAD] == ["/".join([name] * 13)]
+    assert len(entries) == 13
+
+
+def test_long_paths_count_as_several(tmp_path: Path) -> None:
+    inner = tmp_path / "source" / ("d" * 200) / ("e" * 200)
+    inner.mkdir(parents=True)
+    for number in range(10):
+        os.mkfifo(inner / str(number))
+    take_snapshot(tmp_path / "source", tmp_path / "base", most_files=24)
+    with pytest.raises(QuotaExceeded):
+        take_snapshot(tmp_path / "source", tmp_path / "second", most_files=15)

@@ -7,6 +7,7 @@ similar name.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -16,6 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+
+from bascule.core.errors import StorageFailed
 
 from .tree_files import GIT, opened_below, opened_tree
 
@@ -41,16 +44,37 @@ class MergeJournal:
 
 @contextmanager
 def merge_journal(file: Path, workspace: Path) -> Iterator[MergeJournal]:
-    """The journal of a new merge, in `file`. Waits for the end of another merge with this journal,
-    and removes the temporary file of one that was killed."""
-    descriptor = os.open(file, _FLAGS, 0o600)
+    """The journal of a new merge, in `file`. Removes the temporary file of one that was killed.
+
+    Raises `StorageFailed` while another merge has the journal, or if it cannot be written. It does
+    not wait: a program of the session could hold the lock for ever.
+    """
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        descriptor = _locked(file)
+    except BlockingIOError as error:
+        raise StorageFailed(
+            "Another merge into this workspace is running; merge again when it has ended"
+        ) from error
+    except OSError as error:
+        raise StorageFailed(f"The journal of merges cannot be used: {error.strerror}") from error
+    try:
         _remove_leftover(descriptor, workspace)
         yield MergeJournal(descriptor)
         _write(descriptor, b"")
     finally:
         os.close(descriptor)
+
+
+def _locked(file: Path) -> int:
+    descriptor = os.open(file, _FLAGS, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _remove_leftover(descriptor: int, workspace: Path) -> None:

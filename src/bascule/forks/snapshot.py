@@ -26,11 +26,13 @@ from .tree_files import (
     DEPTH,
     DIRECTORY,
     GIT,
+    LONGEST_PATH,
     MOST_FILES,
     REGULAR,
     Entry,
     EntryCount,
     Tracked,
+    is_too_deep,
     list_tree,
     opened_tree,
     scanned,
@@ -176,7 +178,8 @@ class _Copying:
         try:
             if self._is_stopped():
                 raise InterruptedError(errno.EINTR, "the copy was stopped")
-            entries = sorted(scanned(source, self._count), key=lambda entry: entry.name)
+            found = scanned(source, self._count, len(path))
+            entries = sorted(found, key=lambda entry: entry.name)
             if any(entry.name == GIT for entry in entries):
                 self._copy_git(source, target, path)  # first: it knows which files are tracked
         except BaseException:
@@ -241,8 +244,10 @@ class _Copying:
         kind = stat.S_IFMT(found.st_mode)
         if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
             return "not a file, directory or link"
-        if path.count("/") >= DEPTH:
-            return f"below {DEPTH} other directories"
+        if is_too_deep(f"{path}/"):
+            return (
+                f"below {DEPTH} other directories, or its path is longer than {LONGEST_PATH} bytes"
+            )
         if is_secret(path) and not self._with_secrets and path not in self._facts.tracked:
             return "its name is that of a secret"
         # A hub with the rights of root must not show a session what its own user cannot read.

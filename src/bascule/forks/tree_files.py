@@ -28,8 +28,12 @@ LARGEST: Final = 32 << 20
 """Most bytes of a file whose change can be merged."""
 DEPTH: Final = 300
 """Maximum depth of directories; each level needs a descriptor."""
+LONGEST_PATH: Final = 3072
+"""Maximum bytes of a path in the workspace. With the directory above, a path of the kernel has at
+most 4096."""
 MOST_FILES: Final = 1_000_000
 """Default of the most files and directories of a tree that is copied or listed."""
+_PATH_BYTES: Final = 256
 _IGNORE: Final = ".gitignore"
 _IGNORE_BYTES: Final = 1 << 20
 
@@ -45,9 +49,12 @@ class EntryCount:
         self._most = most
         self._found = 0
 
-    def add_one(self) -> None:
-        """Raises `QuotaExceeded` for an entry above the maximum."""
-        self._found += 1
+    def add_one(self, path_length: int = 0) -> None:
+        """Raises `QuotaExceeded` for an entry above the maximum.
+
+        Callers keep the paths in memory, so an entry with a long path counts as several.
+        """
+        self._found += 1 + path_length // _PATH_BYTES
         if self._most is not None and self._found > self._most:
             raise QuotaExceeded(
                 f"The workspace has more than {self._most} files and directories, the most that "
@@ -85,6 +92,10 @@ class Entry(NamedTuple):
         if self.kind == other.kind == "directory":
             return True
         return self == other
+
+
+UNREAD: Final = Entry(0, 0, 0)
+"""A directory whose contents are not listed, because they are too deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,7 @@ def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> 
     prefix = f"{path}/" if path else ""
     found, tracked = walk.found, walk.tracked
     below: list[str] = []
-    names = [entry for entry in scanned(directory, walk.count) if entry.name != GIT]
+    names = [each for each in scanned(directory, walk.count, len(prefix)) if each.name != GIT]
     if tracked is not None and any(entry.name == _IGNORE for entry in names):
         levels = [*_level(directory, len(prefix)), *levels]
     for entry in names:
@@ -172,11 +183,12 @@ def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> 
         found.entries[whole] = Entry(
             seen.st_mode, 0 if is_directory else seen.st_size, seen.st_mtime_ns
         )
-        if is_directory:
+        if is_directory and is_too_deep(f"{whole}/"):
+            found.entries[whole] = UNREAD
+        elif is_directory:
             below.append(entry.name)
     for name in below:
-        if prefix.count("/") < DEPTH:
-            _list_below(directory, prefix + name, walk, levels)
+        _list_below(directory, prefix + name, walk, levels)
 
 
 def _list_below(above: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> None:
@@ -191,12 +203,18 @@ def _list_below(above: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -
         os.close(opened)
 
 
-def scanned(directory: int, count: EntryCount) -> list[os.DirEntry[str]]:
-    """The entries of an open directory, each of them counted."""
+def is_too_deep(path: str) -> bool:
+    """Whether a path is not read because of its depth or length."""
+    return path.count("/") > DEPTH or len(os.fsencode(path)) > LONGEST_PATH
+
+
+def scanned(directory: int, count: EntryCount, path_length: int = 0) -> list[os.DirEntry[str]]:
+    """The entries of an open directory, each of them counted; `path_length` is that of the path of
+    the directory, if the caller keeps paths."""
     found = []
     with os.scandir(directory) as scan:
         for entry in scan:
-            count.add_one()
+            count.add_one(path_length + len(entry.name))
             found.append(entry)
     return found
 

@@ -102,6 +102,22 @@ def test_a_file_too_large_to_send_is_named(
     assert [each.path for each in files.changed_in_fork(fork)] == ["b"]
 
 
+def test_files_too_deep_to_be_read_are_named_and_count_as_changes(
+    files: ForkFiles, fork: SessionRow
+) -> None:
+    here = os.open(files.workspace(fork), os.O_RDONLY)
+    for _ in range(310):
+        os.mkdir("x", dir_fd=here)
+        below = os.open("x", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    (changed,) = files.changed_in_fork(fork)
+    assert changed.path.count("/") == 300
+    *_, found = files.changes(fork)
+    assert (found.change.path, found.problem) == (changed.path, "its files are too deep")
+
+
 def test_a_fork_whose_snapshot_is_damaged_is_not_taken_for_unchanged(
     files: ForkFiles, fork: SessionRow
 ) -> None:

@@ -25,6 +25,7 @@ from bascule.forks.snapshot import Snapshot, take_snapshot
 from bascule.forks.tree_files import (
     DIRECTORY,
     MOST_FILES,
+    UNREAD,
     Entry,
     FileTooLong,
     Listing,
@@ -170,6 +171,9 @@ class ForkFiles:
         with self._compared_fork(row, with_ignored=with_ignored, into=into) as compared:
             for path, _, after in compared.differences():
                 if only and not _is_below(path, only):
+                    continue
+                if after == UNREAD:
+                    yield ForkChange(PathChange(path, None, None), None, "its files are too deep")
                     continue
                 try:
                     old, new = compared.base_version(path), read_version(compared.now, path)

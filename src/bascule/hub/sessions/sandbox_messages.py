@@ -52,7 +52,8 @@ class WorkspaceState(_Message):
 class MergeResult(_Message):
     """What became of one path that a fork changed."""
 
-    path: Short
+    path: Annotated[str, Field(max_length=4 * 4096)]
+    """With each byte that is not UTF-8 escaped by four characters."""
     outcome: Literal["taken", "merged", "same", "conflict", "kept"]
     reason: Short = ""
     lines: Annotated[list[tuple[Number, Number]], Field(max_length=100_000)] = []

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from bascule.core.errors import StorageFailed
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.server.guard import CHANGES_PATH
 from bascule.sandbox.server.requests import flag, json_response, text
@@ -45,7 +46,7 @@ class ForkChangeRoutes:
 
                 with merge_journal(self._journal, self._workspace):
                     pass
-        except OSError as error:  # the session is usable with it
+        except (StorageFailed, OSError) as error:  # the session is usable with it
             logger.warning("the temporary file of a merge could not be removed: %s", error)
 
     def table(self) -> list[BaseRoute]:
