@@ -155,6 +155,33 @@ def test_sessions_outlive_a_hub_however_it_ends_and_leave_nothing_when_removed(
         assert set(os.listdir(machine.state / name)) <= {".doors"}
 
 
+def test_forks_of_a_session_are_containers_whose_changes_are_merged_back(machine: Machine) -> None:
+    folder = machine.place / "project"
+    folder.mkdir()
+    os.chown(folder, USER, USER)
+    with machine.hub():
+        machine.must("session", "create", "--name", "home", "--folder", str(folder))
+        machine.must("session", "exec", "home", "printf '1\\n2\\n3\\n' > file; echo gone > gone")
+        machine.must("session", "fork", "home", "--count", "2")
+        assert machine.containers() == 3
+        work = "sed -i s/3/three/ file; rm gone; mkdir d; echo new > d/new"
+        machine.must("session", "exec", "home-fork-1", work)
+        looks = f"cat file gone; ls {folder} 2>/dev/null || true"
+        seen = machine.must("session", "exec", "home-fork-2", looks)
+        assert seen.split() == ["1", "2", "3", "gone"]
+        machine.must("session", "exec", "home", "sed -i s/1/one/ file")
+        merged = machine.must("session", "merge", "home-fork-1")
+        assert merged.splitlines() == ["taken d", "taken d/new", "merged file", "taken gone"]
+        assert machine.must("session", "exec", "home", "cat file d/new; ls -1") == (
+            "one\n2\nthree\nnew\nd\nfile"
+        )
+        assert (folder / "d/new").stat().st_uid == USER
+        assert len(machine.must("session", "rm", "--all").split()) == 3
+    assert machine.containers() == 0
+    assert (folder / "file").read_text() == "one\n2\nthree\n"
+    assert os.listdir(machine.state / "bases") == []
+
+
 def test_vs_code_and_an_app_of_a_session_are_drawn_by_a_browser(
     machine: Machine, tmp_path: Path
 ) -> None:
