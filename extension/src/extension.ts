@@ -157,6 +157,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     identity,
     runner,
     review.merges,
+    review.hub,
     () => executor.capabilities,
     (state) => {
       status.connection(state);
@@ -164,6 +165,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     },
     log,
   );
+  subscriptions.push(review.hub.onChanged.listen(() => hubClient.current?.reviewChanged()));
   const mcp = new McpServerProvider(context, () => mcpTarget(hubClient, identity));
 
   subscriptions.push(

@@ -9,7 +9,13 @@ import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
 import { unlinked } from "./consent/visible_text";
 import { hubAddress } from "./hub/address";
-import { HubConnection, pair, type ConnectionState, type MergeReceiver } from "./hub/connection";
+import {
+  HubConnection,
+  pair,
+  type ConnectionState,
+  type MergeReceiver,
+  type SharedReview,
+} from "./hub/connection";
 import type { WindowDescription, WindowIdentity } from "./hub/messages";
 import type { ActionRunner } from "./hub/action_runner";
 import { StorageKey } from "./manifest";
@@ -24,6 +30,7 @@ export class HubClient implements Disposable {
     private readonly identity: WindowIdentity,
     private readonly runner: ActionRunner,
     private readonly merges: MergeReceiver,
+    private readonly review: SharedReview,
     private readonly capabilities: () => string[],
     private readonly onState: (state: ConnectionState) => void,
     private readonly log: Log,
@@ -112,6 +119,7 @@ export class HubClient implements Disposable {
         identity: this.identity,
         describe: () => describe(this.context, this.capabilities()),
         probe: () => probe(this.context),
+        review: this.review,
       },
       this.runner,
       this.merges,

@@ -10,10 +10,11 @@ import { AgentCommands, CHANGES_FILES } from "../review/agent_commands";
 import { Merges, type FolderIdentity } from "../review/merges";
 import { ReviewStore } from "../review/review_store";
 import { TakenBack } from "../review/taken_back";
+import { HubReview } from "./hub_review";
 import { HunkLenses } from "./hunk_lenses";
 import { PendingChanges } from "./pending_changes";
 import { registerReviewCommands } from "./review_commands";
-import { Reviewer, type FileTurn } from "./reviewer";
+import { nameOf, Reviewer, type FileTurn } from "./reviewer";
 import { baseUri, SourceControls } from "./source_controls";
 import { WorkspaceTexts } from "./workspace_texts";
 
@@ -38,6 +39,8 @@ export interface ReviewParts {
 export interface Review extends ActionReview, Disposable {
   agentWrote(agent: string, change: FileChange): void;
   readonly merges: Merges;
+  /** The same list for the hub's page. */
+  readonly hub: HubReview;
 }
 
 export function buildReview(parts: ReviewParts): Review {
@@ -54,7 +57,8 @@ export function buildReview(parts: ReviewParts): Review {
   );
   changes.restore();
   const reviewer = new Reviewer(changes, takenBack, parts.turn);
-  disposables.add(showChanges(changes));
+  const hub = disposables.add(new HubReview(changes, reviewer, nameOf, log));
+  disposables.add(showChanges(changes, () => hub.changed()));
   disposables.add(registerReviewCommands(changes, reviewer));
   const merges = new Merges({
     commands,
@@ -64,6 +68,7 @@ export function buildReview(parts: ReviewParts): Review {
   });
   return {
     merges,
+    hub,
     agentWrote: (agent, change) => changes.agentWrote(agent, change),
     prepare: async (kind) => {
       if (isOn() && CHANGES_FILES.has(kind)) await texts.start();
@@ -85,8 +90,11 @@ function isFolder(root: string, { device, inode }: FolderIdentity): boolean {
   return String(found?.dev) === device && String(found?.ino) === inode;
 }
 
-/** Serves the bases, and updates the gutter, the lines above changes and Source Control. */
-function showChanges(changes: PendingChanges): Disposable {
+/**
+ * Serves the bases, and updates the gutter, the lines above changes and Source Control. Calls
+ * `onRefresh` after each update.
+ */
+function showChanges(changes: PendingChanges, onRefresh: () => void): Disposable {
   const disposables = new Disposables();
   const bases = disposables.add(new vscode.EventEmitter<vscode.Uri>());
   const lenses = disposables.add(new vscode.EventEmitter<void>());
@@ -101,6 +109,7 @@ function showChanges(changes: PendingChanges): Disposable {
     controls.refresh();
     lenses.fire();
     void vscode.commands.executeCommand("setContext", HAS_CHANGES, changes.pending.length > 0);
+    onRefresh();
   };
   const later = (): void => {
     timer ??= setTimeout(refresh, REFRESH_MS);

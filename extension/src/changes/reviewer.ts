@@ -72,10 +72,11 @@ export class Reviewer {
 
   async undo(file: ReviewedFile, hunk: Hunk): Promise<void> {
     const isAll = file.hunks.length === 1;
-    if (file.isCreated && isAll) return this.undoFile(file);
     const { base, text } = file;
+    const isCurrent = (): boolean => areSame(file.text, text) && areSame(file.base, base);
+    if (file.isCreated && isAll) return this.undoFile(file, isCurrent);
     await this.turn(file.path, async () => {
-      if (!areSame(file.text, text) || !areSame(file.base, base)) throw stale(file.path);
+      if (!isCurrent()) throw stale(file.path);
       const edit = undoEdit(file.base, file.text, hunk);
       const range = new vscode.Range(
         edit.from.line,
@@ -89,8 +90,10 @@ export class Reviewer {
     });
   }
 
-  async undoFile(file: ReviewedFile): Promise<void> {
+  /** Does nothing and fails if `isCurrent` is false when no action changes the file any more. */
+  async undoFile(file: ReviewedFile, isCurrent: () => boolean = () => true): Promise<void> {
     await this.turn(file.path, async () => {
+      if (!isCurrent()) throw stale(file.path);
       const [agents, name] = [[...file.agents], nameOf(file.path)];
       if (file.removed) {
         await this.restore(file);
@@ -109,7 +112,7 @@ export class Reviewer {
   }
 
   /** Fails if the editor does not show the text that the changes were computed with. */
-  private current(path: string): ReviewedFile {
+  current(path: string): ReviewedFile {
     const file = this.changes.find(path);
     const document = shownDocument(path);
     if (!file || (document && !shows(document, file.text))) throw stale(path);

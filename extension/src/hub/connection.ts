@@ -16,6 +16,11 @@ import {
   type FromHub,
   type Hello,
   type ProgressMessage,
+  type ReviewAnswer,
+  type ReviewHunks,
+  type ReviewList,
+  type ReviewReply,
+  type ReviewTarget,
   type ToHub,
   type WindowDescription,
   type WindowIdentity,
@@ -39,6 +44,8 @@ export interface HubConnectionSettings {
   describe: () => WindowDescription;
   /** A round trip through the editor. The result does not matter, only that it answers. */
   probe: () => Promise<void>;
+  /** The review of agents' changes, which the hub's page shows too. */
+  review?: SharedReview;
   retry?: { firstMs: number; mostMs: number };
 }
 
@@ -48,6 +55,13 @@ export interface MergeReceiver {
   ended(id: string): void;
   /** The connection was lost. */
   lost(): void;
+}
+
+/** The pending changes of agents as the hub sees them. Fails with a `Failure`. */
+export interface SharedReview {
+  list(): ReviewList;
+  show(file: ReviewTarget): ReviewHunks;
+  answer(answer: ReviewAnswer): Promise<{ done: number }>;
 }
 
 /** Handles the messages of the hub. */
@@ -149,6 +163,12 @@ export class HubConnection implements Disposable {
     if (this.isReady) this.socket.emit("approval.answered", answered);
   }
 
+  /** Sends the list of pending changes. It is also sent after each registration. */
+  reviewChanged(): void {
+    const { review } = this.settings;
+    if (this.isReady && review) this.socket.emit("review.changed", review.list());
+  }
+
   changed(what: Partial<WindowDescription>): void {
     if (this.isReady) this.socket.emit("window.changed", what);
   }
@@ -161,6 +181,7 @@ export class HubConnection implements Disposable {
 
   private listen(): void {
     const { socket, receiver, merges } = this;
+    const { review } = this.settings;
     socket.on("hello", (hello) => void this.register(hello));
     socket.on("refused", (refused) => this.refuse(refused.message));
     socket.on("disconnect", (reason) => this.lost(reason));
@@ -172,6 +193,8 @@ export class HubConnection implements Disposable {
     });
     socket.on("oh_received", ({ ids }) => receiver.received(ids));
     socket.on("approval.answered", (answered) => receiver.approval(answered));
+    socket.on("review.show", (file, ack) => void this.reply(() => review?.show(file), ack));
+    socket.on("review.answer", (answer, ack) => void this.reply(() => review?.answer(answer), ack));
     socket.on("askers.left", ({ ids }) => receiver.left(ids));
     socket.on("merge.began", (merge, ack) => {
       void merges
@@ -224,6 +247,22 @@ export class HubConnection implements Disposable {
     // Changes during registration could not be sent.
     if (!isDeepStrictEqual(current, described)) this.changed(current);
     this.receiver.ready();
+    this.reviewChanged();
+  }
+
+  private async reply<T>(
+    work: () => T | Promise<T> | undefined,
+    ack: (reply: ReviewReply<T>) => void,
+  ): Promise<void> {
+    try {
+      const value = await work();
+      if (value === undefined) throw new Failure("edit.conflict", "This window has no review");
+      ack({ value });
+    } catch (error) {
+      if (!(error instanceof Failure)) this.log.error("a request about the review failed", error);
+      const code = error instanceof Failure ? error.code : "internal";
+      ack({ error: { code, message: messageOf(error) } });
+    }
   }
 
   /** Registration failed temporarily: reconnect, which gives a new nonce. */

@@ -101,6 +101,57 @@ export interface ApprovalAnswered {
   by: string;
 }
 
+/** One file with changes of agents that nobody has reviewed yet. */
+export interface ReviewFile {
+  id: string;
+  /** Changes with every text of the file. An answer names the version that was shown. */
+  version: string;
+  /** Path in the workspace, with hidden characters spelled out. */
+  name: string;
+  agents: string[];
+  change: "created" | "changed" | "removed";
+  hunks: number;
+  /** Numbers of lines. */
+  added: number;
+  removed: number;
+}
+
+export interface ReviewList {
+  files: ReviewFile[];
+  /** Files that are not listed. */
+  more: number;
+}
+
+export interface ReviewHunk {
+  /** The first line in the file, from 1. */
+  line: number;
+  removed: string[];
+  added: string[];
+  /** False if lines, or ends of lines, are left out. */
+  is_whole: boolean;
+}
+
+export interface ReviewHunks {
+  hunks: ReviewHunk[];
+  /** Hunks that are not listed. */
+  more: number;
+}
+
+export interface ReviewTarget {
+  file: string;
+  version: string;
+  /** Number of the hunk in this version, from 0. Missing: all of the file. */
+  hunk?: number;
+}
+
+export interface ReviewAnswer {
+  answer: "keep" | "undo";
+  files: ReviewTarget[];
+  by: string;
+}
+
+export type ReviewReply<T> = { value: T } | { error: { code: string; message: string } };
+
 export interface Received {
   received: true;
 }
@@ -114,6 +165,11 @@ export interface FromHub {
   /** The senders of these actions have received the observations. */
   oh_received: (what: { ids: string[] }) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
+  "review.show": (file: ReviewTarget, ack: (reply: ReviewReply<ReviewHunks>) => void) => void;
+  "review.answer": (
+    answer: ReviewAnswer,
+    ack: (reply: ReviewReply<{ done: number }>) => void,
+  ) => void;
   /** The senders of these actions disconnected. */
   "askers.left": (left: { ids: string[] }) => void;
   /** A fork is about to be merged into the workspace; acknowledged when the window is prepared. */
@@ -128,6 +184,7 @@ export interface ToHub {
   oh_progress: (progress: ProgressMessage) => void;
   "approval.requested": (requested: ApprovalRequested) => void;
   "approval.answered": (answered: ApprovalAnswered) => void;
+  "review.changed": (list: ReviewList) => void;
   "window.changed": (changed: Partial<WindowDescription>) => void;
 }
 

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { createServer, type IncomingMessage, type Server as HttpServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Server, type Socket } from "socket.io";
+import type { ReviewList } from "../../src/hub/messages";
 import type { SentObservation } from "../../src/protocol";
 
 export const TOKEN = "a-token";
@@ -14,6 +15,7 @@ export class FakeHub {
   readonly observations: SentObservation[] = [];
   readonly progress: { cause: string; offset: number; data: string }[] = [];
   readonly changes: Record<string, unknown>[] = [];
+  readonly reviews: ReviewList[] = [];
   /** Called when a registration has come and is not yet answered. */
   onRegistration: () => void = () => undefined;
   /** Whether observations are confirmed. */
@@ -82,6 +84,11 @@ export class FakeHub {
     return this.socket?.emitWithAck("oh_cancel", { id });
   }
 
+  /** Asks about the review, and returns the window's reply. */
+  async review(event: "review.show" | "review.answer", request: object): Promise<unknown> {
+    return this.socket?.emitWithAck(event, request);
+  }
+
   async health(): Promise<unknown> {
     return this.socket?.timeout(1000).emitWithAck("health", {});
   }
@@ -126,6 +133,10 @@ export class FakeHub {
     });
     socket.on("window.changed", (change: Record<string, unknown>) => {
       this.changes.push(change);
+      this.came();
+    });
+    socket.on("review.changed", (list: ReviewList) => {
+      this.reviews.push(list);
       this.came();
     });
     socket.on("oh_progress", (message: (typeof this.progress)[number]) => {
