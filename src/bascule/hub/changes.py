@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-Topic = Literal["session", "windows", "approvals", "demo"]
+Topic = Literal["session", "windows", "approvals", "review", "demo"]
 OnChange = Callable[[Topic, str], None]
-"""Called with the topic and, for a session, its id, or, for a demo, its owner."""
+"""Called with the topic and, for a session, its id, for a review, its window's
+id, or, for a demo, its owner."""
 
 
 class HubChanges:

@@ -36,6 +36,7 @@ from .proxy.signed_cookies import SignedCookies, secret_of
 from .records.api import TimelinesApi
 from .records.records import Records
 from .registry import Registry
+from .reviews_api import ReviewsApi
 from .sessions.api import SessionsApi
 from .sessions.forks import SessionForks
 from .sessions.forks_api import ForksApi
@@ -152,6 +153,7 @@ class Hub(Startable):
         forks_api.add_routes(self._api.app, may)
         WebApi(self.sessions, checks).add_routes(self._api.app, may)
         ApprovalsApi(self._sockets, self.sessions.rules).add_routes(self._api.app, may)
+        ReviewsApi(self._sockets.reviews).add_routes(self._api.app, may)
         TimelinesApi(
             self.sessions,
             records=self._records,

@@ -49,6 +49,7 @@ from .socketio_server import WINDOW, Greeter, connecting_identity, make_server
 from .store import Store
 from .switchboard import Caller, PendingAction, Switchboard
 from .tokens import hash_of
+from .window_reviews import WindowReviews
 from .window_timelines import WindowTimelines, without_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ class Sockets(Closable):
         self.wake: Callable[[SessionId], Awaitable[None]] | None = None
         """Awaited before an action is sent to a session's window: the session may be paused."""
         self._server = make_server()
+        self.reviews = WindowReviews(self._server, registry, self._changes)
         self._greeter = Greeter(self._server, settings, self._nonces.issue)
         self._runtimes = RuntimeSockets(
             self._server, self._greeter, leases=self.leases, actions=self
@@ -346,11 +348,12 @@ class Sockets(Closable):
         await self._runtimes.send("window.status", news, to=lambda who: who.may_see(host.owner))
 
     def _withdraw_lost(self, host: Host) -> None:
-        """Withdraw the questions of a lost host, and note its actions as lost.
+        """Withdraw the questions and pending changes of a lost host, and note its actions as lost.
 
         If the host returns, it may still send their results.
         """
         self.approvals.withdraw(host)
+        self.reviews.withdraw(host)
         self.timelines.lost(host.window_id, "The window lost its connection")
 
     async def _report_abandoned(self, host: Host, ids: Sequence[EventId]) -> None:

@@ -43,6 +43,7 @@ from bascule.wire import (
 )
 
 from .bridge import FakeEditor, answer_action
+from .review import FakeReview
 
 _PIECE: Final = 64 << 10
 _ACKNOWLEDGE: Final = 10.0
@@ -126,6 +127,8 @@ class FakeWindow(Closable):
         self.superseded = asyncio.Event()
         self.on_merge: Callable[[str, Mapping[str, Any]], Awaitable[None]] | None = None
         """Awaited with `began` or `ended` and the message, when a fork is merged."""
+        self.review = FakeReview(lambda listed: self._start(self._emit("review.changed", listed)))
+        """Pending changes of agents. They do not outlive the host."""
         self._settings = settings
         self._checkpoints = _CheckpointNumbers()
         self._sandbox: Sandbox
@@ -145,6 +148,8 @@ class FakeWindow(Closable):
                 "oh_cancel": self._on_cancel,
                 "oh_received": self._on_received,
                 "health": self._asked_for_health,
+                "review.show": self._on_review_show,
+                "review.answer": self._on_review_answer,
                 "superseded": self._superseded,
                 "merge.began": self._merge_began,
                 "merge.ended": self._merge_ended,
@@ -217,6 +222,8 @@ class FakeWindow(Closable):
             raise error_from_wire(from_json(reply.body))
         for observation in self.journal.unsent():
             self._start(self._send(observation))
+        if self.review.files:
+            self._start(self._emit("review.changed", self.review.listed()))
 
     @property
     def _capabilities(self) -> frozenset[str]:
@@ -316,6 +323,12 @@ class FakeWindow(Closable):
     async def _on_received(self, data: Mapping[str, Any]) -> None:
         for action_id in data["ids"]:
             self.journal.received(EventId(action_id))
+
+    async def _on_review_show(self, data: Mapping[str, Any]) -> object:
+        return self.review.show(data)
+
+    async def _on_review_answer(self, data: Mapping[str, Any]) -> object:
+        return self.review.answer(data)
 
     async def _on_cancel(self, data: Mapping[str, Any]) -> object:
         return {"known": await self._in_flight.cancel(EventId(data["id"]))}

@@ -156,6 +156,8 @@ class Feed(Closable):
             who = viewer.identity
             if topic == "session" and who.scope == "session" and which != who.session_id:
                 continue  # this page must not learn that other sessions exist
+            if topic == "review" and not who.is_admin:
+                continue  # no agent may review its own changes
             viewer.changed(topic, which)
 
     def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
@@ -164,6 +166,8 @@ class Feed(Closable):
                 return "windows", self._windows(who)
             case "approvals":
                 return "approvals", self._approvals(who)
+            case "review":
+                return "review", {"window_id": which}
             case "demo":
                 return "demo", self._demo(who)
             case "session":

@@ -1,0 +1,45 @@
+"""The REST calls about the review of agents' changes, for admins: no agent may review its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path, Query, Request
+
+from bascule.core.windows import WindowId
+
+from .api import identity_of
+from .review_messages import Digest, ReviewAnswerBody, ReviewDone, ReviewHunks, ReviewList
+from .window_reviews import WindowReviews
+
+
+class ReviewsApi:
+    def __init__(self, reviews: WindowReviews) -> None:
+        self._reviews = reviews
+
+    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
+        admin = [may("admin")]
+        add = app.add_api_route
+        every = "/api/windows/{window_id}/review"
+        add(every, self.every, dependencies=admin)
+        add(every, self.answer, methods=["POST"], dependencies=admin)
+        add(every + "/{file}", self.show, dependencies=admin)
+
+    async def every(self, window_id: str) -> ReviewList:
+        """The files of a window with changes of agents that nobody has reviewed yet."""
+        return self._reviews.of(WindowId(window_id))
+
+    async def show(
+        self,
+        window_id: str,
+        file: Annotated[Digest, Path()],
+        version: Annotated[Digest, Query()],
+    ) -> ReviewHunks:
+        """The changed lines of a file, if it still has this version."""
+        return await self._reviews.show(WindowId(window_id), file, version)
+
+    async def answer(self, window_id: str, body: ReviewAnswerBody, request: Request) -> ReviewDone:
+        """Keep or undo changes, if all files still have the versions that the person saw."""
+        by = identity_of(request).name
+        return await self._reviews.answer(WindowId(window_id), body, by=by)
