@@ -18,6 +18,8 @@ export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners" |
 export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
 export const windows = signal<readonly Window[]>([]);
 export const approvals = signal<readonly Approval[]>([]);
+/** How often the hub reported other pending changes in a window; empty after a reconnect. */
+export const reviewCounts = signal<ReadonlyMap<string, number>>(new Map());
 export const demo = signal<Demo | null>(null);
 export const apps = signal<ReadonlyMap<string, readonly SessionApp[]>>(new Map());
 export const loads = signal<ReadonlyMap<string, Load>>(new Map());
@@ -44,6 +46,7 @@ export const connection = new HubConnection(key ?? "", {
     windows.value = hello.windows;
     approvals.value = hello.approvals;
     demo.value = hello.demo;
+    reviewCounts.value = new Map();
     for (const session of hello.sessions) void seeApps(session);
   },
   session(session) {
@@ -60,6 +63,10 @@ export const connection = new HubConnection(key ?? "", {
   },
   approvals(all) {
     approvals.value = all;
+  },
+  review(window) {
+    const count = reviewCounts.value.get(window) ?? 0;
+    reviewCounts.value = new Map(reviewCounts.value).set(window, count + 1);
   },
   demo(now) {
     demo.value = now;

@@ -23,6 +23,8 @@ export interface HubListener {
   removed(id: string): void;
   windows(windows: Window[]): void;
   approvals(approvals: Approval[]): void;
+  /** The pending changes in a window are other ones now. */
+  review(window: string): void;
   demo(demo: Demo | null): void;
 }
 
@@ -188,6 +190,7 @@ export class HubConnection {
     on("session.removed", ({ id }: { id: string }) => this.news.removed(id));
     on("windows", (windows: Window[]) => this.news.windows(windows));
     on("approvals", (approvals: Approval[]) => this.news.approvals(approvals));
+    on("review", ({ window_id: window }: { window_id: string }) => this.news.review(window));
     on("demo", (demo: Demo | null) => this.news.demo(demo));
     on("timeline", (batch: TimelineBatch) => {
       this.watchers.get(`${batch.kind} ${batch.id}`)?.[1].entries(batch.epoch, batch.entries);

@@ -9,6 +9,9 @@ import type {
   Merged,
   Observation,
   Restored,
+  ReviewHunks,
+  ReviewList,
+  ReviewTarget,
   TimelineSource,
   Session,
 } from "./types";
@@ -99,6 +102,25 @@ export class HubApi {
     return seen;
   }
 
+  /** The changes of agents in a window that nobody has reviewed yet. */
+  async review(window: string): Promise<ReviewList> {
+    return this.ask<ReviewList>("GET", reviewOf(window));
+  }
+
+  /** The changed lines of a file. Rejects if the file has another version now. */
+  async hunks(window: string, { file, version }: ReviewTarget): Promise<ReviewHunks> {
+    return this.ask<ReviewHunks>("GET", `${reviewOf(window)}/${file}?version=${version}`);
+  }
+
+  /** Keeps or undoes changes. Rejects, and changes nothing, if a file has another version now. */
+  async answerReview(
+    window: string,
+    answer: "keep" | "undo",
+    files: ReviewTarget[],
+  ): Promise<void> {
+    await this.ask("POST", reviewOf(window), { answer, files });
+  }
+
   /** The trajectory of a session or window: one event per line of JSON. */
   async timeline({ kind, id }: TimelineSource): Promise<Blob> {
     const where = `/api/${kind}s/${encodeURIComponent(id)}/timeline.jsonl`;
@@ -141,4 +163,8 @@ export class HubApi {
 
 function one(session: string): string {
   return `/api/sessions/${encodeURIComponent(session)}`;
+}
+
+function reviewOf(window: string): string {
+  return `/api/windows/${encodeURIComponent(window)}/review`;
 }

@@ -90,6 +90,38 @@ export interface HubRule {
   origin: string;
 }
 
+/** A file with changes of agents that nobody has reviewed yet. */
+export interface ReviewFile {
+  id: string;
+  /** Changes with every text of the file. An answer names the version that was shown. */
+  version: string;
+  name: string;
+  agents: string[];
+  change: "created" | "changed" | "removed";
+  hunks: number;
+  added: number;
+  removed: number;
+}
+
+/** The pending changes in a window. `more` files are not listed. */
+export interface ReviewList {
+  files: ReviewFile[];
+  more: number;
+}
+
+/** Changed lines of a file. `more` hunks are not listed. */
+export interface ReviewHunks {
+  hunks: { line: number; removed: string[]; added: string[]; is_whole: boolean }[];
+  more: number;
+}
+
+export interface ReviewTarget {
+  file: string;
+  version: string;
+  /** Number of the hunk in this version. Missing: the whole file. */
+  hunk?: number;
+}
+
 export interface CommandPart {
   text: string;
   verdict: "allow" | "ask" | "deny";

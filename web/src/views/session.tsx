@@ -1,10 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
-import { connection, loads, now, rest, sessions } from "../state";
+import { connection, loads, now, rest, sessions, windows } from "../state";
 import { EmptyState, ErrorNote, PageHead, bytes, since } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, cores, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { ForksView } from "./forks";
+import { Review } from "./review";
 import { LazyView } from "./lazy_view";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
@@ -49,6 +50,11 @@ export function SessionView({ id }: { id: string }) {
       {trouble && <ErrorNote what={trouble} again={() => setTrouble("")} />}
       {session.state === "starting" && <p class="stage">{session.stage || "starting"}…</p>}
       {session.state === "failed" && <Failed id={id} cause={session.cause} />}
+      {windows.value
+        .filter((each) => each.session_id === id)
+        .map(({ connection_id: window }) => (
+          <Review key={window} window={window} />
+        ))}
       <Tabs
         tabs={[
           {

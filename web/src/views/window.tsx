@@ -5,6 +5,7 @@ import { LastScreenshot, Timeline, useLog, type LiveLog } from "../timeline/time
 import { approvals, connection, now, rest, windows } from "../state";
 import { ActionButton, EmptyState, ErrorNote, PageHead, since } from "../ui/parts";
 import { Question } from "./approvals";
+import { Review } from "./review";
 import { Files, type FileSource } from "./files";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
@@ -37,6 +38,7 @@ export function WindowView({ id }: { id: string }) {
         .map((each) => (
           <Question key={each.id} approval={each} />
         ))}
+      <Review window={id} />
       <Tabs
         tabs={[
           { name: "Timeline", show: () => <Watched id={id} log={log} /> },
