@@ -10,6 +10,8 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from bascule.core.actions import CmdRun, FileRead, OpenFile, VscodeCommand
+from bascule.core.errors import EditConflict
+from bascule.hub.review_messages import ReviewAnswerBody, ReviewFile
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .driving import clear_toast, go_to_line, run_command
@@ -45,6 +47,7 @@ _FILES = {
             "keys",
             "first",
             "second",
+            "hub",
         )
     },
     "changed.sh": b"one\r\ntwo\r\n",
@@ -271,6 +274,47 @@ async def test_source_control_has_a_group_for_each_agent_and_a_view_of_all_chang
     await rig.on(expect(scm.locator(".resource-group")).to_have_count(0))
 
 
+async def test_changes_are_kept_and_undone_from_the_hub(
+    rig: Rig, reviewed: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """As its page does. The window publishes its list and decides on each answer."""
+    file = reviewed.folder / "hub.txt"
+    await _rewrite(agent, file, _AFTER.encode())
+    first = await rig.on(_listed(rig, reviewed, file.name, hunks=3))
+    assert (first.change, first.added, first.removed) == ("changed", 2, 2)
+    reviews = rig.hub._sockets.reviews
+    shown = await rig.on(reviews.show(reviewed.id, first.id, first.version))
+    assert [(each.removed, each.added) for each in shown.hunks] == [
+        (["two"], ["TWO"]),
+        ([], ["added"]),
+        (["seven"], []),
+    ]
+
+    await rig.on(_answer(rig, reviewed, "keep", first, hunk=0))
+    second = await rig.on(_listed(rig, reviewed, file.name, hunks=2))
+    await rig.on(expect(_lens(reviewed.page, "Keep")).to_have_count(2))
+    await rig.on(_answer(rig, reviewed, "undo", second, hunk=0))
+    third = await rig.on(_listed(rig, reviewed, file.name, hunks=1))
+    undone = _AFTER.replace("added\n", "").encode()
+    assert await _holds(file, undone)
+
+    for answer in ("keep", "undo"):
+        with pytest.raises(EditConflict, match=r"hub\.txt has changed since this was shown"):
+            await rig.on(_answer(rig, reviewed, answer, first))
+    assert file.read_bytes() == undone
+    await rig.on(_answer(rig, reviewed, "undo", third))
+    assert await _holds(file, _BEFORE.replace("two", "TWO").encode())
+
+    made = reviewed.folder / "made-for-hub.txt"
+    await agent.write(str(made), "made\n")
+    created = await rig.on(_listed(rig, reviewed, made.name, hunks=1))
+    assert created.change == "created"
+    await rig.on(_answer(rig, reviewed, "undo", created))
+    assert not made.exists()
+    told = (await agent.act(CmdRun("true"))).note or ""
+    assert "the new file made-for-hub.txt" in told
+
+
 async def test_nothing_is_marked_when_the_review_is_off_and_agents_never_review(
     rig: Rig, tmp_path: Path
 ) -> None:
@@ -295,6 +339,29 @@ async def test_nothing_is_marked_when_the_review_is_off_and_agents_never_review(
     finally:
         await rig.on(window.page.context.close())
         await rig.on(rig.stop_serving(server))
+
+
+async def _listed(rig: Rig, window: EditorWindow, name: str, *, hunks: int) -> ReviewFile:
+    """The file in the hub's list, as soon as it has so many hunks there."""
+    sockets, news = rig.hub._sockets, asyncio.Event()
+    stop = sockets._changes.subscribe(lambda *_: news.set())
+    try:
+        while True:
+            for file in sockets.reviews.of(window.id).files:
+                if (file.name, file.hunks) == (name, hunks):
+                    return file
+            await news.wait()
+            news.clear()
+    finally:
+        stop()
+
+
+async def _answer(
+    rig: Rig, window: EditorWindow, answer: str, file: ReviewFile, *, hunk: int | None = None
+) -> None:
+    target = {"file": file.id, "version": file.version, "hunk": hunk}
+    body = ReviewAnswerBody.model_validate({"answer": answer, "files": [target]})
+    await rig.hub._sockets.reviews.answer(window.id, body, by="ann")
 
 
 async def _rewrite(agent: VSCodeRuntime, file: Path, text: bytes) -> None:
