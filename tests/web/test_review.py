@@ -54,7 +54,7 @@ async def test_a_person_keeps_and_undoes_changes_of_agents_in_a_window(
         await third.get_by_role("button", name="Keep", exact=True).click()
         await expect(third).to_have_count(0)
 
-        # What is stale is refused, with a reason; the window has not told of its text yet.
+        # An answer about an old text is refused. The window has not sent its new list yet.
         window.review.files["b.py"].text = ["another"]
         await review.get_by_role("button", name="Keep all").click()
         await expect(review.get_by_role("alert")).to_contain_text("has changed since this was")
@@ -78,6 +78,11 @@ async def test_a_sessions_changes_are_on_its_page_and_agents_do_not_see_them(
         Screen.open(browser, hub.url) as other,
     ):
         await screen.sign_in(f"/sessions/{session}")
+        received: list[str | bytes] = []
+        other.page.on(
+            "websocket",
+            lambda each: each.on("framereceived", lambda frame: received.append(frame)),
+        )
         await other.page.goto(f"{hub.url}/windows/{window.id}")
         await other.page.get_by_label("Token").fill(hub.agent)
         await other.page.get_by_role("button", name="Sign in").click()
@@ -92,4 +97,6 @@ async def test_a_sessions_changes_are_on_its_page_and_agents_do_not_see_them(
         await other.page.keyboard.press("Enter")
         await expect(other.page.locator(".row-head")).to_contain_text("echo later")
         await expect(other.page.get_by_text("a.py")).to_have_count(0)
+        assert any("echo later" in str(each) for each in received)
+        assert not any('["review"' in str(each) for each in received)
         assert other.complaints == []

@@ -21,7 +21,7 @@ import type {
 import type { Hunk, Lines } from "../review/hunks";
 import type { ReviewedFile } from "../review/reviewed_file";
 
-/** Limits of a list. The hub admits a little more: `MAX_FILES` and `MAX_LIST` in `reviews.py`. */
+/** Limits of a list. The hub admits as many files, and more bytes: its `MAX_FILES`, `MAX_LIST`. */
 const MAX_FILES = 200;
 const LIST_BYTES = 96 << 10;
 const NAME_LENGTH = 300;
