@@ -16,6 +16,7 @@ from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
 from tests.contracts.spawner import client
 from tests.dockerd import MakeSettings
 from tests.runtime.spawn.attacks.report import SET_ID, Report, attacked
+from tests.runtime.spawn.attacks.terminals import open_terminals, take_terminals
 
 from .plans import new_plan
 
@@ -79,3 +80,13 @@ async def test_a_session_in_a_folder_gains_nothing(
     assert report.gained(*HELD_OTHERWISE) == {}
     assert of_the_machine(report) == set()
     assert report.seen["uid"] == owner
+
+
+async def test_a_session_cannot_take_the_machines_terminals(
+    place: Path, settings_in: MakeSettings
+) -> None:
+    settings = settings_in(place)
+    async with session(settings) as first, session(settings) as second:
+        count, error = await take_terminals(first)
+        assert (count < 128, error) == (True, "No space left on device")
+        assert await open_terminals(second, 50) == 50

@@ -34,7 +34,11 @@ SPEC = ContainerSpec(SETTINGS, PLAN, HostOwner(1234, 5678))
 
 def mounts(spec: ContainerSpec) -> dict[str, tuple[str, bool]]:
     given = spec.configuration()["HostConfig"]["Mounts"]
-    return {each["Target"]: (each["Source"], each["ReadOnly"]) for each in given}
+    return {
+        each["Target"]: (each["Source"], each["ReadOnly"])
+        for each in given
+        if each["Type"] == "bind"
+    }
 
 
 def test_a_session_sees_its_own_directories_at_fixed_places() -> None:

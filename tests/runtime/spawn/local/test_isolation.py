@@ -19,6 +19,7 @@ from bascule.core.sessions import SandboxPlan, SessionId, SessionLimits, new_ses
 from bascule.runtime.remote import RemoteRuntime
 from bascule.runtime.spawn.local import LocalSettings, LocalSpawner
 from tests.contracts.spawner import client, processes_with
+from tests.runtime.spawn.attacks.terminals import open_terminals, take_terminals
 
 from .wardens import SOMEBODY, settings_in, warden_of
 
@@ -502,24 +503,9 @@ async def test_a_session_cannot_take_the_machines_terminals(
 ) -> None:
     """One had 3,059, and then nobody on the machine could open another."""
     (_, first), (_, second) = two
-    take = (
-        "import os, time\n"
-        "taken = []\n"
-        "try:\n"
-        "    while len(taken) < 4000: taken.append(os.openpty())\n"
-        "except OSError as error: print(len(taken), error.strerror)\n"
-        "time.sleep(1000)\n"
-    )
-    await first.write("take.py", take)
-    await first.run("touch taken; ulimit -n $(ulimit -Hn); (python3 -u take.py >taken &)")
-    seen = await first.run("tail -n +1 -f taken | head -n 1")
-    count, _, why = seen.content.strip().partition(" ")
-    assert int(count) < 128, seen.content
-    assert why == "No space left on device"
-    opened = await second.run(
-        "python3 -c 'import os; print(len([os.openpty() for _ in range(50)]))'"
-    )
-    assert opened.content == "50\n"
+    count, error = await take_terminals(first)
+    assert (count < 128, error) == (True, "No space left on device")
+    assert await open_terminals(second, 50) == 50
 
 
 # Machines that cannot -------------------------------------------------------------------

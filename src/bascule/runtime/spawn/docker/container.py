@@ -199,9 +199,11 @@ class ContainerSpec:
             readable[EGRESS_DIR] = egress_dir(self.settings.run_dir, plan.session_id)
         if plan.hub_socket is not None:
             readable |= _hub_view(plan.hub_socket, plan.session_id)
-        return [_bind(there, seen, read_only=False) for seen, there in writable.items()] + [
-            _bind(there, seen, read_only=True) for seen, there in readable.items()
-        ]
+        return (
+            [_bind(there, seen, read_only=False) for seen, there in writable.items()]
+            + [_bind(there, seen, read_only=True) for seen, there in readable.items()]
+            + [_terminals(self.settings.max_terminals)]
+        )
 
 
 def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:
@@ -268,6 +270,22 @@ def labels_of(image: Mapping[str, Any]) -> Mapping[str, str]:
 
 def _bind(there: Path, seen: str, *, read_only: bool) -> dict[str, Any]:
     return {"Type": "bind", "Source": str(there), "Target": seen, "ReadOnly": read_only}
+
+
+def _terminals(most: int) -> dict[str, Any]:
+    """`/dev/pts` with a limit. The engine's own mount has none, and cannot be given options.
+
+    An anonymous volume whose content is a new devpts: the engine mounts it for this container, and
+    removes it with the container.
+    """
+    options = f"nosuid,noexec,ptmxmode=0666,mode=0620,max={most}"
+    mount = {"type": "devpts", "device": "devpts", "o": options}
+    driver = {"Name": "local", "Options": mount}
+    return {
+        "Type": "volume",
+        "Target": "/dev/pts",
+        "VolumeOptions": {"NoCopy": True, "DriverConfig": driver},
+    }
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> dict[str, Path]:

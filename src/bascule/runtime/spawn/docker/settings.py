@@ -46,6 +46,8 @@ class DockerSettings:
     """Allow sessions in folders of root; such a session is root in its container."""
     shared_memory: int = 1 << 30
     """Bytes of `/dev/shm`, mainly for browsers; they count as the session's memory."""
+    max_terminals: int = 128
+    """Maximum number of pseudoterminals of one session; the machine has some thousand in total."""
     start_timeout: float = 60.0
     """Seconds from the start of the container to the first answer of the action server."""
 
