@@ -17,21 +17,21 @@ from bascule.hub.review_messages import MAX_FILES
 from bascule.hub.window_reviews import MAX_LIST
 from bascule.testing.window import FakeWindow
 
-from .serving import Client, Place
-from .test_hostile_windows import Hostile, session_token
+from .serving import Client, RunningHub
+from .test_hostile_windows import HostileWindow, session_token
 
 BEFORE = "1\n2\n3"
 AFTER = "one\n2\nthree"
 
 
 @pytest.fixture
-async def place(tmp_path: Path) -> AsyncIterator[Place]:
-    async with Place(tmp_path / "state", heartbeat=30.0) as place:
+async def place(tmp_path: Path) -> AsyncIterator[RunningHub]:
+    async with RunningHub(tmp_path / "state", heartbeat=30.0) as place:
         yield place
 
 
 @pytest.fixture
-async def window(place: Place, tmp_path: Path) -> AsyncIterator[FakeWindow]:
+async def window(place: RunningHub, tmp_path: Path) -> AsyncIterator[FakeWindow]:
     async with place.fake_window(tmp_path) as window:
         yield window
 
@@ -39,7 +39,7 @@ async def window(place: Place, tmp_path: Path) -> AsyncIterator[FakeWindow]:
 class Reviewing:
     """Asks about the review of one window, and waits for the hub's news about it."""
 
-    def __init__(self, place: Place, client: Client, window_id: str) -> None:
+    def __init__(self, place: RunningHub, client: Client, window_id: str) -> None:
         self._client = client
         self.where = f"/api/windows/{window_id}/review"
         self._news = asyncio.Event()
@@ -72,7 +72,9 @@ class Reviewing:
         return await self._client.ask("POST", self.where, body)
 
 
-async def test_an_admin_keeps_and_undoes_hunks_and_files(place: Place, window: FakeWindow) -> None:
+async def test_an_admin_keeps_and_undoes_hunks_and_files(
+    place: RunningHub, window: FakeWindow
+) -> None:
     async with Client(place.url) as admin:
         review = Reviewing(place, admin, window.id)
         assert await review.files() == []
@@ -104,7 +106,7 @@ async def test_an_admin_keeps_and_undoes_hunks_and_files(place: Place, window: F
 
 
 async def test_a_stale_version_is_refused_and_nothing_is_done(
-    place: Place, window: FakeWindow
+    place: RunningHub, window: FakeWindow
 ) -> None:
     async with Client(place.url) as admin:
         review = Reviewing(place, admin, window.id)
@@ -126,7 +128,7 @@ async def test_a_stale_version_is_refused_and_nothing_is_done(
         assert len(await review.files()) == 2
 
 
-async def test_only_admins_see_and_answer(place: Place, window: FakeWindow) -> None:
+async def test_only_admins_see_and_answer(place: RunningHub, window: FakeWindow) -> None:
     tokens = [
         place.agent,
         place.window,
@@ -159,7 +161,7 @@ async def test_only_admins_see_and_answer(place: Place, window: FakeWindow) -> N
     ],
 )
 async def test_a_wrong_answer_does_not_reach_the_window(
-    place: Place, window: FakeWindow, body: dict[str, Any]
+    place: RunningHub, window: FakeWindow, body: dict[str, Any]
 ) -> None:
     async with Client(place.url) as admin:
         review = Reviewing(place, admin, window.id)
@@ -169,7 +171,9 @@ async def test_a_wrong_answer_does_not_reach_the_window(
         assert window.review.text("a.py") == AFTER
 
 
-async def test_the_list_goes_with_its_window_and_comes_back(place: Place, tmp_path: Path) -> None:
+async def test_the_list_goes_with_its_window_and_comes_back(
+    place: RunningHub, tmp_path: Path
+) -> None:
     async with Client(place.url) as admin:
         async with place.fake_window(tmp_path) as window:
             review = Reviewing(place, admin, window.id)
@@ -211,9 +215,9 @@ def listed(**more: Any) -> dict[str, Any]:
     ],
 )
 async def test_a_hostile_list_is_refused_and_takes_the_earlier_one_with_it(
-    place: Place, wrong: Any
+    place: RunningHub, wrong: Any
 ) -> None:
-    hostile = Hostile(place, await session_token(place))
+    hostile = HostileWindow(place, await session_token(place))
     async with hostile.socket, Client(place.url) as admin:
         await hostile.register(name="x")
         review = Reviewing(place, admin, hostile.id)
@@ -225,9 +229,9 @@ async def test_a_hostile_list_is_refused_and_takes_the_earlier_one_with_it(
         assert await review.files() == []
 
 
-async def test_control_characters_of_a_window_are_escaped(place: Place) -> None:
+async def test_control_characters_of_a_window_are_escaped(place: RunningHub) -> None:
     forged = "x\n\x1b[2J\u202e"
-    hostile = Hostile(place, await session_token(place))
+    hostile = HostileWindow(place, await session_token(place))
     hunk = {"line": 1, "removed": [forged], "added": [], "is_whole": True}
     replies: list[Any] = [
         {"value": {"hunks": [hunk], "more": 0}},
@@ -256,8 +260,8 @@ async def test_control_characters_of_a_window_are_escaped(place: Place) -> None:
     assert len(answers[1][1]["message"]) < 5000
 
 
-async def test_a_window_that_leaves_ends_the_wait_for_its_answer(place: Place) -> None:
-    hostile = Hostile(place, await session_token(place))
+async def test_a_window_that_leaves_ends_the_wait_for_its_answer(place: RunningHub) -> None:
+    hostile = HostileWindow(place, await session_token(place))
     asked = asyncio.Event()
 
     async def never(_: Any) -> Any:

@@ -38,7 +38,7 @@ async def test_an_admin_who_enters_a_session_is_recorded() -> None:
 
 
 async def test_an_admin_who_forks_or_merges_a_session_is_recorded() -> None:
-    async with place() as hub:
+    async with open_session_hub() as hub:
         token = await hub.token("ada", "agent", owner="ada")
         async with SessionsClient(hub.url, token=token) as ada, SessionsClient(hub.url) as admin:
             session = await ada.ready()

@@ -217,7 +217,7 @@ async def test_ignoring_a_file_does_not_remove_it_at_home(
 
 
 async def test_windows_of_the_folder_are_told_about_a_merge(
-    hub: SessionPlace, admin: SessionsClient, folder: Path, tmp_path: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path, tmp_path: Path
 ) -> None:
     """They know the files before the merge, and which fork changed them."""
     session = await opened(admin, folder)
@@ -264,7 +264,7 @@ async def test_windows_of_the_folder_are_told_about_a_merge(
 
 
 async def test_a_session_starts_without_the_file_of_a_killed_merge(
-    hub: SessionPlace, admin: SessionsClient, folder: Path
+    hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     session = await opened(admin, folder)
     await admin.must("POST", f"/api/sessions/{session}/stop")

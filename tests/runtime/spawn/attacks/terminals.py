@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bascule.core.contracts import Runtime
+from bascule.runtime.verbs import Verbs
 
 _TAKE = """\
 import os, time
@@ -14,7 +14,7 @@ time.sleep(1000)
 """
 
 
-async def take_terminals(runtime: Runtime) -> tuple[int, str]:
+async def take_terminals(runtime: Verbs) -> tuple[int, str]:
     """Returns how many it got, and the error at the next one. They stay open."""
     await runtime.write("take.py", _TAKE)
     await runtime.run("touch taken; ulimit -n $(ulimit -Hn); (python3 -u take.py >taken &)")
@@ -23,7 +23,7 @@ async def take_terminals(runtime: Runtime) -> tuple[int, str]:
     return int(count), error
 
 
-async def open_terminals(runtime: Runtime, count: int) -> int:
+async def open_terminals(runtime: Verbs, count: int) -> int:
     """Returns how many of `count` terminals a program could open."""
     opened = await runtime.run(
         f"python3 -c 'import os; print(len([os.openpty() for _ in range({count})]))'"
