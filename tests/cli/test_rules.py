@@ -171,26 +171,45 @@ def test_a_batch_is_read_from_stdin(monkeypatch: pytest.MonkeyPatch, capsys: Cap
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("ls", "is not JSON"),
-        ("", "is not JSON"),
-        ("[]", "is not a JSON object"),
-        ("{}", "`command` is None"),
-        ('{"command": "ls", "allow": ["ls"]}', "`allow` is ['ls']"),
-        ('{"command": "ls", "deny": [[]]}', "`deny` is [[]]"),
-        ('{"command": "ls", "cwd": "src"}', "`cwd` is 'src'"),
+        (b"ls", "is not JSON"),
+        (b"", "is not JSON"),
+        (b"[]", "is not a JSON object"),
+        (b"{}", "`command` is None"),
+        (b'{"command": "ls", "allow": ["ls"]}', "`allow` is ['ls']"),
+        (b'{"command": "ls", "deny": [[]]}', "`deny` is [[]]"),
+        (b'{"command": "ls", "cwd": "src"}', "`cwd` is 'src'"),
+        (b'{"command": "\xff"}', "is not UTF-8 text"),
+        (b'{"command": ' + b"9" * 5000 + b"}", "is not usable JSON"),
+        (b"[" * 100_000, "is not usable JSON"),
     ],
+    ids=range(10),
 )
-def test_a_malformed_line_is_named(
-    tmp_path: Path, capsys: Captured, line: str, message: str
+def test_a_malformed_line_asks_and_the_others_are_answered(
+    tmp_path: Path, capsys: Captured, line: bytes, message: str
 ) -> None:
     file = tmp_path / "cases.jsonl"
-    file.write_text(f'{{"command": "ls"}}\n{line}\n{{"command": "ls"}}\n')
+    file.write_bytes(b'{"command": ":"}\n' + line + b'\n{"command": ":"}\n')
 
-    assert main(["rules", "check", "--batch", str(file)]) == 2
+    assert main(["rules", "check", "--batch", str(file)]) == 0
     out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("bascule: line 2: ")
-    assert message in err
+    answers = [json.loads(each) for each in out.split("\n")[:-1]]
+    assert [each["verdict"] for each in answers] == ["allow", "ask", "allow"]
+    [part] = answers[1]["parts"]
+    assert part["reason"].startswith("line 2: ")
+    assert message in part["reason"]
+    assert part["reason"] in err
+
+
+def test_an_answer_is_one_line_of_ascii(tmp_path: Path, capsys: Captured) -> None:
+    """Some readers end a line at U+2028 or U+0085, and unpaired surrogates have no encoding."""
+    file = tmp_path / "cases.jsonl"
+    commands = ["echo \u2028", "echo \x85", "echo é", "echo \ud800"]
+    file.write_text("".join(json.dumps({"command": each}) + "\n" for each in commands))
+
+    assert main(["rules", "check", "--batch", str(file)]) == 0
+    out = capsys.readouterr().out
+    assert out.isascii()
+    assert len(out.splitlines()) == len(commands)
 
 
 def test_options_that_exclude_each_other_are_refused(capsys: Captured, rules: str) -> None:
@@ -223,6 +242,10 @@ def test_the_extensions_own_rules_answer_a_batch(
         "cwd": "/w",
         "home": "/home/ann",
     }
+    file.write_text('nonsense\n{"command": "ls"}\n\n')
+    assert main(["rules", "check", "--batch", str(file), "--engine", "window"]) == 0
+    first, second, third = (json.loads(each) for each in capfd.readouterr().out.splitlines())
+    assert (first["verdict"], second["command"], third["verdict"]) == ("ask", "ls", "ask")
     program.write_text("console.error('no such rule'); process.exit(1)")
     assert main(["rules", "check", "--batch", str(file), "--engine", "window"]) == 1
     assert "no such rule" in capfd.readouterr().err

@@ -3,7 +3,7 @@
  *
  * A question is `{"command", "allow", "ask", "deny", "workspace", "cwd", "home"}`; rules are lists
  * of lists of words, and the last three are optional. An answer is `{"verdict", "parts"}`. The
- * first malformed line ends the program with its number and exit status 2.
+ * answer to a malformed line is `ask`, and a warning has its number.
  */
 import { posix } from "node:path";
 import { decideCommand, type CommandDecision } from "./decision";
@@ -28,9 +28,21 @@ export function answerLine(line: string): string {
   const cwd = pathOf(given, "cwd", workspace);
   // Checked but not used: a word with `~` always counts as unknown.
   pathOf(given, "home", "/home/ann");
-  return JSON.stringify(
-    answer(command, decideCommand(command, rules, { workspaces: [workspace], cwd })),
+  return inAscii(answer(command, decideCommand(command, rules, { workspaces: [workspace], cwd })));
+}
+
+/** Some readers end a line at U+2028 or U+0085 as well. */
+function inAscii(value: object): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
+}
+
+/** The answer to a line that is no question: what is not understood asks. */
+function refusal(reason: string): string {
+  const part = { text: "", start: 0, end: 0, verdict: "ask", reason, rule: null };
+  return inAscii({ verdict: "ask", parts: [part] });
 }
 
 function answer(command: string, { verdict, parts }: CommandDecision): object {
@@ -72,22 +84,22 @@ function pathOf(given: Readonly<Record<string, unknown>>, key: string, otherwise
   return path;
 }
 
-/** Returns the exit status. */
+/** Answers every line, in order. */
 export async function runBatch(
   input: NodeJS.ReadableStream,
-  { write, fail }: { write: (line: string) => void; fail: (message: string) => void },
-): Promise<number> {
+  { write, warn }: { write: (line: string) => void; warn: (message: string) => void },
+): Promise<void> {
   let number = 0;
   for await (const line of linesOf(input)) {
     number++;
     try {
       write(answerLine(line));
     } catch (error) {
-      fail(`line ${number}: ${error instanceof Error ? error.message : String(error)}`);
-      return 2;
+      const reason = `line ${number}: ${error instanceof Error ? error.message : String(error)}`;
+      warn(reason);
+      write(refusal(reason));
     }
   }
-  return 0;
 }
 
 /** Splits at newlines only; node:readline also splits at U+2028, which JSON may contain. */

@@ -37,6 +37,7 @@ import {
 import {
   assignmentWord,
   hasOperator,
+  literalText,
   shellWord,
   type ShellWord,
   type TextSpan,
@@ -79,6 +80,8 @@ export interface VariableChange extends TextSpan {
   readonly name: string;
   /** Whether it only applies to the environment of one command, as in `LANG=C ls`. */
   readonly beforeCommand: boolean;
+  /** The literal text of the value. */
+  readonly value: string;
 }
 
 export interface ShellRedirection extends TextSpan {
@@ -126,6 +129,9 @@ export function commandTree(
 }
 
 class TreeBuilder {
+  /** Single quotes and quoted here-documents, in which no backslash is special. */
+  private readonly literal: Positioned[] = [];
+
   /** `place` is the position of `source` in the text shown, if `source` is another text. */
   constructor(
     private readonly source: string,
@@ -136,7 +142,8 @@ class TreeBuilder {
   /** The script that is all of the text. */
   whole(script: Script): Step {
     const tree = this.script(script);
-    const problem = continuationProblem(this.source);
+    const isLiteral = (at: number) => this.literal.some(({ pos, end }) => pos <= at && at < end);
+    const problem = continuationProblem(this.source, isLiteral);
     if (problem === undefined) return tree;
     return this.beside({ pos: 0, end: this.source.length }, problem, tree);
   }
@@ -174,6 +181,7 @@ class TreeBuilder {
     const step: Step = others.length ? { kind: "pipeline", steps } : only;
     const [negated, ...furtherNegations] = node.prefixes.map(({ type }) => type === "Negation");
     const whole: Step = negated ? { kind: "not", step } : step;
+    if (negated && !steps.length) return this.beside(node, DOES_NOT_PARSE, whole);
     if (!furtherNegations.includes(true)) return whole;
     // Not every parser of bash takes it, so that it is refused everywhere.
     return this.beside(node, "`!` follows `!` or `time`.", whole);
@@ -268,7 +276,8 @@ class TreeBuilder {
     const collected = this.collect(...words);
     this.joints(collected, words);
     const last = words.at(-1) ?? name;
-    collected.variable(name, name.text, false);
+    for (const word of words.length ? words : [name])
+      collected.variable(name, name.text, false, literalText(word));
     const header = collected.step({ pos: name.pos, end: last.end });
     return { kind: "sequence", steps: [header, { kind: "loop", test: NOTHING, body }] };
   }
@@ -348,7 +357,8 @@ class TreeBuilder {
   private assignment(collected: Collected, node: Assignment, beforeCommand: boolean): void {
     this.arrays(collected, node);
     this.expansions(collected, node);
-    collected.variable(node, node.name, beforeCommand);
+    const value = node.value.type === "Word" ? literalText(node.value) : "";
+    collected.variable(node, node.name, beforeCommand, value);
     if (this.dialect === "sh" && node.append) collected.trouble(node, "sh has no `+=`.");
   }
 
@@ -396,7 +406,10 @@ class TreeBuilder {
     if (!node.closing) collected.trouble(node, "The here-document is not finished.");
     if (!node.delimiter || !PLAIN_DELIMITER.test(node.delimiter.text))
       collected.trouble(node, "The end of the here-document is not a plain word.");
-    if (node.delimiter?.quoted) return;
+    if (node.delimiter?.quoted) {
+      this.literal.push(node.body);
+      return;
+    }
     for (const part of node.body.parts ?? []) this.expansion(collected, part);
   }
 
@@ -436,6 +449,9 @@ class TreeBuilder {
         break;
       case "ExtendedGlob":
         collected.trouble(node, `${node.text} is an extended glob.`);
+        break;
+      case "SingleQuoted":
+        this.literal.push(node);
         break;
       case "AnsiCQuoted":
         if (this.dialect === "sh") collected.trouble(node, "sh has no `$'…'`.");
@@ -526,8 +542,8 @@ class Collected {
     this.troubles.push({ ...this.shown(node), reason });
   }
 
-  variable(node: Positioned, name: string, beforeCommand: boolean): void {
-    this.variables.push({ ...this.shown(node), name, beforeCommand });
+  variable(node: Positioned, name: string, beforeCommand: boolean, value = ""): void {
+    this.variables.push({ ...this.shown(node), name, beforeCommand, value });
   }
 
   step(node: Positioned): SimpleStep {

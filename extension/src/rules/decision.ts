@@ -87,11 +87,15 @@ const CHANGES_SHELL = new Set([
   ...["source", ".", "trap", "alias", "unalias", "enable", "hash", "set", "shopt", "export"],
   ...["declare", "typeset", "readonly", "local", "unset", "bind", "complete", "mapfile", "read"],
   ...["history", "umask", "ulimit", "pushd", "popd"],
+  // These assign variables or run text as well.
+  ...["readarray", "compgen", "compopt", "getopts", "fc", "let"],
 ]);
 /** With more possible directories than this, the directory counts as unknown. */
 const MAX_DIRECTORIES = 16;
 /** The user is asked about commands that are nested deeper than this. */
 const MAX_DEPTH = 200;
+/** A substitution in a subscript: bash runs it when it evaluates the value as arithmetic. */
+const RUNS_IN_ARITHMETIC = /\[.*[$`]/s;
 const READS = new Set(["<", "<>", "<&", "<<", "<<-", "<<<"]);
 
 function strictest(parts: readonly { verdict: CommandVerdict }[]): CommandVerdict {
@@ -233,9 +237,11 @@ class Decider {
     for (const { step: substituted, piped } of step.substitutions)
       this.step(substituted, piped ? { ...context, piped } : context);
     for (const trouble of step.troubles) this.add(trouble, asks(trouble.reason));
-    for (const { name, beforeCommand, ...span } of step.variables) {
+    for (const { name, beforeCommand, value, ...span } of step.variables) {
       const may = beforeCommand ? maySetForCommand(name) : maySetInShell(name);
       if (!may) this.add(span, asks(settingAsks(name)));
+      else if (RUNS_IN_ARITHMETIC.test(value))
+        this.add(span, asks(`Arithmetic with ${name} would run what is in its value.`));
     }
     for (const redirection of step.redirections) this.redirection(redirection, context);
     const piped = context.piped || step.redirections.some(feedsInput);
@@ -321,7 +327,7 @@ class Decider {
   ): { opinion: Opinion; ends: Ends } {
     const [target, ...others] = words.slice(words[1]?.value === "--" ? 2 : 1);
     const path = target?.value;
-    const known = path !== undefined && !others.length && !path.startsWith("-");
+    const known = path !== undefined && path !== "" && !others.length && !path.startsWith("-");
     const paths = known ? possiblePaths(path, context.directories, this.place) : undefined;
     const orBelow = context.directories?.orBelow ?? false;
     // Bash removes `..` from the text of the path, and goes by the links if that fails.
@@ -408,6 +414,7 @@ class Decider {
   private ordinary(words: readonly ShellWord[]): Opinion {
     const name = words[0]?.value ?? "";
     if (name === "printf" && maySetByPrintf(words)) return asks("printf -v sets a variable.");
+    if (name === "let") return asks("The arithmetic of let is not understood.");
     const least = CHANGES_SHELL.has(name) ? 2 : 1;
     const risks = risksOf(words);
     const matching = this.rules.allow.filter(

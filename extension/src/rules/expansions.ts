@@ -2,12 +2,19 @@
  * Finds expansions that are too complex to decide on. This part of the strict filter (see
  * `text_filter.ts`) needs a syntax tree.
  */
-import type { ArithmeticExpansionPart, ParameterExpansionPart, TestExpression } from "unbash";
+import {
+  parse,
+  type ArithmeticExpansionPart,
+  type ArithmeticExpression,
+  type ParameterExpansionPart,
+  type TestExpression,
+} from "unbash";
 
 const NUMBER = String.raw`0[xX][0-9a-fA-F]+|\d+#[\w@]+|\d+`;
 // The look-ahead allows only one way to match a name. Otherwise long names would cause catastrophic
 // backtracking.
 const NAME = String.raw`[A-Za-z_]\w*(?!\w)`;
+const PARAMETER = /^#?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])/;
 const ARITHMETIC = new RegExp(
   String.raw`^(?:\s|(?:${NUMBER})(?!\w)|${NAME}|[-+*/%<>=!&|^~?:,()])*$`,
 );
@@ -16,13 +23,37 @@ const CHANGED = new RegExp(
   "g",
 );
 const QUOTED_OPERAND = /['"$`{}()]/;
-const EXPANSION = /\$(?:\w+|[#?$!@*-]|\{[^{}]*\}|\(\([^()]*\)\))/g;
+const EXPANSION = String.raw`\$(?:\w+|[#?$!@*-]|\{[^{}]*\}|\(\([^()]*\)\))`;
+const OPERAND = new RegExp(String.raw`^[-+]?(?:(?:${NUMBER})(?!\w)|${NAME}|${EXPANSION})$`);
+const OPERAND_WORD = new RegExp(String.raw`^(?:(?:${NUMBER})|${NAME})$`);
 const ARITHMETIC_TESTS = new Set(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"]);
 
 export const PLAIN_NAME = /^[A-Za-z_]\w*$/;
 
+/** Whether an expression is valid and has only numbers, plain names and operators. */
 export function isPlainArithmetic(text: string): boolean {
-  return ARITHMETIC.test(text);
+  if (!ARITHMETIC.test(text)) return false;
+  const [statement] = parse(`((${text}))`).commands;
+  const command = statement?.command;
+  return command?.type === "ArithmeticCommand" && isComplete(command.expression);
+}
+
+/** The parser is lenient: it takes what is missing, or an operator alone, for a word. */
+function isComplete(expression: ArithmeticExpression | undefined): boolean {
+  switch (expression?.type) {
+    case "ArithmeticWord":
+      return OPERAND_WORD.test(expression.value.trim());
+    case "ArithmeticBinary":
+      return isComplete(expression.left) && isComplete(expression.right);
+    case "ArithmeticUnary":
+      return isComplete(expression.operand);
+    case "ArithmeticTernary":
+      return [expression.test, expression.consequent, expression.alternate].every(isComplete);
+    case "ArithmeticGroup":
+      return isComplete(expression.expression);
+    default:
+      return false;
+  }
 }
 
 /** The variables that an arithmetic expression assigns. */
@@ -40,15 +71,26 @@ export function parameterProblem(part: ParameterExpansionPart): string | undefin
   const { text, operation, prefix } = part;
   if (prefix === "!") return `${text} reads the variable that another one names.`;
   if (part.index || /^\$\{[#!]?\w+\[/.test(text)) return `${text} has a subscript.`;
+  const name = PARAMETER.exec(text.slice(2))?.[0] ?? "";
+  const rest = text.slice(2 + name.length, -1);
+  if (text.startsWith("${") && (!name || (rest && /^[!#]/.test(name))))
+    return `${text} is not understood.`;
   if (!operation) return undefined;
-  if (prefix === "#") return `${text} is not understood.`;
   if (operation.type === "Transform" || operation.type === "Names" || operation.type === "Unknown")
     return `${text} transforms a value.`;
   const operand = text.slice(part.parameterEnd - part.pos, -1);
   if (QUOTED_OPERAND.test(operand)) return `${text} has quotes, brackets or expansions inside.`;
-  if (operation.type === "Slice" && !isPlainArithmetic(operand))
+  if (operation.type === "Slice" && !isPlainSlice(operand))
     return `${text} calculates with more than numbers and names.`;
   return undefined;
+}
+
+/** `:offset` or `:offset:length`. */
+function isPlainSlice(operand: string): boolean {
+  const [, ...expressions] = operand.split(":");
+  return expressions.length < 3
+    ? expressions.every(isPlainArithmetic)
+    : ARITHMETIC.test(operand);
 }
 
 /** The variable that `${x:=…}` assigns. */
@@ -78,9 +120,7 @@ export function testProblem(expression: TestExpression): string | undefined {
       const { operator, left, right } = expression;
       if (operator === "=~") return "[[ =~ ]] is not understood.";
       // The operands are arithmetic, where 'a[$(cmd)]' runs cmd. `$x` counts as a plain name.
-      const plain = [left, right].every(({ text }) =>
-        isPlainArithmetic(text.replace(EXPANSION, "x").replaceAll('"', "")),
-      );
+      const plain = [left, right].every(({ text }) => OPERAND.test(text.replaceAll('"', "")));
       return ARITHMETIC_TESTS.has(operator) && !plain
         ? `[[ ${operator} ]] calculates with more than numbers and names.`
         : undefined;

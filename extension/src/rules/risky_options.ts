@@ -69,10 +69,13 @@ const GIT_SUBCOMMANDS: Readonly<Record<string, OptionTable>> = {
 };
 const GIT_VALUED = /^(?:-[cC]|--(?:config-env|git-dir|work-tree|namespace|super-prefix))$/;
 /** Subcommands whose `-m` takes a message. In `git log` and others it takes no value. */
-const GIT_MESSAGES = new Set(["commit", "tag", "merge", "notes", "stash"]);
+const GIT_MESSAGES = new Set([
+  ...["cherry-pick", "commit", "merge", "notes", "revert", "stash", "tag"],
+]);
 const FIND = new Set(["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]);
 const ALWAYS = new Set(["awk", "gawk", "mawk", "nawk", "tar", "tee"]);
-const UNIQ_VALUED = /^(?:-[fsw]|--(?:skip-fields|skip-chars|check-chars))$/;
+const EXT_ADDRESS = /(?:^|=)ext::/;
+const UNIQ_VALUED = ["--skip-fields", "--skip-chars", "--check-chars"];
 const ALIASES: Readonly<Record<string, string>> = { fdfind: "fd" };
 
 /** Words about which the user is asked although a rule matches. The first word must be known. */
@@ -130,7 +133,7 @@ function endsOptions(
 function isRisky(word: ShellWord, table: OptionTable): boolean {
   const { prefix, value } = word;
   // A brace expansion such as `{-o,x}` can become an option, but has no literal prefix.
-  if (value === undefined && word.text.startsWith("{")) return true;
+  if (value === undefined && word.text.startsWith("{") && word.text.includes("-")) return true;
   if (prefix.startsWith("--")) return isRiskyLong(prefix, value !== undefined, table);
   if (!prefix.startsWith("-")) return false;
   for (const letter of prefix.slice(1)) {
@@ -164,7 +167,7 @@ function gitRisks(words: readonly ShellWord[]): Risk[] {
     ...unknownRisks(others),
     ...optionRisks(others, table, { from: at + 1 }),
     ...others.flatMap((word, each) =>
-      word.prefix.includes("ext::")
+      EXT_ADDRESS.test(word.prefix)
         ? [{ at: each, reason: "An ext:: address runs a program." }]
         : [],
     ),
@@ -212,19 +215,30 @@ function uniqRisks(words: readonly ShellWord[]): Risk[] {
   let files = 0;
   for (let at = 1; at < words.length; at++) {
     const word = words[at];
-    if (UNIQ_VALUED.test(word?.value ?? "")) at++;
-    else if (!word?.prefix.startsWith("-") || word.value === "-") files++;
-    if (files === 2) return [{ at, reason: "uniq writes its second file." }];
+    if (word?.value === "--") {
+      files += words.length - at - 1;
+      at = words.length - 1;
+    } else if (!word?.prefix.startsWith("-") || word.value === "-") {
+      // A word that may become several words may be the second file as well.
+      files += word?.splits ? 2 : 1;
+    } else if (takesNextInUniq(word.value ?? "")) at++;
+    if (files > 1) return [{ at, reason: "uniq writes its second file." }];
   }
   return [];
 }
 
+function takesNextInUniq(value: string): boolean {
+  if (value.startsWith("--")) return UNIQ_VALUED.some((option) => option.startsWith(value));
+  return /^-[^fsw]*[fsw]$/.test(value);
+}
+
 function sedRisks(words: readonly ShellWord[]): Risk[] {
   const reason = "The sed script does more than print, delete or replace.";
+  const scripts = sedScripts(words);
   return [
     ...optionRisks(words, SED),
-    ...sedScripts(words).flatMap(({ at, script }) =>
-      isHarmlessSedScript(script) ? [] : [{ at, reason }],
+    ...scripts.flatMap(({ at, script }) =>
+      scripts.length === 1 && isHarmlessSedScript(script) ? [] : [{ at, reason }],
     ),
   ];
 }

@@ -2,18 +2,21 @@
 import type { ShellWord } from "./shell_words";
 
 const ADDRESS = String.raw`(?:\d+|\$|\/(?:\\.|[^\/\\\n])+\/I?)`;
-const PRINT = new RegExp(String.raw`^\s*${ADDRESS}(?:\s*,\s*(?:${ADDRESS}|\+\d+))?\s*[pdq]\s*$`);
-const FLAGS = /^[giIp\d]*\s*$/;
+const RANGE = String.raw`${ADDRESS}(?:[ \t]*,[ \t]*(?:${ADDRESS}|[+~]\d+))?`;
+const PRINT = new RegExp(String.raw`^[ \t]*${RANGE}[ \t]*[pdq][ \t]*$`);
+const FLAGS = /^[giIp\d]*[ \t]*$/;
+/** Any printable ASCII character but a backslash. */
+const DELIMITER = /^[ -[\]-~]$/;
 
 export function isHarmlessSedScript(script: string): boolean {
   if (script.includes("\n")) return false;
-  return PRINT.test(script) || isReplacement(script.trimStart());
+  return PRINT.test(script) || isReplacement(script.replace(/^[ \t]+/, ""));
 }
 
 /** Whether the script is one `s` command, with any delimiter. */
 function isReplacement(script: string): boolean {
   const delimiter = script[1];
-  if (!script.startsWith("s") || delimiter === undefined || /[\w\s\\]/.test(delimiter))
+  if (!script.startsWith("s") || delimiter === undefined || !DELIMITER.test(delimiter))
     return false;
   const ends: number[] = [];
   for (let at = 2; at < script.length && ends.length < 2; at++) {
@@ -24,16 +27,19 @@ function isReplacement(script: string): boolean {
   return end !== undefined && FLAGS.test(script.slice(end + 1));
 }
 
+const SCRIPT_FILE = /^(?:-[^-efil]*f|--fi[a-z]*(?==|$))/;
+
 export interface SedScript {
   /** The index of the word that contains the script. */
   readonly at: number;
   readonly script: string;
 }
 
-/** The scripts of a sed command: those of `-e`, or its first operand. */
+/** The scripts of a sed command: those of `-e`, or its first operand if there is no `-e` or `-f`. */
 export function sedScripts(words: readonly ShellWord[]): SedScript[] {
   const given: SedScript[] = [];
   const operands: number[] = [];
+  let hasFile = false;
   for (let at = 1; at < words.length; at++) {
     const value = words[at]?.value ?? "";
     if (value === "--") {
@@ -41,12 +47,16 @@ export function sedScripts(words: readonly ShellWord[]): SedScript[] {
       break;
     }
     const option = scriptOption(value);
+    const file = SCRIPT_FILE.exec(value)?.[0];
     if (!value.startsWith("-") || value === "-") operands.push(at);
     else if (option?.script) given.push({ at, script: option.script });
     else if (option) given.push({ at: ++at, script: words[at]?.value ?? "" });
-    else if (takesLength(value)) at++;
+    else if (file !== undefined) {
+      hasFile = true;
+      if (file === value) at++;
+    } else if (takesLength(value)) at++;
   }
-  if (given.length) return given;
+  if (given.length || hasFile) return given;
   const first = operands[0];
   if (first === undefined || first >= words.length) return [];
   return [{ at: first, script: words[first]?.value ?? "" }];

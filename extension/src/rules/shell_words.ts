@@ -54,6 +54,16 @@ export function assignmentWord(assignment: Assignment, span: TextSpan): ShellWor
   };
 }
 
+/** All text of a word that is not substituted. */
+export function literalText({ parts, value }: Word): string {
+  return parts ? parts.map(partText).join("") : value;
+}
+
+function partText(part: WordPart | DoubleQuotedChild): string {
+  if (part.type === "DoubleQuoted") return part.parts.map(partText).join("");
+  return "value" in part && typeof part.value === "string" ? part.value : "";
+}
+
 /**
  * Whether text that the parser reads as literal has characters that bash does not read as literal.
  *
@@ -83,13 +93,31 @@ function literalOf(part: WordPart): Literal {
   switch (part.type) {
     case "Literal":
     case "SingleQuoted":
-    case "AnsiCQuoted":
       return { literal: part.value, whole: true };
+    case "AnsiCQuoted":
+      return isPlainAnsiC(part.text.slice(2, -1))
+        ? { literal: part.value, whole: true }
+        : { literal: "", whole: false };
     case "DoubleQuoted":
       return quotedLiteral(part.parts);
     default:
       return { literal: "", whole: false };
   }
+}
+
+const ANSI_C_ESCAPE =
+  /\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|[abeEfnrtv\\'"?]|)/g;
+
+/** Whether every escape in `$'…'` is a character. NUL ends the string, and bytes may be none. */
+function isPlainAnsiC(source: string): boolean {
+  return [...source.matchAll(ANSI_C_ESCAPE)].every(([whole, octal, hex, short, long]) => {
+    const byte = octal === undefined ? hex && parseInt(hex, 16) : parseInt(octal, 8);
+    if (byte !== undefined && byte !== "") return byte > 0 && byte < 0x80;
+    const digits = short ?? long;
+    if (digits === undefined) return whole.length > 1;
+    const code = parseInt(digits, 16);
+    return code > 0 && code <= 0x10ffff && !(code >= 0xd800 && code < 0xe000);
+  });
 }
 
 function quotedLiteral(parts: readonly DoubleQuotedChild[]): Literal {
@@ -104,6 +132,7 @@ function quotedLiteral(parts: readonly DoubleQuotedChild[]): Literal {
 function splits(parts: readonly WordPart[]): boolean {
   return parts.some((part) => {
     if (part.type === "DoubleQuoted") return part.parts.some(isAllArguments);
+    if (part.type === "AnsiCQuoted" || part.type === "ProcessSubstitution") return false;
     return !literalOf(part).whole;
   });
 }

@@ -30,7 +30,7 @@ const HARMLESS_LONG = new Set(["--login", "--norc", "--noprofile", "--verbose"])
 const HARMLESS_NAMES = new Set([
   ...["errexit", "noexec", "noglob", "nounset", "pipefail", "verbose", "xtrace"],
 ]);
-const STANDARD_INPUT = /^(?:-|\/dev\/(?:stdin|fd\/.*)|\/proc\/.*\/fd\/.*)$/;
+const STANDARD_INPUT = /^(?:-|\/dev\/(?:stdin|fd\/.*)|\/proc\/.*)$/s;
 
 export function isShell(name: string): boolean {
   return Object.hasOwn(PARSED, name) || OTHERS.has(name);
@@ -62,6 +62,8 @@ class ShellArguments {
   private at = 1;
   private runsText = false;
   private readsInput = false;
+  /** `--version` and `--help` end the shell before it runs anything. */
+  private printsOnly = false;
 
   constructor(
     private readonly words: readonly ShellWord[],
@@ -70,13 +72,18 @@ class ShellArguments {
 
   input(): ShellInput {
     const problem = this.skipOptions();
+    if (this.printsOnly) return { kind: "file" };
     const word = this.words[this.at];
     if (this.runsText) return this.text(word, problem);
-    if (this.readsInput) return { kind: "input" };
-    if (!word) return problem === undefined ? { kind: "input" } : { kind: "file" };
+    if (problem !== undefined) return { kind: "unclear", reason: problem };
+    const reads = "The shell runs what it reads from its input.";
+    if (this.readsInput) return { kind: "unclear", reason: reads };
+    if (!word) return { kind: "input" };
     if (word.value === undefined)
       return { kind: "unclear", reason: `The shell would run ${word.text}, which is not known.` };
-    return STANDARD_INPUT.test(word.value) ? { kind: "input" } : { kind: "file" };
+    return STANDARD_INPUT.test(word.value)
+      ? { kind: "unclear", reason: reads }
+      : { kind: "file" };
   }
 
   private text(word: ShellWord | undefined, problem: string | undefined): ShellInput {
@@ -99,6 +106,8 @@ class ShellArguments {
         this.at++;
         return problem;
       }
+      this.printsOnly = value === "--version" || value === "--help";
+      if (this.printsOnly) return problem;
       problem = this.option(word) ?? problem;
     }
   }

@@ -27,12 +27,18 @@ export function textProblem(text: string): string | undefined {
  * Why a backslash at the end of a line is not understood, or undefined.
  *
  * A run of backslashes continues the line only if its length is odd; the rest are escaped.
+ * `isLiteral` tells of a position whether no backslash is special there, as in single quotes.
  */
-export function continuationProblem(text: string): string | undefined {
+export function continuationProblem(
+  text: string,
+  isLiteral: (position: number) => boolean = () => false,
+): string | undefined {
   for (const { 0: run, index } of text.matchAll(/\\+/g)) {
     const next = text[index + run.length];
     if (run.length % 2 === 0 || (next !== undefined && next !== "\n")) continue;
-    if (next === undefined) return "It ends with a backslash and is not finished.";
+    if (next !== undefined && isLiteral(index)) continue;
+    if (next === undefined || index + run.length + 1 === text.length)
+      return "It ends with a backslash and is not finished.";
     const before = run.length > 1 ? "\\" : text[index - 1];
     if (before !== " " && before !== "\t")
       return "It continues a line with a backslash that does not follow a blank.";

@@ -22,7 +22,7 @@ const PROXIES = new Set(["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", 
 
 /** In the environment of one command: written before it, or set by `env`. */
 export function maySetForCommand(name: string): boolean {
-  return HARMLESS.has(name) || /^LC_\w+$/.test(name);
+  return HARMLESS.has(name) || /^LC_\w*$/.test(name);
 }
 
 /** In the shell itself. Of the lower-case names, programs read only those excluded here. */

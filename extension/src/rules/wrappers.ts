@@ -77,8 +77,6 @@ const WRAPPERS: Readonly<Record<string, WrapperOptions>> = {
 };
 /** The user is always asked about these. Deny rules still apply to the command they run. */
 const ASKING = new Set(["sudo", "doas", "exec"]);
-/** Builtins of bash. The same name with a path is another program. */
-const BUILTINS = new Set(["command", "builtin", "exec"]);
 const ASSIGNMENT = /^([^=]*)=/s;
 /** Options of xargs that name the text to replace. */
 const REPLACES = new Set(["-I", "-i", "--replace"]);
@@ -93,8 +91,8 @@ export function unwrap(words: readonly ShellWord[]): Wrapped | undefined {
   const written = words[0]?.value ?? "";
   const name = baseName(written);
   if (name === "find") return unwrapFind(words);
-  if (!Object.hasOwn(WRAPPERS, name) || (BUILTINS.has(name) && name !== written)) return undefined;
-  if (name === "command" && isQuery(words)) return NOTHING_RUN;
+  if (!Object.hasOwn(WRAPPERS, name)) return undefined;
+  if (name === "command" && isQuery(words)) return queried(words);
   const options = WRAPPERS[name];
   return options && new Unwrapping(name, words, options).result();
 }
@@ -109,11 +107,23 @@ const NOTHING_RUN: Wrapped = {
 
 /** `command -v` and `-V` only print what a name is. */
 function isQuery(words: readonly ShellWord[]): boolean {
+  return commandOptions(words).some((option) => /^-[^-]*[vV]/.test(option));
+}
+
+function queried(words: readonly ShellWord[]): Wrapped {
+  const unknown = commandOptions(words).find((option) => !/^-[pvV]+$/.test(option));
+  if (unknown === undefined) return NOTHING_RUN;
+  return { ...NOTHING_RUN, problem: `The option ${unknown} of command is not known.` };
+}
+
+/** The options before the first name. */
+function commandOptions(words: readonly ShellWord[]): string[] {
+  const options: string[] = [];
   for (const { value } of words.slice(1)) {
-    if (value === undefined || !/^-[pvV]+$/.test(value)) return false;
-    if (/[vV]/.test(value)) return true;
+    if (value === undefined || value === "--" || !/^-./s.test(value)) break;
+    options.push(value);
   }
-  return false;
+  return options;
 }
 
 class Unwrapping {

@@ -51,6 +51,7 @@ export function redirectionProblem(
   const copies = target.value !== undefined && DESCRIPTOR.test(target.value);
   if (!WRITES.has(operator) && (operator !== ">&" || copies)) return undefined;
   if (target.value === undefined) return asks("It writes a file whose name is not known.");
+  if (DEVICE.test(target.value)) return undefined;
   const paths = possiblePaths(target.value, directories, folders);
   if (!paths) return asks("It writes below a directory that is not known.");
   return paths.map((path) => writeProblem(path, folders)).find((each) => each !== undefined);
@@ -64,13 +65,13 @@ function mayStartWith(
   { value, prefix }: { value: string | undefined; prefix: string },
   wanted: string,
 ): boolean {
-  if (value !== undefined) return posix.normalize(value).startsWith(wanted);
+  // Bash compares the name as written.
+  if (value !== undefined) return value.startsWith(wanted);
   return prefix !== "" && (prefix.startsWith(wanted) || wanted.startsWith(prefix));
 }
 
 function writeProblem(path: string, folders: WritableFolders): WriteProblem | undefined {
   const written = posix.resolve(path);
-  if (DEVICE.test(written)) return undefined;
   const real = folders.realPath?.(path) ?? written;
   const leads = real === written ? "" : `, which leads to ${real}`;
   if (!isInFolders(path, folders))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +23,7 @@ from .user_dirs import config_dir
 
 if TYPE_CHECKING:
     from bascule.rules import CommandContext, Decision, Parser, Rules
+    from bascule.rules.batch import Question
     from bascule.rules.rule_files import RuleFile
 
 rules = CommandGroup(
@@ -94,7 +97,8 @@ def check(
     A line of --batch is {"command": "git log", "allow": [["git", "log"]], "ask": [], "deny": [],
     "workspace": "/home/ann/project", "cwd": "/home/ann/project", "home": "/home/ann"}. Only
     `command` is required; the paths above are the defaults. The answer is {"verdict":
-    "allow", "parts": [...]}. Links are not resolved. The exit code is 0.
+    "allow", "parts": [...]}. A line that is not such a question is answered with "ask", and named
+    on stderr. Links are not resolved. The exit code is 0.
     """
     if (command is None) == (batch is None):
         raise UsageError("give either one command text or --batch FILE")
@@ -197,27 +201,59 @@ def _show(decision: Decision, *, as_json: bool) -> None:
 
 
 def _check_batch(file: Path, engine: RuleEngine) -> int:
-    from bascule.rules import Parser, judge
-    from bascule.rules.batch import decode_question, encode_answer
+    from bascule.rules.batch import encode_answer, refusal
 
-    questions = [decode_question(line, number) for number, line in enumerate(_lines(file), start=1)]
-    if engine is RuleEngine.WINDOW:
-        from .window_rules import decide_in_window
-
-        click.echo(decide_in_window([each.encode() for each in questions]), nl=False)
-        return 0
-    parser = Parser()
+    questions = [_question(line, number) for number, line in enumerate(_lines(file), start=1)]
+    decide = _decide_here if engine is RuleEngine.PYTHON else _decide_in_window
+    answers = decide([each for each in questions if not isinstance(each, InvalidSetting)])
     for each in questions:
-        click.echo(encode_answer(judge(each.command, each.rules, each.context, parser.parse)))
+        if isinstance(each, InvalidSetting):
+            click.echo(printable(f"Warning: {each}"), err=True)
+            click.echo(encode_answer(refusal(each)))
+        else:
+            click.echo(next(answers))
     return 0
 
 
-def _lines(file: Path) -> Sequence[str]:
+def _question(line: bytes, number: int) -> Question | InvalidSetting:
+    """The question of a line, or why it has none. One bad line does not stop the others."""
+    from bascule.rules.batch import decode_question
+
+    try:
+        return decode_question(line, number)
+    except InvalidSetting as error:
+        return error
+
+
+def _decide_here(questions: Sequence[Question]) -> Iterator[str]:
+    """One answer for each question, in order. Each new text costs a process of the parser, so
+    several texts are parsed at a time."""
+    from bascule.rules import Parser, judge
+    from bascule.rules.batch import encode_answer
+
+    of_thread = threading.local()
+
+    def start_thread() -> None:
+        of_thread.parser = Parser()
+
+    def answer(question: Question) -> str:
+        parse = of_thread.parser.parse
+        return encode_answer(judge(question.command, question.rules, question.context, parse))
+
+    with ThreadPoolExecutor(os.cpu_count(), initializer=start_thread) as pool:
+        yield from pool.map(answer, questions)
+
+
+def _decide_in_window(questions: Sequence[Question]) -> Iterator[str]:
+    from .window_rules import decide_in_window
+
+    yield from decide_in_window([each.encode() for each in questions])
+
+
+def _lines(file: Path) -> Sequence[bytes]:
     """The lines of a batch, without a last empty one. Only a newline ends a line of JSON."""
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-        return text.decode().removesuffix("\n").split("\n") if text else []
     except OSError as error:
         raise StorageFailed(f"{file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InvalidSetting(f"{file}: is not UTF-8 text") from error
+    return text.removesuffix(b"\n").split(b"\n") if text else []

@@ -15,8 +15,8 @@ from bascule.core.errors import ExecutionError, MissingTool
 _PROGRAM = "dist/rules-batch.js"
 
 
-def decide_in_window(questions: Sequence[str]) -> str:
-    """The extension's answers to the JSON lines of a batch."""
+def decide_in_window(questions: Sequence[str]) -> Sequence[str]:
+    """The extension's answers to the JSON lines of a batch, one for each."""
     node = shutil.which("node")
     if node is None:
         raise MissingTool(
@@ -33,7 +33,12 @@ def decide_in_window(questions: Sequence[str]) -> str:
     if finished.returncode != 0:
         message = finished.stderr.strip() or f"Node exited with status {finished.returncode}"
         raise ExecutionError(f"the extension's rules failed: {message}")
-    return finished.stdout
+    answers = finished.stdout.splitlines()
+    if len(answers) != len(questions):
+        raise ExecutionError(
+            f"the extension's rules gave {len(answers)} answers to {len(questions)} questions"
+        )
+    return answers
 
 
 def _program(scratch: Path) -> Path:

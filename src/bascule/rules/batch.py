@@ -15,10 +15,11 @@ from bascule.core.errors import InvalidSetting
 
 from .command_context import CommandContext
 from .rule import Rules
-from .verdict import Decision
+from .verdict import CommandVerdict, Decision, Part
 
 _LISTS = ("allow", "ask", "deny")
 _PATHS = ("workspace", "cwd", "home")
+_SHOWN = 200
 _DEFAULTS = CommandContext("/home/ann/project", "/home/ann/project", "/home/ann")
 
 
@@ -37,36 +38,53 @@ class Question:
         return json.dumps({"command": self.command, **lists, **paths})
 
 
-def decode_question(line: str, number: int) -> Question:
+def decode_question(line: bytes, number: int) -> Question:
     """Decode one line. Raises `InvalidSetting` with the line number."""
     try:
-        given = json.loads(line)
+        given = json.loads(line.decode())
+    except UnicodeDecodeError as error:
+        raise InvalidSetting(f"line {number}: is not UTF-8 text") from error
     except json.JSONDecodeError as error:
         raise InvalidSetting(f"line {number}: is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        # A number with thousands of digits, or lists in lists in lists.
+        raise InvalidSetting(f"line {number}: is not usable JSON: {error}") from error
     if not isinstance(given, dict):
         raise InvalidSetting(f"line {number}: is not a JSON object")
     command = given.get("command")
     if not isinstance(command, str):
-        raise InvalidSetting(f"line {number}: `command` is {command!r}, but must be a string")
+        raise InvalidSetting(f"line {number}: `command` is {_short(command)}, but must be a string")
     lists = [_rules(given, name, number) for name in _LISTS]
     return Question(command, Rules.of(*lists), _context(given, number))
 
 
 def encode_answer(decision: Decision) -> str:
-    """One line of the result."""
+    """One line of the result, in ASCII: some readers end a line at U+2028 or U+0085 as well."""
     parts = [part.as_json() for part in decision.parts]
-    return json.dumps({"verdict": decision.verdict.value, "parts": parts}, ensure_ascii=False)
+    return json.dumps({"verdict": decision.verdict.value, "parts": parts})
+
+
+def refusal(error: InvalidSetting) -> Decision:
+    """The decision on a line that cannot be decoded: what is not understood asks."""
+    return Decision([Part("", 0, 0, CommandVerdict.ASK, str(error))])
 
 
 def _rules(given: Mapping[str, Any], name: str, number: int) -> Sequence[Sequence[str]]:
-    value = given.get(name, [])
+    value = given.get(name)
+    if value is None:
+        return ()
     is_list = isinstance(value, list) and all(_is_rule(each) for each in value)
     if not is_list:
         raise InvalidSetting(
-            f"line {number}: `{name}` is {value!r}, but must be a list of lists of words"
+            f"line {number}: `{name}` is {_short(value)}, but must be a list of lists of words"
         )
     rules: Sequence[Sequence[str]] = value
     return rules
+
+
+def _short(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
 
 
 def _is_rule(value: Any) -> bool:
@@ -78,7 +96,7 @@ def _context(given: Mapping[str, Any], number: int) -> CommandContext:
     for name, value in paths.items():
         if not isinstance(value, str) or not value.startswith("/"):
             raise InvalidSetting(
-                f"line {number}: `{name}` is {value!r}, but must be an absolute path"
+                f"line {number}: `{name}` is {_short(value)}, but must be an absolute path"
             )
     if "workspace" in paths:
         paths.setdefault("cwd", paths["workspace"])

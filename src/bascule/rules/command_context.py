@@ -10,7 +10,8 @@ from dataclasses import dataclass
 _DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _DESCRIPTOR = re.compile(r"/dev/fd/\d+", re.ASCII)
 _NETWORK = ("/dev/tcp/", "/dev/udp/")
-_PROTECTED = frozenset({".git", ".vscode", ".husky", ".envrc", "bascule.toml"})
+_PROTECTED_DIRECTORIES = frozenset({".git", ".vscode", ".husky"})
+_PROTECTED_FILES = frozenset({".envrc", "bascule.toml"})
 _PROTECTED_ENDING = ".code-workspace"
 
 
@@ -36,9 +37,8 @@ class CommandContext:
         relative = self._below(path)
         if relative is None:
             return f"{os.path.normpath(path)} is outside the workspace"
-        for part in relative.casefold().split("/"):
-            if part in _PROTECTED or part.endswith(_PROTECTED_ENDING):
-                return f"{os.path.normpath(path)} is protected: programs run or trust what is in it"
+        if _is_protected(relative):
+            return f"{os.path.normpath(path)} is protected: programs run or trust what is in it"
         return None
 
     def _below(self, path: str) -> str | None:
@@ -47,6 +47,13 @@ class CommandContext:
         if _relative(os.path.normpath(path), os.path.normpath(self.workspace)) is None:
             return None
         return _relative(self.resolve_links(path), self.resolve_links(self.workspace))
+
+
+def _is_protected(relative: str) -> bool:
+    # Some file systems do not distinguish upper and lower case.
+    *_, last = parts = relative.lower().split("/")
+    is_file = last in _PROTECTED_FILES or last.endswith(_PROTECTED_ENDING)
+    return is_file or not _PROTECTED_DIRECTORIES.isdisjoint(parts)
 
 
 def is_harmless_device(path: str) -> bool:
@@ -65,7 +72,8 @@ def may_be_network(prefix: str, *, is_known: bool) -> bool:
 
 def _relative(path: str, workspace: str) -> str | None:
     """The part of a path below the workspace; "" for the workspace itself."""
-    path, workspace = path.replace("//", "/", 1), workspace.rstrip("/")
+    # `normpath` keeps two slashes at the start.
+    path, workspace = path.replace("//", "/", 1), workspace.replace("//", "/", 1).rstrip("/")
     if path == workspace:
         return ""
     return path[len(workspace) + 1 :] if path.startswith(workspace + "/") else None

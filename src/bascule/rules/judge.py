@@ -188,11 +188,11 @@ class _Walk:
     def _assignment(self, assignment: Assignment, *, is_alone: bool) -> None:
         start, end, name = assignment.start, assignment.end, assignment.name
         allowed = may_be_assigned(name) if is_alone else is_harmless_variable(name)
-        value = assignment.value.text if assignment.value is not None else ""
+        value = assignment.value.literal if assignment.value is not None else ""
         if not allowed:
             reason = f"setting {name} may change what commands do"
             self.record(start, end, CommandVerdict.ASK, reason)
-        elif _runs_as_arithmetic(value or ""):
+        elif _runs_as_arithmetic(value):
             reason = f"bash runs the substitution in this value if {name} is used in arithmetic"
             self.record(start, end, CommandVerdict.ASK, reason)
 
@@ -301,7 +301,7 @@ class _Walk:
         for action in find_actions(words):
             if action.inner:
                 self._words(action.inner, state)
-            else:
+            if not action.inner or not action.is_finished:
                 self._record(
                     words, CommandVerdict.ASK, "an action of `find` has no command or no end"
                 )
@@ -337,10 +337,9 @@ class _Walk:
         match call.source:
             case Source.TEXT if last_part(name) in PARSED_SHELLS:
                 if "/" in name:
-                    self._record(
-                        words, CommandVerdict.ASK, "allow rules do not follow a shell by its path"
-                    )
-                self._run_text(words, call.text.text if call.text else None, state)
+                    self._by_allow_rules(words, ())
+                text = call.text.text if call.text else None
+                self._run_text(words, text, state, is_bash=last_part(name) == "bash")
             case Source.TEXT:
                 self._record(words, CommandVerdict.ASK, f"text for `{name}` is not understood")
             case Source.INPUT if state.has_input:
@@ -358,7 +357,14 @@ class _Walk:
         after = self._run_text(words, text, state)
         return after if in_shell else After(state, state)
 
-    def _run_text(self, words: Sequence[Word], text: str | None, state: KnownShellState) -> After:
+    def _run_text(
+        self,
+        words: Sequence[Word],
+        text: str | None,
+        state: KnownShellState,
+        *,
+        is_bash: bool = True,
+    ) -> After:
         if text is None:
             self._record(words, CommandVerdict.ASK, "the text that the shell runs is not known")
             return After(state.at(None), state.at(None))
@@ -369,7 +375,10 @@ class _Walk:
             )
             return After(state.at(None), state.at(None))
         inner = _Walk(text, self._rules, self._context, self._parse, depth=self._depth + 1)
-        after = inner.sequence(self._parse(text).nodes, state)
+        parsed = self._parse(text)
+        after = inner.sequence(parsed.nodes, state)
+        if not is_bash:
+            inner.sequence(parsed.bash_only, state)
         start, end = words[0].start, words[-1].end
         self.parts.extend(replace(part, start=start, end=end) for part in inner.parts)
         self.names |= inner.names

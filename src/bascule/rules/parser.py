@@ -7,6 +7,7 @@ Results are cached, because agents repeat commands.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections import OrderedDict
 from functools import cache
@@ -22,6 +23,8 @@ from .syntax import NotUnderstood, ParsedText
 _PACKAGE = "shfmt-py"
 _TIMEOUT = 10.0
 _KEPT = 1000
+_MAX_JOINTS = 400
+_JOINTS = re.compile(r"&&|\|\||\|&|\|")
 
 
 class Parser:
@@ -47,6 +50,15 @@ def _parse(text: str) -> ParsedText:
     objection = text_objection(text)
     if objection is not None:
         return _refused(text, objection)
+    if len(_JOINTS.findall(text)) > _MAX_JOINTS:
+        # Joined commands are nested in shfmt's tree, whose size grows with the square of the depth.
+        # As separate lines they are not, and deny rules still see them.
+        lines = _JOINTS.sub(lambda joint: "\n".rjust(len(joint[0])), text)
+        return _refused(text, "more commands are joined than the parser can take", _run(lines))
+    return _run(text)
+
+
+def _run(text: str) -> ParsedText:
     try:
         finished = subprocess.run(
             [shfmt_path(), "--language-dialect=bash", "--to-json"],
@@ -66,8 +78,9 @@ def _parse(text: str) -> ParsedText:
         return _refused(text, "the text is nested too deeply")
 
 
-def _refused(text: str, reason: str) -> ParsedText:
-    return ParsedText((NotUnderstood(reason, 0, len(text)),))
+def _refused(text: str, reason: str, seen: ParsedText | None = None) -> ParsedText:
+    inside = tuple(seen.nodes) if seen is not None else ()
+    return ParsedText((NotUnderstood(reason, 0, len(text), inside),))
 
 
 @cache

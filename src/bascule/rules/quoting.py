@@ -21,6 +21,8 @@ _LETTERS = {
     "t": "\t",
     "v": "\v",
 }
+_BRACKETS = re.compile(r"\[[!^]?+.[^\]]*\]", re.DOTALL)
+"""A bracket expression. A bracket right after the opening one is a member and does not close it."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 
 
@@ -79,6 +81,11 @@ class Characters:
         return found
 
     @property
+    def unexpanded(self) -> str:
+        """All text that bash does not expand by a `$`, a backtick or a process substitution."""
+        return "".join(character or "" for character, _ in self.items)
+
+    @property
     def is_split(self) -> bool:
         """Whether this word may expand to no word or to several words."""
         unquoted = any(character is None and not quoted for character, quoted in self.items)
@@ -91,9 +98,7 @@ class Characters:
         plain = self._unquoted()
         if "*" in plain or "?" in plain:
             return True
-        # A bracket expression ends at a bracket that may itself be quoted: ["a]"].
-        opening = plain.index("[") if "[" in plain else None
-        return opening is not None and any(c == "]" for c, _ in self.items[opening + 1 :])
+        return _BRACKETS.search("".join(plain)) is not None
 
     def _has_tilde(self) -> bool:
         plain = "".join(self._unquoted())

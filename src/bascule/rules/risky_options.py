@@ -1,15 +1,17 @@
 """Options with which allowed programs run other programs or write files. Pure.
 
-A rule that allows a command does not allow these, unless the rule spells the option out.
+A rule that allows a command does not allow these, unless the rule spells the option out. Every word
+is looked at by itself, even if it is the value of the option before it: only a program knows which
+of its options take a value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .options import Reading, is_short_for, read_options
+from .sed_scripts import is_harmless_script, sed_scripts
 from .syntax import Word
 
 
@@ -34,21 +36,56 @@ ALWAYS_ASKING = frozenset({"awk", "gawk", "mawk", "nawk", "tar", "tee"})
 
 _Finder = Callable[[Sequence[Word]], Iterator[Risk]]
 
-_GIT_GLOBAL = [
-    "--paginate",
-    "--config-env",
-    "--exec-path",
-    "--git-dir",
-    "--work-tree",
-    "--namespace",
-    "--super-prefix",
-]
+
+@dataclass(frozen=True)
+class _Options:
+    """The risky options of a program.
+
+    `short` are letters. `long` are whole names, and abbreviations of them count too. `valued` are
+    letters of harmless options with a value: the rest of their word is no option.
+    """
+
+    short: str
+    long: Sequence[str]
+    valued: str = ""
+
+
+_GIT_GLOBAL = _Options(
+    "cCp",
+    [
+        "--paginate",
+        "--config-env",
+        "--exec-path",
+        "--git-dir",
+        "--work-tree",
+        "--namespace",
+        "--super-prefix",
+    ],
+)
+_GIT_GLOBAL_VALUE = re.compile(
+    r"-[cC]|--(?:config-env|git-dir|work-tree|namespace|super-prefix)", re.ASCII
+)
 _GIT_LATER = ["--output", "--ext-diff", "--textconv", "--exec", "--upload-pack", "--receive-pack"]
+_GIT_SUBCOMMANDS = {
+    "grep": _Options("O", [*_GIT_LATER, "--open-files-in-pager"], "ABCefm"),
+    "rebase": _Options("x", _GIT_LATER, "CSXs"),
+}
 _GIT_MESSAGES = frozenset({"commit", "merge", "tag", "stash", "notes", "cherry-pick", "revert"})
+_SED = _Options("if", ["--in-place", "--file"], "el")
 _FIND_WRITES = frozenset({"-delete", "-fls", "-fprint", "-fprint0", "-fprintf"})
-_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\[^\n])+/)"
-_SED_ADDRESS = re.compile(rf"{_ADDRESS}(?:,{_ADDRESS}|,[+~]\d+)?[ \t]*[pdq]", re.ASCII)
-_SED_FLAGS = re.compile(r"[giIp0-9]*", re.ASCII)
+_UNIQ_VALUED = ("--skip-fields", "--skip-chars", "--check-chars")
+
+
+def _table(short: str, long: str, *, valued: str, unknown_words: bool = False) -> _Finder:
+    """A finder for a program whose risky options have these letters and names."""
+    options = _Options(short, long.split(), valued)
+
+    def find(words: Sequence[Word]) -> Iterator[Risk]:
+        if unknown_words:
+            yield from _unknown_words(words)
+        yield from _listed(words, options)
+
+    return find
 
 
 def _always_risky(words: Sequence[Word]) -> Iterator[Risk]:
@@ -58,155 +95,161 @@ def _always_risky(words: Sequence[Word]) -> Iterator[Risk]:
 def _unknown_words(words: Sequence[Word]) -> Iterator[Risk]:
     for index, word in enumerate(words[1:], start=1):
         if word.text is None:
-            yield _unknown(index)
+            yield Risk("a word is unknown and may be an option that runs or writes", index)
 
 
-def _unknown(index: int) -> Risk:
-    return Risk("a word is unknown and may be an option that runs or writes", index)
+def _listed(words: Sequence[Word], options: _Options, *, start: int = 1) -> Iterator[Risk]:
+    for index in range(start, len(words)):
+        word = words[index]
+        if word.text == "--" and (index == start or _takes_no_value(words[index - 1], options)):
+            return
+        if _is_risky(word, options):
+            yield Risk(f"`{words[0].text} {word.text or word.prefix}` runs or writes", index)
 
 
-def _listed(
-    program: str, reading: Reading, short: str, long: Sequence[str], *, shift: int = 0
-) -> Iterator[Risk]:
-    for option in reading.options:
-        is_short = len(option.name) == 2 and option.name[1] in short
-        if is_short or _is_any(option.name, *long):
-            yield Risk(f"`{program} {option.name}` runs or writes", option.index + shift)
+def _takes_no_value(word: Word, options: _Options) -> bool:
+    """Whether `--` after this word ends the options, and is not the value of one."""
+    if word.text is None:
+        return False
+    if not word.text.startswith("-"):
+        return True
+    if word.text.startswith("--"):
+        return "=" in word.text
+    return bool(options.valued) and not any(letter in options.valued for letter in word.text)
 
 
-def _table(program: str, short: str, long: str, *, valued: str, attached: str = "") -> _Finder:
-    """A finder for a program whose risky options have these letters and names."""
+def _is_risky(word: Word, options: _Options) -> bool:
+    if word.may_become_option:
+        return True
+    if word.prefix.startswith("--"):
+        return _is_risky_long(word, options)
+    if not word.prefix.startswith("-"):
+        return False
+    for letter in word.prefix[1:]:
+        if letter in options.short:
+            return True
+        if letter in options.valued:
+            return False
+    return word.text is None
 
-    def find(words: Sequence[Word]) -> Iterator[Risk]:
-        reading = read_options(words, valued, attached=attached)
-        yield from _listed(program, reading, short, long.split())
 
-    return find
+def _is_risky_long(word: Word, options: _Options) -> bool:
+    name, equals, _ = word.prefix.partition("=")
+    is_cut_off = word.text is None and not equals
+    if name == "--":
+        return word.text is None
+    return any(
+        option.startswith(name) or (is_cut_off and name.startswith(option))
+        for option in options.long
+    )
 
 
 def _git(words: Sequence[Word]) -> Iterator[Risk]:
-    before = read_options(words, "cC", long_valued=_GIT_GLOBAL[1:], stops_at_operand=True)
-    yield from _listed("git", before, "cCp", _GIT_GLOBAL)
-    if not before.operands:
-        return
-    start = before.operands[0]
-    after, subcommand = words[start:], words[start].text or ""
-    short, long = "", _GIT_LATER
-    if subcommand == "grep":
-        reading = read_options(after, "efmABC", attached="O")
-        short, long = "O", [*_GIT_LATER, "--open-files-in-pager"]
-    elif subcommand == "rebase":
-        reading, short = read_options(after, "xsXC", attached="S"), "x"
-    else:
-        reading = read_options(after, "")
-    yield from _listed(f"git {subcommand}", reading, short, long, shift=start)
-    yield from _git_words(words, set(_git_messages(words, start)))
-
-
-def _git_words(words: Sequence[Word], messages: Container[int]) -> Iterator[Risk]:
-    for index, word in enumerate(words[1:], start=1):
-        if index in messages:
-            continue
-        if word.text is None:
-            yield _unknown(index)
-        elif re.search(r"(?:^|=)ext::", word.text):
+    at = _git_subcommand(words)
+    yield from _listed(words[:at], _GIT_GLOBAL)
+    subcommand = (words[at].text or "") if at < len(words) else ""
+    messages = set(_git_messages(words, at)) if subcommand in _GIT_MESSAGES else set[int]()
+    others = [_MESSAGE if index in messages else word for index, word in enumerate(words)]
+    yield from _unknown_words(others)
+    yield from _listed(
+        others, _GIT_SUBCOMMANDS.get(subcommand, _Options("", _GIT_LATER)), start=at + 1
+    )
+    for index, word in enumerate(others):
+        if re.search(r"(?:^|=)ext::", word.prefix):
             yield Risk("an `ext::` address runs a program", index)
 
 
+_MESSAGE = Word("message", 0, 0, "message")
+"""Stands for a commit message, which is never an option."""
+
+
+def _git_subcommand(words: Sequence[Word]) -> int:
+    index = 1
+    while index < len(words) and words[index].prefix.startswith("-"):
+        index += 2 if _GIT_GLOBAL_VALUE.fullmatch(words[index].text or "") else 1
+    return min(index, len(words))
+
+
 def _git_messages(words: Sequence[Word], subcommand: int) -> Iterator[int]:
-    """The positions of commit messages, which cannot be options. A message is always one word."""
-    if words[subcommand].text not in _GIT_MESSAGES:
-        return
-    for index in range(subcommand + 1, len(words)):
+    """The positions of words that are the value of `-m` or contain it. A word that may become
+    several words is no message."""
+    index = subcommand + 1
+    while index < len(words) and words[index].text != "--":
         word = words[index]
-        if word.text == "--":
-            return
-        is_attached = word.text is None and word.prefix.startswith("-m")
-        follows = re.fullmatch("-[aqvn]*m", words[index - 1].text or "")
-        if (is_attached or follows) and not word.is_many:
+        following = words[index + 1] if index + 1 < len(words) else None
+        if re.fullmatch("-[aenqv]*m", word.text or "") and following and not following.is_many:
+            index += 1
             yield index
+        elif word.prefix.startswith("-m") and word.text != "-m" and not word.is_many:
+            yield index
+        index += 1
 
 
 def _find(words: Sequence[Word]) -> Iterator[Risk]:
+    yield from _unknown_words(words)
     for index, word in enumerate(words):
         if word.text in _FIND_WRITES:
             yield Risk(f"`find {word.text}` removes or writes files", index)
-    yield from _unknown_words(words)
-
-
-def _rg(words: Sequence[Word]) -> Iterator[Risk]:
-    reading = read_options(words, "ABCEMTdefgjmrt")
-    yield from _listed("rg", reading, "z", ["--pre", "--hostname-bin", "--search-zip"])
-    yield from _unknown_words(words)
 
 
 def _sed(words: Sequence[Word]) -> Iterator[Risk]:
-    long_valued = ["--expression", "--file", "--line-length"]
-    reading = read_options(words, "efl", attached="i", long_valued=long_valued)
-    yield from _listed("sed", reading, "if", ["--in-place", "--file"])
     yield from _unknown_words(words)
-    scripts = [
-        (option.value, option.index)
-        for option in reading.options
-        if option.value and (option.name == "-e" or _is_any(option.name, "--expression"))
-    ]
-    has_file = any(o.name == "-f" or _is_any(o.name, "--file") for o in reading.options)
-    if not scripts and not has_file and reading.operands:
-        scripts = [(words[reading.operands[0]], reading.operands[0])]
-    for script, index in scripts:
-        if len(scripts) > 1 or (script.text is not None and not _is_harmless_sed(script.text)):
-            # The risk is at the word of the script, not of its option: a rule that allows the
-            # script must contain the script itself.
-            is_next = index + 1 < len(words) and words[index + 1] is script
-            yield Risk("this sed script may run programs or write files", index + is_next)
-
-
-def _is_any(name: str, *options: str) -> bool:
-    return any(is_short_for(name, each) for each in options)
-
-
-def _is_harmless_sed(script: str) -> bool:
-    """Whether a script is one address with `p`, `d` or `q`, or one `s` with harmless flags."""
-    if _SED_ADDRESS.fullmatch(script):
-        return True
-    if len(script) < 2 or script[0] != "s" or script[1] in "\\\n":
-        return False
-    delimiter = re.escape(script[1])
-    part = rf"(?:[^{delimiter}\\\n]|\\[^\n])*"
-    substitution = re.match(f"s{delimiter}{part}{delimiter}{part}{delimiter}", script)
-    return substitution is not None and bool(_SED_FLAGS.fullmatch(script, substitution.end()))
+    yield from _listed(words, _SED)
+    scripts = sed_scripts(words)
+    for index, script in scripts:
+        if len(scripts) > 1 or not is_harmless_script(script):
+            yield Risk("this sed script may run programs or write files", index)
 
 
 def _uniq(words: Sequence[Word]) -> Iterator[Risk]:
-    long_valued = ["--skip-fields", "--skip-chars", "--check-chars"]
-    files = read_options(words, "fsw", long_valued=long_valued).operands
-    if len(files) > 1 or (files and words[files[0]].is_many):
-        yield Risk("the second file of `uniq` is written", files[-1])
+    files, index = 0, 1
+    while index < len(words):
+        word = words[index]
+        if word.text == "--":
+            files += len(words) - index - 1
+            index = len(words) - 1
+        elif not word.prefix.startswith("-") or word.text == "-":
+            # A word that may become several words may be the second file as well.
+            files += 2 if word.is_many else 1
+        elif _takes_next_in_uniq(word.text or ""):
+            index += 1
+        if files > 1:
+            yield Risk("the second file of `uniq` is written", index)
+            return
+        index += 1
+
+
+def _takes_next_in_uniq(text: str) -> bool:
+    if text.startswith("--"):
+        return any(option.startswith(text) for option in _UNIQ_VALUED)
+    return re.fullmatch("-[^fsw]*[fsw]", text) is not None
 
 
 _PROGRAMS: Mapping[str, _Finder] = {
     "git": _git,
     "find": _find,
-    "rg": _rg,
     "sed": _sed,
     "uniq": _uniq,
+    "rg": _table(
+        "z",
+        "--pre --hostname-bin --search-zip",
+        valued="ABCEMTdefgjmrt",
+        unknown_words=True,
+    ),
     "sort": _table(
-        "sort",
         "oT",
         "--output --compress-program --temporary-directory --files0-from",
-        valued="kotST",
+        valued="kSt",
     ),
-    "man": _table("man", "PH", "--html --pager", valued="CRLmMSserEpP", attached="H"),
-    "fd": _table("fd", "xX", "--exec --exec-batch", valued="edEtSjcoxX"),
-    "fdfind": _table("fdfind", "xX", "--exec --exec-batch", valued="edEtSjcoxX"),
-    "tree": _table("tree", "o", "--output", valued="LPIHTo"),
-    "jq": _table("jq", "f", "--from-file", valued="fL"),
-    "file": _table("file", "Cmf", "--compile --magic-file --files-from", valued="eFPmf"),
+    "man": _table("PH", "--html --pager", valued="CELMRSemprs"),
+    **dict.fromkeys(("fd", "fdfind"), _table("xX", "--exec --exec-batch", valued="CESTcdejot")),
+    "tree": _table("o", "--output", valued="HILPT"),
+    "jq": _table("f", "--from-file", valued="L"),
+    "file": _table("Cmf", "--compile --magic-file --files-from", valued="eFP"),
     "curl": _table(
-        "curl",
         "oOK",
         "--output --remote-name --remote-name-all --config",
-        valued="AbcCdDeEFhHKmoPQrtTuUwxXyYz",
+        valued="ACDEFHPQTUXYbcdehmrtuwxyz",
     ),
     **dict.fromkeys(ALWAYS_ASKING, _always_risky),
 }

@@ -38,7 +38,6 @@ SHELL_CHANGING = frozenset(
         "getopts",
         "fc",
         "let",
-        "nameref",
     }
 )
 """Builtins that change the meaning of later commands. A rule for one needs at least two words."""

@@ -20,7 +20,7 @@ _LONG_WITH_FILE = frozenset({"--rcfile", "--init-file"})
 _HARMLESS_SETTINGS = frozenset(
     {"errexit", "nounset", "xtrace", "verbose", "pipefail", "noglob", "noexec"}
 )
-_INPUT = re.compile(r"-|/dev/stdin|/dev/fd/\d+|/proc/.*")
+_INPUT = re.compile(r"-|/dev/(?:stdin|fd/.*)|/proc/.*", re.DOTALL)
 
 
 class Source(Enum):
@@ -71,6 +71,8 @@ def read_shell(name: str, words: Sequence[Word]) -> ShellCall:
         index += _read_letters(name, text, words[index : index + 1], objections)
     operand = words[index] if index < len(words) else None
     if has_text:
+        if reads_input:
+            objections.append(f"`{name} -s` is not known to be harmless")
         return ShellCall(Source.TEXT, objections, operand)
     if reads_input or operand is None:
         return ShellCall(

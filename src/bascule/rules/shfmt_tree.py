@@ -7,7 +7,7 @@ new syntax in a newer shfmt needs approval, and cannot hide a command.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, TypeAlias
 
@@ -36,10 +36,11 @@ _PARAMETER = frozenset(
     {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Length", "Param", "Slice", "Repl", "Exp"}
 )
 _BEFORE_COMMENT = frozenset(" \t\n;&|(")
-_NUMBER_TESTS = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
-_NAME_TESTS = frozenset({"-v", "-R"})
-_PLAIN_NUMBER = re.compile(r"-?\d+|[A-Za-z_]\w*", re.ASCII)
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_EVALUATED: Mapping[str, Callable[[str], bool]] = {
+    **dict.fromkeys(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"), strict_filter.is_plain_operand),
+    **dict.fromkeys(("-v", "-R"), strict_filter.is_plain_name),
+}
+"""Operators of `[[ ]]` whose operands bash evaluates, and which operands are harmless."""
 
 
 def build(text: str, tree: Json) -> ParsedText:
@@ -58,6 +59,7 @@ class _Builder:
             self._characters = {offset: index for index, offset in enumerate(bytes_before)}
         self._literal: list[tuple[int, int]] = []
         self._substitutions = 0
+        self._bash_only: list[NotUnderstood] = []
 
     def script(self, tree: Json) -> ParsedText:
         nodes = self._nodes(tree.get("Stmts"))
@@ -67,7 +69,10 @@ class _Builder:
                 nodes = (*nodes, NotUnderstood(reason, position, position + 1))
         if "#" in self._text:
             nodes = (*nodes, *self._comments(tree))
-        return ParsedText(nodes)
+        return ParsedText(nodes, self._bash_only)
+
+    def _only_in_bash(self, what: str, span: tuple[int, int]) -> None:
+        self._bash_only.append(NotUnderstood(f"sh has no {what}", *span))
 
     def _comments(self, tree: Any) -> Iterator[Node]:
         """Comments that bash parses differently: as part of a word, or as two lines."""
@@ -163,7 +168,7 @@ class _Builder:
                     [self._word(e) for e in command["Loop"].get("Items") or ()],
                 )
                 steps = [
-                    (self._loop_variable(command["Loop"]["Name"]),),
+                    (self._loop_variable(command["Loop"]["Name"], words),),
                     self._nodes(command["Do"]),
                 ]
             case "CaseClause":
@@ -176,8 +181,10 @@ class _Builder:
                 ]
                 words = [self._word(each) for each in (command["Word"], *patterns)]
             case "TestClause":
+                self._only_in_bash("`[[ ]]`", span)
                 kind, steps = BlockKind.TEST, [tuple(self._test(command["X"]))]
             case "ArithmCmd":
+                self._only_in_bash("`(( ))`", span)
                 kind, steps = BlockKind.TEST, [self._arithmetic(command, 2)]
             case _:
                 return self._not_understood(command, span)
@@ -194,6 +201,9 @@ class _Builder:
         bodies = [command[key] for key in ("Body", "Stmt") if command.get(key)]
         header = [each for key, each in command.items() if key not in {"Body", "Stmt", "Do"}]
         inside = (*self._hidden(header), *self._nodes([*bodies, *(command.get("Do") or ())]))
+        if command["Type"] == "LetClause":
+            start = span[0]
+            inside = (*inside, SimpleCommand((Word("let", start, start + 3, "let"),), *span))
         reason = reasons.get(command["Type"], "this construct is not understood")
         return NotUnderstood(reason, *span, inside)
 
@@ -205,9 +215,12 @@ class _Builder:
             yield self._nodes(branch.get("Then"))
             branch = branch.get("Else")
 
-    def _loop_variable(self, name: Json) -> Node:
+    def _loop_variable(self, name: Json, values: Sequence[Word]) -> Node:
         span = self._span(name)
-        return SimpleCommand((), *span, assignments=(Assignment(name["Value"], *span),))
+        # The words themselves are judged with the loop.
+        literals = [Word(None, *span, literal=word.literal) for word in values] or [None]
+        assignments = tuple(Assignment(name["Value"], *span, each) for each in literals)
+        return SimpleCommand((), *span, assignments=assignments)
 
     # Simple commands
 
@@ -223,6 +236,8 @@ class _Builder:
             if each.get("Index") or each.get("Array") or not each.get("Name"):
                 return self._array(assigns, span, words, redirections)
             value = self._word(each["Value"]) if each.get("Value") else None
+            if each.get("Append"):
+                self._only_in_bash("`+=`", self._span(each))
             assignments.append(Assignment(each["Name"]["Value"], *self._span(each), value))
         return SimpleCommand(words, *span, tuple(assignments), redirections)
 
@@ -274,8 +289,8 @@ class _Builder:
                 body = target
             if operator not in _REDIRECTIONS:
                 target = self._with_objection(target, "this redirection is not understood")
-            closes = operator in {">&", "<&"} and self._source(each["Word"]).startswith("-")
-            if closes and target.text != "-":
+            closing = self._source(each["Word"]) if operator in {">&", "<&"} else ""
+            if closing.startswith("-") and closing != "-":
                 # bash parses `>&-p` as `>&-` and the word `p`.
                 target = self._with_objection(target, "this redirection is not understood")
             if operator in {"<<", "<<-"} and not _is_plain_delimiter(each["Word"]):
@@ -283,6 +298,8 @@ class _Builder:
                     target, "this here-document delimiter is not understood"
                 )
             descriptor = each["N"]["Value"] if each.get("N") else ""
+            if operator.startswith("&") or descriptor.startswith("{"):
+                self._only_in_bash(f"`{descriptor}{operator}`", (start, end))
             yield Redirection(operator, descriptor, target, start, end, body)
 
     def _here_document(self, redirection: Json) -> Word:
@@ -301,7 +318,18 @@ class _Builder:
         self._parts(parts, characters, inside, in_quotes)
         is_many = characters.is_split or _has_all_arguments(parts)
         text, span = characters.text, self._span(word)
-        return Word(text, *span, characters.prefix, is_many and text is None, tuple(inside))
+        if len(parts) > 1 and any(part["Type"] == "ProcSubst" for part in parts):
+            inside.append(NotUnderstood("a process substitution is part of a longer word", *span))
+        source = self._text[span[0] : span[1]]
+        return Word(
+            text,
+            *span,
+            characters.prefix,
+            is_many and text is None,
+            tuple(inside),
+            may_become_option=text is None and source.startswith("{") and "-" in source,
+            literal=characters.unexpanded,
+        )
 
     def _parts(
         self, parts: Sequence[Json], characters: Characters, inside: list[Node], in_quotes: bool
@@ -312,6 +340,7 @@ class _Builder:
                     add = characters.double_quoted if in_quotes else characters.literal
                     add(part.get("Value", ""))
                 case "SglQuoted" if part.get("Dollar"):
+                    self._only_in_bash("`$'…'`", self._span(part))
                     characters.ansi_c(part.get("Value", ""))
                 case "SglQuoted":
                     self._literal.append(self._span(part))
@@ -433,14 +462,12 @@ class _Builder:
 
     def _evaluated(self, operator: str | None, operand: Json) -> Iterator[Node]:
         """A node for an operand that bash evaluates as arithmetic or as a subscript, because this
-        can run commands. Plain numbers and names are harmless."""
-        allowed = {True: _PLAIN_NUMBER, False: _NAME}.get(operator in _NUMBER_TESTS)
-        if operator not in _NUMBER_TESTS | _NAME_TESTS or operand["Type"] != "Word":
+        can run commands."""
+        is_plain = _EVALUATED.get(operator or "")
+        if is_plain is None or operand["Type"] != "Word" or is_plain(self._source(operand)):
             return
-        word = self._word(operand)
-        if word.text is None or not (allowed and allowed.fullmatch(word.text)):
-            reason = f"bash evaluates the operand of `{operator}`, and this one is not a plain name"
-            yield NotUnderstood(reason, word.start, word.end)
+        reason = f"bash evaluates the operand of `{operator}`, and this one is not a plain name"
+        yield NotUnderstood(reason, *self._span(operand))
 
 
 def _nonempty_keys(node: Json) -> Iterator[str]:

@@ -8,16 +8,28 @@ check the pieces that a parser has found: `${…}`, arithmetic and backticks.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 MAX_CHARACTERS = 10_000
 
-_INVISIBLE = frozenset({"Cf", "Zl", "Zp", "Zs", "Cc", "Cs"})
+# The categories Cf, Zl, Zp and Zs of Unicode 17, and unpaired surrogates, which have no encoding.
+# Written out, because each version of Python knows another version of Unicode.
+_INVISIBLE = re.compile(
+    "[\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f"
+    "\u2028-\u202f\u205f-\u2064\u2066-\u206f\u3000\ud800-\udfff\ufeff\ufff9-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0001\U000e0020-\U000e007f]"
+)
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CONTINUATION = re.compile(r"\\+\n")
 _PARAMETER = re.compile(r"#?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])", re.ASCII)
 _HARD_OPERAND = re.compile(r"['\"$`{}()]")
-_PLAIN_ARITHMETIC = re.compile(r"[\w\s+\-*/%<>=!&|^~?:,()#]*", re.ASCII)
+_NUMBER = r"(?:0[xX][0-9a-fA-F]+|\d+#[\w@]+|\d+)(?!\w)"
+_NAME = r"[A-Za-z_]\w*+"
+_PLAIN_ARITHMETIC = re.compile(rf"(?:\s|{_NUMBER}|{_NAME}|[-+*/%<>=!&|^~?:,()])*+", re.ASCII)
+_EXPANSION = r"\$(?:\w+|[#?$!@*-]|\{[^{}]*\}|\(\([^()]*\)\))"
+_PLAIN_OPERAND = re.compile(rf"[-+]?(?:{_NUMBER}|{_NAME}|{_EXPANSION})", re.ASCII)
+_PLAIN_NAME = re.compile(_NAME, re.ASCII)
 _ASSIGNING = re.compile(
     r"(?<!\w)([A-Za-z_]\w*+)\s*+(?:=(?!=)|[-+*/%&|^]=|<<=|>>=|\+\+|--)|(?:\+\+|--)\s*+([A-Za-z_]\w*+)",
     re.ASCII,
@@ -28,13 +40,10 @@ def text_objection(text: str) -> str | None:
     """Why no parser can be trusted with this text, or None."""
     if len(text) > MAX_CHARACTERS:
         return f"the text is longer than {MAX_CHARACTERS:,} characters"
-    for character in text:
-        if character in " \t\n":
-            continue
-        category = unicodedata.category(character)
-        if category in _INVISIBLE:
-            kind = "control" if category == "Cc" else "invisible"
-            return f"the text has the {kind} character U+{ord(character):04X}"
+    for kind, pattern in (("control", _CONTROL), ("invisible", _INVISIBLE)):
+        found = pattern.search(text)
+        if found is not None:
+            return f"the text has the {kind} character U+{ord(found[0]):04X}"
     return None
 
 
@@ -65,10 +74,12 @@ def parameter_objection(inside: str, *, is_slice: bool) -> str | None:
     if name is None:
         return "this form of ${…} is not understood"
     operand = inside[name.end() :]
+    if operand and (name[0] == "!" or name[0].startswith("#")):
+        return "this form of ${…} is not understood"
     if _HARD_OPERAND.search(operand):
         return "${…} has quotes, dollars, backticks, braces or parentheses in its operand"
-    if is_slice and "[" in operand:
-        return "a subscript is not understood"
+    if is_slice and not _PLAIN_ARITHMETIC.fullmatch(operand):
+        return "${…} calculates with more than numbers and names"
     return None
 
 
@@ -77,6 +88,17 @@ def arithmetic_objection(inside: str) -> str | None:
     if _PLAIN_ARITHMETIC.fullmatch(inside):
         return None
     return "arithmetic with anything but numbers, plain names and operators is not understood"
+
+
+def is_plain_operand(source: str) -> bool:
+    """Whether the operand of `-eq` and so on is a number, a name or an expansion. bash evaluates
+    it as arithmetic, in which `a[$(cmd)]` runs cmd even if it is quoted."""
+    return _PLAIN_OPERAND.fullmatch(source.replace('"', "")) is not None
+
+
+def is_plain_name(source: str) -> bool:
+    """Whether the operand of `-v` is a name. bash evaluates a subscript in it."""
+    return _PLAIN_NAME.fullmatch(source) is not None
 
 
 def arithmetic_assignments(inside: str) -> Sequence[str]:

@@ -18,7 +18,8 @@ class Word:
 
     `text` is None if bash would expand the word. `prefix` is the text before the first expansion.
     `is_many`: the word may expand to no word or to several words. `inside` has the commands that an
-    expansion runs.
+    expansion runs. `may_become_option`: braces may put a dash at the start, as in `{-o,x}`.
+    `literal` is all text that is not expanded.
     """
 
     text: str | None
@@ -27,6 +28,8 @@ class Word:
     prefix: str = ""
     is_many: bool = False
     inside: tuple[Node, ...] = ()
+    may_become_option: bool = False
+    literal: str = ""
 
     def unknown(self, *, is_many: bool = False) -> Word:
         """The same word after a program has replaced some of its text."""
@@ -115,6 +118,7 @@ Node: TypeAlias = SimpleCommand | Pair | Block | NotUnderstood
 
 @dataclass(frozen=True)
 class ParsedText:
-    """A parsed command text."""
+    """A parsed command text. `bash_only` are the places that `sh` reads in another way."""
 
     nodes: Sequence[Node]
+    bash_only: Sequence[NotUnderstood] = ()

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .options import is_short_for
 from .syntax import Word
 
 
@@ -79,7 +78,7 @@ WRAPPERS: Mapping[str, Wrapper] = {
 
 FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
+_ASSIGNMENT = re.compile("([^=]*)=")
 _NICENESS = re.compile(r"-[-+]?\d+", re.ASCII)
 
 
@@ -108,6 +107,7 @@ class _Reader:
         self._index = 1
         self._options: list[tuple[str, Word | None]] = []
         self._objections: list[str] = []
+        self._is_unclear = False
         self._assigned: list[tuple[str, Word]] = []
 
     def read(self) -> Unwrapped:
@@ -127,7 +127,8 @@ class _Reader:
 
     @property
     def _looks_up(self) -> bool:
-        return self._name == "command" and any(name in {"v", "V"} for name, _ in self._options)
+        found = any(name in {"v", "V"} for name, _ in self._options)
+        return self._name == "command" and found and not self._is_unclear
 
     def _read_options(self) -> None:
         while self._index < len(self._words):
@@ -137,8 +138,10 @@ class _Reader:
                 return
             if word.text is None:
                 # After `command -v` only names follow, and nothing runs.
-                if self._looks_up or self._wrapper.operands or not self._skip_unknown(word):
+                is_operand = self._wrapper.operands and not word.prefix.startswith("-")
+                if self._looks_up or is_operand or not self._skip_unknown(word):
                     return
+                self._is_unclear = True
                 continue
             if self._name == "env" and word.text == "-":
                 self._index += 1
@@ -165,7 +168,7 @@ class _Reader:
         given, equals, value = text.partition("=")
         wrapper = self._wrapper
         known = wrapper.flags | wrapper.valued | wrapper.asking | wrapper.optional
-        matches = {given} & known or {each for each in known if is_short_for(given, each)}
+        matches = {given} & known or {each for each in known if _is_cut_short(given, each)}
         name = next(iter(matches)) if len(matches) == 1 else ""
         needs_value = name in wrapper.valued | wrapper.asking
         if not name or name in wrapper.asking:
@@ -242,11 +245,17 @@ class _Reader:
         ]
 
 
+def _is_cut_short(given: str, option: str) -> bool:
+    """Whether `given` is the beginning of a long option, which programs accept too."""
+    return len(given) > 2 and option.startswith(given)
+
+
 @dataclass(frozen=True)
 class FindAction:
-    """The command of one `-exec` of find; empty if the action is not terminated."""
+    """The command of one `-exec` of find, which may be empty."""
 
     inner: Sequence[Word]
+    is_finished: bool = True
 
 
 def find_actions(words: Sequence[Word]) -> Sequence[FindAction]:
@@ -257,13 +266,10 @@ def find_actions(words: Sequence[Word]) -> Sequence[FindAction]:
             index += 1
             continue
         end = _end_of_action(words, index + 1)
-        if end is None:
-            found.append(FindAction(()))
-            break
-        is_many = words[end].text == "+"
-        inner = words[index + 1 : end]
-        found.append(FindAction([_with_found_path(word, is_many) for word in inner]))
-        index = end + 1
+        is_many = end is not None and words[end].text == "+"
+        inner = [_with_found_path(word, is_many) for word in words[index + 1 : end]]
+        found.append(FindAction(inner, is_finished=end is not None))
+        index = len(words) if end is None else end + 1
     return found
 
 

@@ -1,0 +1,61 @@
+"""Finds sed scripts that do more than print, delete or replace: they can run programs. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from .syntax import Word
+
+_ADDRESS = r"(?:[0-9]+|\$|/(?:\\[^\n]|[^/\\\n])+/I?)"
+_PRINT = re.compile(rf"[ \t]*{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~][0-9]+))?[ \t]*[pdq][ \t]*")
+_SUBSTITUTION = re.compile(
+    # The delimiter is any printable ASCII character but a backslash.
+    r"[ \t]*s(?P<d>[ -\[\]-~])(?:\\[^\n]|(?!(?P=d))[^\\\n])*+(?P=d)(?:\\[^\n]|(?!(?P=d))[^\\\n])*+(?P=d)"
+    r"[giIp0-9]*[ \t]*"
+)
+_LONG_SCRIPT = re.compile(r"--e[a-z]*(?==|$)")
+_SHORT_SCRIPT = re.compile("-[^-efil]*e")
+_SCRIPT_FILE = re.compile(r"-[^-efil]*f|--fi[a-z]*(?==|$)")
+_TAKES_LENGTH = re.compile("-[^-efil]*l|--l[a-z-]*")
+
+
+def is_harmless_script(script: str) -> bool:
+    """Whether a script is one address with `p`, `d` or `q`, or one `s` with harmless flags."""
+    return bool(_PRINT.fullmatch(script) or _SUBSTITUTION.fullmatch(script))
+
+
+def sed_scripts(words: Sequence[Word]) -> Sequence[tuple[int, str]]:
+    """The scripts of a sed command: those of `-e`, or its first operand if there is no `-e` and no
+    `-f`. Each has the position of the word that contains it; an unknown or missing script is empty.
+    """
+    given: list[tuple[int, str]] = []
+    operands: list[int] = []
+    has_file = False
+    index = 1
+    while index < len(words):
+        text = words[index].text or ""
+        if text == "--":
+            operands.extend(range(index + 1, len(words)))
+            break
+        if not text.startswith("-") or text == "-":
+            operands.append(index)
+        elif option := _LONG_SCRIPT.match(text) or _SHORT_SCRIPT.match(text):
+            script = text[option.end() :].removeprefix("=" if text.startswith("--") else "")
+            if not script:
+                index += 1
+                script = _text_at(words, index)
+            given.append((index, script))
+        elif option := _SCRIPT_FILE.match(text):
+            has_file = True
+            index += option.end() == len(text)
+        elif _TAKES_LENGTH.fullmatch(text):
+            index += 1
+        index += 1
+    if given or has_file or not operands:
+        return given
+    return [(operands[0], _text_at(words, operands[0]))]
+
+
+def _text_at(words: Sequence[Word], index: int) -> str:
+    return (words[index].text or "") if index < len(words) else ""
