@@ -23,6 +23,7 @@ from benchmarks.cases.browsing import Browsing
 from benchmarks.cases.case import Case, Effort
 from benchmarks.cases.cells import Cells
 from benchmarks.cases.checkpoints import Checkpoints
+from benchmarks.cases.command_rules import CommandRulesCase
 from benchmarks.cases.containers import Containers
 from benchmarks.cases.dashboard import Dashboard
 from benchmarks.cases.endurance import Endurance
@@ -51,6 +52,7 @@ CASES: tuple[Case, ...] = (
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
     *(Dashboard(), Containers(), AgentLoop(), OpenHandsV0(), Checkpoints(), ForkStart()),
+    CommandRulesCase(),
 )
 
 

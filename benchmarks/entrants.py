@@ -108,7 +108,15 @@ BASCULE_CHECKPOINTS = Entrant(
     "bascule-checkpoints", "Bascule's checkpoints", "checkpoints_bascule", only="checkpoints"
 )
 SHADOW_GIT = Entrant("shadow-git", "a shadow git repository", "checkpoints_git", only="checkpoints")
-
+BASCULE_RULES = Entrant(
+    "bascule-rules", "command rules of sandboxes, in Python", "rules_python", only="rules"
+)
+BASCULE_RULES_WINDOW = Entrant(
+    "bascule-rules-window",
+    "command rules of windows, in Node through a pipe",
+    "rules_window",
+    only="rules",
+)
 BASCULE_FORKS = Entrant(
     "bascule-forks", "forks of sessions, spawner `local`", "forks_bascule", only="forks"
 )
@@ -196,6 +204,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(BASCULE_BRIDGE, BASCULE_WINDOW),
     *(BASCULE_NETS, SNAKES, PM4PY),
     *(BASCULE_CHECKPOINTS, SHADOW_GIT),
+    *(BASCULE_RULES, BASCULE_RULES_WINDOW),
     *PROXIES,
     BASCULE_SESSIONS,
     BASCULE_FORKS,

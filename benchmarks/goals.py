@@ -16,6 +16,8 @@ from benchmarks.entrants import (
     BASCULE_NETS,
     BASCULE_PAGE,
     BASCULE_PROXY,
+    BASCULE_RULES,
+    BASCULE_RULES_WINDOW,
     BASCULE_SESSIONS,
     BASCULE_TMUX,
     BASCULE_WINDOW,
@@ -185,6 +187,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         *window_goals(),
         *net_goals(),
         *checkpoint_goals(),
+        *rule_goals(),
         *proxy_goals(),
         *session_goals(),
         *page_goals(),
@@ -224,6 +227,19 @@ def checkpoint_goals() -> Sequence[Goal]:
         Goal("checkpoints of a command, 5,000 files", spent("changed 5000"), 50, "ms", is_aim=True),
         Goal("… 50,000 files", spent("changed 50000"), 500, "ms", is_aim=True),
         Goal("first checkpoint, 50,000 files in git", spent("first 50000"), 700, "ms", is_aim=True),
+    )
+
+
+def rule_goals() -> Sequence[Goal]:
+    """Wall time of one decision on a new text."""
+    return (
+        Goal(
+            "decision on a command by rules, in Python",
+            median("rules", BASCULE_RULES, "median", 1000),
+            10,
+            "ms",
+        ),
+        Goal("… in a window", median("rules", BASCULE_RULES_WINDOW, "median", 1000), 5, "ms"),
     )
 
 

@@ -57,7 +57,6 @@ def test_a_backslash_before_a_newline_that_joins_nothing_is_understood(text: str
         "[ -v 'a[$(ls)]' ]",
         "[[ -v 'a[$(ls)]' ]]",
         "[[ 'a[$(ls)]' -eq 1 ]]",
-        "[[ $x -eq 1 ]]",
         "for PATH in a; do ls; done",
         ": ${PATH:=a}",
         "(( PATH = 1 ))",

@@ -88,9 +88,7 @@ export function parameterProblem(part: ParameterExpansionPart): string | undefin
 /** `:offset` or `:offset:length`. */
 function isPlainSlice(operand: string): boolean {
   const [, ...expressions] = operand.split(":");
-  return expressions.length < 3
-    ? expressions.every(isPlainArithmetic)
-    : ARITHMETIC.test(operand);
+  return expressions.length < 3 ? expressions.every(isPlainArithmetic) : ARITHMETIC.test(operand);
 }
 
 /** The variable that `${x:=…}` assigns. */

@@ -81,9 +81,7 @@ class ShellArguments {
     if (!word) return { kind: "input" };
     if (word.value === undefined)
       return { kind: "unclear", reason: `The shell would run ${word.text}, which is not known.` };
-    return STANDARD_INPUT.test(word.value)
-      ? { kind: "unclear", reason: reads }
-      : { kind: "file" };
+    return STANDARD_INPUT.test(word.value) ? { kind: "unclear", reason: reads } : { kind: "file" };
   }
 
   private text(word: ShellWord | undefined, problem: string | undefined): ShellInput {

@@ -17,14 +17,10 @@ _PROGRAM = "dist/rules-batch.js"
 
 def decide_in_window(questions: Sequence[str]) -> Sequence[str]:
     """The extension's answers to the JSON lines of a batch, one for each."""
-    node = shutil.which("node")
-    if node is None:
-        raise MissingTool(
-            "--engine window needs Node 20 or newer; install it, or use --engine python"
-        )
+    node = node_program()
     with tempfile.TemporaryDirectory(prefix="bascule-rules-") as scratch:
         finished = subprocess.run(
-            [node, str(_program(Path(scratch)))],
+            [node, str(rules_program(Path(scratch)))],
             input="".join(f"{line}\n" for line in questions),
             capture_output=True,
             encoding="utf-8",
@@ -41,8 +37,19 @@ def decide_in_window(questions: Sequence[str]) -> Sequence[str]:
     return answers
 
 
-def _program(scratch: Path) -> Path:
-    """The rules program: from the clone, or unpacked from the extension in the wheel."""
+def node_program() -> str:
+    """The path of Node. Raises `MissingTool`."""
+    node = shutil.which("node")
+    if node is None:
+        raise MissingTool(
+            "--engine window needs Node 20 or newer; install it, or use --engine python"
+        )
+    return node
+
+
+def rules_program(scratch: Path) -> Path:
+    """The rules program: from the clone, or unpacked into `scratch` from the extension in the
+    wheel."""
     from bascule.cli.editor import extension
 
     clone = Path(bascule.__file__).parents[2] / "extension" / _PROGRAM

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from .syntax import Word
 
 _ADDRESS = r"(?:[0-9]+|\$|/(?:\\[^\n]|[^/\\\n])+/I?)"
-_PRINT = re.compile(rf"[ \t]*{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~][0-9]+))?[ \t]*[pdq][ \t]*")
-_SUBSTITUTION = re.compile(
-    # The delimiter is any printable ASCII character but a backslash.
-    r"[ \t]*s(?P<d>[ -\[\]-~])(?:\\[^\n]|(?!(?P=d))[^\\\n])*+(?P=d)(?:\\[^\n]|(?!(?P=d))[^\\\n])*+(?P=d)"
-    r"[giIp0-9]*[ \t]*"
+_PRINT = re.compile(
+    rf"[ \t]*{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~][0-9]+))?[ \t]*[pdq][ \t]*"
 )
+# The delimiter is any printable ASCII character but a backslash.
+_REPLACED = r"(?:\\[^\n]|(?!(?P=d))[^\\\n])*+(?P=d)"
+_SUBSTITUTION = re.compile(rf"[ \t]*s(?P<d>[ -\[\]-~]){_REPLACED}{_REPLACED}[giIp0-9]*[ \t]*")
 _LONG_SCRIPT = re.compile(r"--e[a-z]*(?==|$)")
 _SHORT_SCRIPT = re.compile("-[^-efil]*e")
 _SCRIPT_FILE = re.compile(r"-[^-efil]*f|--fi[a-z]*(?==|$)")

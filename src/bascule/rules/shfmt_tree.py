@@ -218,8 +218,8 @@ class _Builder:
     def _loop_variable(self, name: Json, values: Sequence[Word]) -> Node:
         span = self._span(name)
         # The words themselves are judged with the loop.
-        literals = [Word(None, *span, literal=word.literal) for word in values] or [None]
-        assignments = tuple(Assignment(name["Value"], *span, each) for each in literals)
+        literals = [Word(None, *span, literal=word.literal) for word in values]
+        assignments = tuple(Assignment(name["Value"], *span, each) for each in literals or (None,))
         return SimpleCommand((), *span, assignments=assignments)
 
     # Simple commands
