@@ -216,7 +216,7 @@ class Unwrapping {
   private fullName(given: string): string {
     const { flags, valued, optional = [], risky = [] } = this.options;
     const known = [...flags, ...valued, ...optional, ...risky];
-    if (known.includes(given)) return given;
+    if (known.includes(given) || given === "--") return given;
     const [only = given, ...others] = known.filter((each) => each.startsWith(given));
     return others.length ? given : only;
   }
