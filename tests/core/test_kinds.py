@@ -49,7 +49,9 @@ def test_what_a_runtime_must_do_and_what_it_never_does_are_kinds() -> None:
 
 
 def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> None:
+    changes = ("rename_symbol", "apply_code_action", "format", "organize_imports")
     answered_otherwise = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
+    answered_otherwise |= dict.fromkeys(changes, "code_changed")
     executable = ACTIONS.keys() - NOT_EXECUTABLE
 
     assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()

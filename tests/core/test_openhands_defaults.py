@@ -117,6 +117,7 @@ OUR_ACTIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
     *("checkpoints", "checkpoint", "restore"),
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
+    *("language", "rename_symbol", "apply_code_action", "format", "organize_imports"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -183,6 +184,7 @@ OUR_OBSERVATIONS = {
     *("mkdir", "rmdir", "rm", "list", "glob", "grep", "interrupt", "diagnostics", "symbols"),
     *("checkpoints", "checkpoint", "restore"),
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
+    *("language", "code_changed"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {

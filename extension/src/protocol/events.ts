@@ -35,6 +35,11 @@ export type Action =
   | RestoreCheckpointAction
   | DiagnosticsAction
   | SymbolsAction
+  | LanguageLookupAction
+  | RenameSymbolAction
+  | ApplyCodeActionAction
+  | FormatFileAction
+  | OrganizeImportsAction
   | SelectionAction
   | OpenFileAction
   | ShowDiffAction
@@ -73,6 +78,8 @@ export type Observation =
   | CheckpointRestoredObservation
   | DiagnosedObservation
   | SymbolsFoundObservation
+  | LanguageFoundObservation
+  | CodeChangedObservation
   | SelectedObservation
   | FileOpenedObservation
   | DiffShownObservation
@@ -1108,6 +1115,11 @@ export interface DiagnosticsAction {
     severity?: "error" | "warning" | "information" | "hint";
     limit?: number;
     thought?: string;
+    /**
+     * Wait until the problems of this file, or of all files that agents changed, belong to the
+     * current text.
+     */
+    settle?: boolean;
     [k: string]: unknown;
   };
   /**
@@ -1138,6 +1150,206 @@ export interface SymbolsAction {
     path?: string | null;
     query?: string;
     limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Look something up with the editor's language features. Changes nothing.
+ *
+ * A place is named by `path`, `line` and the `symbol`'s text, because models count columns badly.
+ */
+export interface LanguageLookupAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "language";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    what:
+      | "definition"
+      | "type_definition"
+      | "implementations"
+      | "references"
+      | "hover"
+      | "call_hierarchy"
+      | "workspace_symbols"
+      | "code_actions";
+    /**
+     * Required, except for `workspace_symbols`.
+     */
+    path?: string | null;
+    /**
+     * Line number, from 1. Required, except for `workspace_symbols`.
+     */
+    line?: number | null;
+    /**
+     * Text in the line. Only `code_actions` accepts none: then they are for the whole line.
+     */
+    symbol?: string;
+    /**
+     * Which occurrence of the symbol in the line, from 1. Only whole words count.
+     */
+    occurrence?: number;
+    /**
+     * `workspace_symbols`: part of the name. `code_actions`: only this kind, such as `refactor`.
+     */
+    query?: string;
+    /**
+     * `call_hierarchy`: the callers of the symbol, or what it calls.
+     */
+    direction?: "incoming" | "outgoing";
+    /**
+     * `code_actions`: the last line, if they are for several lines.
+     */
+    end_line?: number | null;
+    /**
+     * How many results to leave out, to read on.
+     */
+    offset?: number;
+    limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Rename a symbol in all files that use it, and save them. One undo takes it back.
+ */
+export interface RenameSymbolAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "rename_symbol";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
+    line: number;
+    symbol: string;
+    new_name: string;
+    occurrence?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Apply a quick fix or refactoring that `code_actions` lists for the same place.
+ */
+export interface ApplyCodeActionAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "apply_code_action";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
+    line: number;
+    /**
+     * Exactly as listed.
+     */
+    title: string;
+    symbol?: string;
+    occurrence?: number;
+    end_line?: number | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Format a file with the editor's formatter for its language, and save it.
+ */
+export interface FormatFileAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "format";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Sort the imports of a file and remove unused ones, and save it.
+ */
+export interface OrganizeImportsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "organize_imports";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
     thought?: string;
     [k: string]: unknown;
   };
@@ -1289,6 +1501,10 @@ export interface VscodeCommandAction {
   } | null;
   args: {
     command: string;
+    /**
+     * JSON values. `{"$uri": …}`, `{"$position": …}`, `{"$range": …}`, `{"$selection": …}` and
+     * `{"$location": …}` become values of these types, at any depth.
+     */
     arguments?: unknown[];
     thought?: string;
     [k: string]: unknown;
@@ -2553,6 +2769,10 @@ export interface DiagnosedObservation {
       [k: string]: unknown;
     }[];
     truncated?: boolean;
+    /**
+     * Whether the problems belong to the current text. None: the action did not ask for this.
+     */
+    settled?: boolean | null;
     [k: string]: unknown;
   };
   /**
@@ -2590,6 +2810,105 @@ export interface SymbolsFoundObservation {
       [k: string]: unknown;
     }[];
     truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The results of a lookup. `content` has one line for each, with `path:line`.
+ */
+export interface LanguageFoundObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "language";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    what: string;
+    /**
+     * Each: path, line, column, end_line, end_column, text (of the line; empty outside the
+     * workspace). Symbols and calls also have name, kind and container; calls have `lines`. A hover
+     * has only text. Code actions have title, kind, is_preferred and disabled.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * All results, also those left out by `offset` and `limit`.
+     */
+    total?: number;
+    truncated?: boolean;
+    /**
+     * Seconds that the window waited for a language server that was still starting.
+     */
+    waited?: number;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The editor changed files: by a rename, a code action or a formatter. They are saved.
+ */
+export interface CodeChangedObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "code_changed";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: path, lines (numbers of the changed lines, from 1, at most 100).
+     */
+    files?: {
+      [k: string]: unknown;
+    }[];
+    diff?: string;
+    /**
+     * Whether the diff was too long and lacks its end.
+     */
+    truncated?: boolean;
+    /**
+     * Seconds that the window waited for a language server that was still starting.
+     */
+    waited?: number;
     [k: string]: unknown;
   };
   /**
@@ -2757,6 +3076,9 @@ export interface VscodeCommandDoneObservation {
   content: string;
   extras: {
     command: string;
+    /**
+     * As JSON. Values such as `Uri` and `Range` have the forms of `VscodeCommand.arguments`.
+     */
     result?: {
       [k: string]: unknown;
     };

@@ -435,6 +435,9 @@ class Diagnostics(Action):
     """Return problems of this severity and above."""
     limit: int = 200
     thought: str = ""
+    settle: bool = False
+    """Wait until the problems of this file, or of all files that agents changed, belong to the
+    current text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +449,98 @@ class Symbols(Action):
     path: str | None = None
     query: str = ""
     limit: int = 200
+    thought: str = ""
+
+
+LookupKind = Literal[
+    "definition",
+    "type_definition",
+    "implementations",
+    "references",
+    "hover",
+    "call_hierarchy",
+    "workspace_symbols",
+    "code_actions",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageLookup(Action):
+    """Look something up with the editor's language features. Changes nothing.
+
+    A place is named by `path`, `line` and the `symbol`'s text, because models count columns badly.
+    """
+
+    kind: ClassVar[str] = "language"
+
+    what: LookupKind
+    path: str | None = None
+    """Required, except for `workspace_symbols`."""
+    line: int | None = None
+    """Line number, from 1. Required, except for `workspace_symbols`."""
+    symbol: str = ""
+    """Text in the line. Only `code_actions` accepts none: then they are for the whole line."""
+    occurrence: int = 1
+    """Which occurrence of the symbol in the line, from 1. Only whole words count."""
+    query: str = ""
+    """`workspace_symbols`: part of the name. `code_actions`: only this kind, such as `refactor`."""
+    direction: Literal["incoming", "outgoing"] = "incoming"
+    """`call_hierarchy`: the callers of the symbol, or what it calls."""
+    end_line: int | None = None
+    """`code_actions`: the last line, if they are for several lines."""
+    offset: int = 0
+    """How many results to leave out, to read on."""
+    limit: int = 100
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RenameSymbol(Action):
+    """Rename a symbol in all files that use it, and save them. One undo takes it back."""
+
+    kind: ClassVar[str] = "rename_symbol"
+
+    path: str
+    line: int
+    symbol: str
+    new_name: str
+    occurrence: int = 1
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyCodeAction(Action):
+    """Apply a quick fix or refactoring that `code_actions` lists for the same place."""
+
+    kind: ClassVar[str] = "apply_code_action"
+
+    path: str
+    line: int
+    title: str
+    """Exactly as listed."""
+    symbol: str = ""
+    occurrence: int = 1
+    end_line: int | None = None
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFile(Action):
+    """Format a file with the editor's formatter for its language, and save it."""
+
+    kind: ClassVar[str] = "format"
+
+    path: str
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizeImports(Action):
+    """Sort the imports of a file and remove unused ones, and save it."""
+
+    kind: ClassVar[str] = "organize_imports"
+
+    path: str
     thought: str = ""
 
 
@@ -503,6 +598,8 @@ class VscodeCommand(Action):
 
     command: str
     arguments: Sequence[Any] = ()
+    """JSON values. `{"$uri": …}`, `{"$position": …}`, `{"$range": …}`, `{"$selection": …}` and
+    `{"$location": …}` become values of these types, at any depth."""
     thought: str = ""
 
 
@@ -530,8 +627,8 @@ ACTIONS: Mapping[str, type[Action]] = {
         *(Condensation, CondensationRequest, TaskTracking, LoopRecovery),
         *(MakeDir, RemoveDir, Remove, ListDir, Glob, Grep, Interrupt),
         *(ListCheckpoints, ShowCheckpoint, RestoreCheckpoint),
-        *(Diagnostics, Symbols, Selection, OpenFile, ShowDiff, AskUser, VscodeCommand),
-        BridgeRequest,
+        *(Diagnostics, Symbols, LanguageLookup, RenameSymbol, ApplyCodeAction, FormatFile),
+        *(OrganizeImports, Selection, OpenFile, ShowDiff, AskUser, VscodeCommand, BridgeRequest),
     )
 }
 """Every action class by its `kind`."""

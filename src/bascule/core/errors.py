@@ -16,6 +16,7 @@
         InvalidRange        file.invalid_range      InvalidPattern      search.invalid_pattern
         EditNoMatch         edit.no_match           EditAmbiguous       edit.ambiguous
         EditInvalid         edit.invalid            NoEditHistory       edit.no_history
+        NoSuchSymbol        symbol.not_found        NoSuchCodeAction    symbol.no_action
         InvalidArchive      archive.invalid         InvalidRequest      request.invalid
         NoWindow            window.none             NoSuchWindow        window.not_found
         AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
@@ -245,6 +246,18 @@ class EditAmbiguous(UsageError):
 
 class NoEditHistory(UsageError):
     code = "edit.no_history"
+
+
+class NoSuchSymbol(UsageError):
+    """The named text is not in the named line. The message shows the line."""
+
+    code = "symbol.not_found"
+
+
+class NoSuchCodeAction(UsageError):
+    """The editor offers no code action with this title there. The message lists those it offers."""
+
+    code = "symbol.no_action"
 
 
 class InvalidArchive(UsageError):

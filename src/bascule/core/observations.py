@@ -436,6 +436,8 @@ class Diagnosed(Observation):
     items: Sequence[Mapping[str, Any]] = ()
     """Each: path, line, column, end_line, end_column, severity, message, source, code."""
     truncated: bool = False
+    settled: bool | None = None
+    """Whether the problems belong to the current text. None: the action did not ask for this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -445,6 +447,39 @@ class SymbolsFound(Observation):
     items: Sequence[Mapping[str, Any]] = ()
     """Each: name, kind, container, path, line, column."""
     truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageFound(Observation):
+    """The results of a lookup. `content` has one line for each, with `path:line`."""
+
+    kind: ClassVar[str] = "language"
+
+    what: str
+    items: Sequence[Mapping[str, Any]] = ()
+    """Each: path, line, column, end_line, end_column, text (of the line; empty outside the
+    workspace). Symbols and calls also have name, kind and container; calls have `lines`. A hover
+    has only text. Code actions have title, kind, is_preferred and disabled."""
+    total: int = 0
+    """All results, also those left out by `offset` and `limit`."""
+    truncated: bool = False
+    waited: float = 0.0
+    """Seconds that the window waited for a language server that was still starting."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeChanged(Observation):
+    """The editor changed files: by a rename, a code action or a formatter. They are saved."""
+
+    kind: ClassVar[str] = "code_changed"
+
+    files: Sequence[Mapping[str, Any]] = ()
+    """Each: path, lines (numbers of the changed lines, from 1, at most 100)."""
+    diff: str = ""
+    truncated: bool = False
+    """Whether the diff was too long and lacks its end."""
+    waited: float = 0.0
+    """Seconds that the window waited for a language server that was still starting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -490,6 +525,7 @@ class VscodeCommandDone(Observation):
 
     command: str
     result: Any = None
+    """As JSON. Values such as `Uri` and `Range` have the forms of `VscodeCommand.arguments`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -510,8 +546,8 @@ OBSERVATIONS: Mapping[str, type[Observation]] = {
         *(LoopDetected, Delegated, AgentStateChanged, Recalled, TasksTracked),
         *(DirMade, DirRemoved, FileRemoved, DirListing, GlobResult, GrepResult, Interrupted),
         *(CheckpointList, CheckpointDetail, CheckpointRestored),
-        *(Diagnosed, SymbolsFound, Selected, FileOpened, DiffShown, UserAnswered),
-        *(VscodeCommandDone, BridgeAnswered),
+        *(Diagnosed, SymbolsFound, LanguageFound, CodeChanged, Selected, FileOpened, DiffShown),
+        *(UserAnswered, VscodeCommandDone, BridgeAnswered),
     )
 }
 """Every observation class by its `kind`."""
