@@ -26,6 +26,11 @@ import { personFile, RuleSources } from "./consent/rule_sources";
 import { unlinked } from "./consent/visible_text";
 import type { Log } from "./common/log";
 import type { HubConnection } from "./hub/connection";
+import { CodeChanges } from "./language/code_changes";
+import { LanguageDocuments } from "./language/language_documents";
+import { LanguageServers } from "./language/language_servers";
+import { Lookups } from "./language/lookups";
+import { Refactorings } from "./language/refactorings";
 import { Kernels } from "./notebook/kernels";
 import { Notebooks } from "./notebook/notebooks";
 import { environmentsOf, findPython } from "./notebook/python";
@@ -208,8 +213,10 @@ export function buildExecutor(parts: {
   });
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);
-  const language = new LanguageFeatures(resolver, settled);
-  context.subscriptions.push(language);
+  const languageDocuments = new LanguageDocuments(resolver, documents);
+  const language = new LanguageFeatures(resolver, languageDocuments, settled);
+  const servers = new LanguageServers();
+  context.subscriptions.push(language, servers);
   const executor: Executor = new Executor({
     names,
     started,
@@ -226,6 +233,13 @@ export function buildExecutor(parts: {
     editor: new Editor(resolver, documents, files),
     search: new Search(resolver, unsavedTexts, findRipgrep(vscode.env.appRoot)),
     language,
+    lookups: new Lookups(languageDocuments, servers),
+    refactorings: new Refactorings(
+      languageDocuments,
+      servers,
+      new CodeChanges(resolver, documents),
+      (work) => started.during(work),
+    ),
     window: new WindowActions(
       resolver,
       virtualDocuments,

@@ -7,7 +7,17 @@ import type { AgentAction } from "../hub/messages";
 import type { PathResolver } from "./paths";
 
 /** Kinds of actions that change the file they name. Only the command `view` of `edit` does not. */
-const WRITES = new Set(["write", "edit", "rm", "mkdir", "rmdir"]);
+const WRITES = new Set([
+  "write",
+  "edit",
+  "rm",
+  "mkdir",
+  "rmdir",
+  "rename_symbol",
+  "apply_code_action",
+  "format",
+  "organize_imports",
+]);
 const RUNS = new Set(["run", "run_ipython"]);
 const BRIDGE_WRITES = new Set(["vscode/applyEdit"]);
 

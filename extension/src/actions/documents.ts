@@ -19,6 +19,8 @@ import { unsavedFiles, unsavedText } from "./unsaved_changes";
 
 /** Milliseconds to wait until an open document shows the file on disk. */
 const FOLLOW_MS = 5000;
+/** Files that `lately` remembers. */
+const MAX_LATELY = 50;
 /** Attempts at a change when other programs keep changing the file. */
 const TRIES = 5;
 
@@ -40,8 +42,14 @@ export class Documents {
   private readonly locks = new KeyedLocks();
   /** Open documents that do not show the written text yet, by path. */
   private readonly following = new Map<string, Promise<void>>();
+  private readonly written = new Set<string>();
 
   constructor(private readonly onChanged: (change: FileChange) => void) {}
+
+  /** The files that actions wrote last, the newest at the end. */
+  get lately(): string[] {
+    return [...this.written];
+  }
 
   /** Runs `work` while no other action changes the file. */
   turn<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
@@ -134,13 +142,13 @@ export class Documents {
     await Promise.all(this.following.values());
   }
 
-  private notifyChange(
-    target: ResolvedPath,
-    was: FileChange["was"],
-    before: string,
-    after: string,
-  ): void {
+  /** Tells the rest of the extension what an action changed, and follows it in the editor. */
+  notifyChange(target: ResolvedPath, was: FileChange["was"], before: string, after: string): void {
     const uri = vscode.Uri.file(target.real);
+    this.written.delete(target.real); // to the end
+    this.written.add(target.real);
+    const [oldest] = this.written;
+    if (this.written.size > MAX_LATELY && oldest !== undefined) this.written.delete(oldest);
     this.follow(target.real, after);
     const lines = before ? changedRange(unixLines(before), unixLines(after)) : undefined;
     this.onChanged({ shown: target.shown, uri, was, before, after, ...(lines ? { lines } : {}) });

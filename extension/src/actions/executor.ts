@@ -15,6 +15,9 @@ import {
   type ExtrasOf,
   type ObservationBody,
 } from "../protocol";
+import type { Patience } from "../language/language_servers";
+import type { Lookups } from "../language/lookups";
+import type { Refactorings } from "../language/refactorings";
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
 import type { ShellPremise } from "../terminal/premise";
@@ -36,6 +39,8 @@ export interface ExecutorParts {
   editor: Editor;
   search: Search;
   language: LanguageFeatures;
+  lookups: Lookups;
+  refactorings: Refactorings;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -109,6 +114,8 @@ const TIMES_ITSELF = new Set([
   "browse",
   "browse_interactive",
 ]);
+/** Milliseconds that an action without a timeout waits for a language server. */
+const DEFAULT_PATIENCE_MS = 60_000;
 const BROWSING = new Set(["browse", "browse_interactive"]);
 const CHECKPOINTS = new Set(["checkpoints", "checkpoint", "restore"]);
 
@@ -122,6 +129,7 @@ export class Executor implements ActionExecutor {
 
   constructor(private readonly parts: ExecutorParts) {
     const { shells, kernels, files, editor, search, language, window, checkpoints } = parts;
+    const { lookups, refactorings } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -133,14 +141,21 @@ export class Executor implements ActionExecutor {
       list: (args, { cwd }) => files.list(args, cwd),
       glob: (args, { cwd, timeout }) => search.glob(args, cwd, timeout),
       grep: (args, { cwd, timeout }) => search.grep(args, cwd, timeout),
-      diagnostics: (args, { cwd }) => language.diagnostics(args, cwd),
+      diagnostics: (args, context) => language.diagnostics(args, context.cwd, patienceOf(context)),
       symbols: (args, { cwd }) => language.symbols(args, cwd),
+      language: (args, context) => lookups.lookup(args, context.cwd, patienceOf(context)),
+      rename_symbol: (args, context) => refactorings.rename(args, context.cwd, patienceOf(context)),
+      apply_code_action: (args, context) =>
+        refactorings.applyCodeAction(args, context.cwd, patienceOf(context)),
+      format: (args, context) => refactorings.format(args, context.cwd, patienceOf(context)),
+      organize_imports: (args, context) =>
+        refactorings.organizeImports(args, context.cwd, patienceOf(context)),
       selection: () => Promise.resolve(language.selection()),
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
       ask_user: (args, { signal }) => window.askUser(args, signal),
-      vscode_command: (args, { signal }) =>
-        parts.started.during(() => window.command(args, signal)),
+      vscode_command: (args, { cwd, signal }) =>
+        parts.started.during(() => window.command(args, cwd, signal)),
       bridge: (args, context) => this.ask(args, context),
       run: (args, { agent, premise, timeout, onProgress, signal }) =>
         shells.run(
@@ -308,6 +323,12 @@ export class Executor implements ActionExecutor {
       { kind },
     );
   }
+}
+
+/** Ends a little before the action's timeout, so that the answer can say what was waited for. */
+function patienceOf({ timeout, signal }: ActionContext): Patience {
+  const milliseconds = timeout === undefined ? DEFAULT_PATIENCE_MS : timeout * 900;
+  return { until: performance.now() + milliseconds, signal };
 }
 
 /** The shell of a command. Everything else, also a static command, starts at the default shell's. */

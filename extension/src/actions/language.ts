@@ -1,21 +1,29 @@
 /** Language features of the editor: problems, symbols and the user's selection. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
+import type { LanguageDocuments } from "../language/language_documents";
+import type { Patience } from "../language/language_servers";
+import { ProblemWatch } from "../language/settled_problems";
+import { isFromTypeScript, type TypeScriptProblem } from "../language/typescript_server";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import { withPathErrors, type PathResolver } from "./paths";
 
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 /** Milliseconds to wait for the first diagnostics of a file. */
 const FIRST_DIAGNOSTICS_MS = 3000;
+const NOT_SETTLED =
+  "The language server was not done in time; these problems may belong to an older text. Ask again";
 
 export class LanguageFeatures implements Disposable {
   /** Files whose first diagnostics arrived, or for which the wait is over. */
   private readonly filesWithDiagnostics = new Set<string>();
   private readonly disposables = new Disposables();
+  private readonly watch = this.disposables.add(new ProblemWatch());
 
   /** `settled` resolves when the editor shows all written text. */
   constructor(
     private readonly resolver: PathResolver,
+    private readonly documents: LanguageDocuments,
     private readonly settled: () => Promise<void>,
   ) {
     this.disposables.add(
@@ -37,23 +45,25 @@ export class LanguageFeatures implements Disposable {
   async diagnostics(
     args: ArgsOf<"diagnostics">,
     cwd: string,
+    patience: Patience,
   ): Promise<ObservationBody<"diagnostics">> {
     await this.settled();
-    const { limit = 200, severity = "hint" } = args;
+    const { limit = 200, severity = "hint", settle = false } = args;
     const least = SEVERITIES.indexOf(severity);
+    const own: OwnProblems = new Map();
+    const isSettled = settle ? await this.settle(args.path, cwd, patience, own) : undefined;
     const found = args.path
-      ? await this.problemsOf(args.path, cwd)
+      ? await this.problemsOf(args.path, cwd, patience, own)
       : vscode.languages.getDiagnostics();
-    const all = found
-      .filter(([uri]) => uri.scheme === "file")
-      .flatMap(([uri, problems]) => problems.map((problem) => describe(uri, problem)))
-      .filter((item) => SEVERITIES.indexOf(item.severity) <= least);
+    const all = withOwn(found, own).filter((item) => SEVERITIES.indexOf(item.severity) <= least);
     const items = all.slice(0, limit);
     const lines = items.map(
       (item) => `${item.path}:${item.line}:${item.column}: ${item.severity}: ${item.message}`,
     );
     const content = lines.length ? lines.join("\n") : "No problems";
-    return observe("diagnostics", content, { items, truncated: all.length > limit });
+    const extras = { items, truncated: all.length > limit, settled: isSettled ?? null };
+    const seen = observe("diagnostics", content, extras);
+    return isSettled === false ? { ...seen, note: NOT_SETTLED } : seen;
   }
 
   async symbols(args: ArgsOf<"symbols">, cwd: string): Promise<ObservationBody<"symbols">> {
@@ -80,13 +90,42 @@ export class LanguageFeatures implements Disposable {
     });
   }
 
+  /** Waits for the file, or for all files that agents changed. */
+  private async settle(
+    path: string | null | undefined,
+    cwd: string,
+    patience: Patience,
+    own: OwnProblems,
+  ): Promise<boolean> {
+    const documents = path
+      ? [(await this.documents.open(path, cwd)).document]
+      : await this.documents.openWritten();
+    const settled = documents.map(async (document) => {
+      const found = await this.watch.settle(document, patience);
+      if (found.own) own.set(document.uri.fsPath, found.own);
+      return found.isSettled;
+    });
+    return (await Promise.all(settled)).every(Boolean);
+  }
+
   private async problemsOf(
     given: string,
     cwd: string,
+    patience: Patience,
+    own: OwnProblems,
   ): Promise<[vscode.Uri, readonly vscode.Diagnostic[]][]> {
     const { shown, real } = await this.resolver.find(given, cwd);
     const uri = vscode.Uri.file(real);
-    await withPathErrors(shown, async () => vscode.workspace.openTextDocument(uri));
+    const open = async (): Promise<vscode.TextDocument> => vscode.workspace.openTextDocument(uri);
+    const document = await withPathErrors(shown, open);
+    if (own.has(real)) return [[uri, vscode.languages.getDiagnostics(uri)]];
+    // VS Code shows TypeScript's problems only of files in tabs.
+    const soon = Math.min(patience.until, performance.now() + FIRST_DIAGNOSTICS_MS);
+    const found = await this.watch.own(document, { ...patience, until: soon });
+    if (typeof found !== "string") {
+      own.set(real, found);
+      return [[uri, vscode.languages.getDiagnostics(uri)]];
+    }
     // Wait for an open file too: opening it may have just started its language server.
     if (!this.filesWithDiagnostics.has(uri.toString())) await waitForFirstDiagnostics(uri);
     this.filesWithDiagnostics.add(uri.toString());
@@ -107,6 +146,9 @@ export class LanguageFeatures implements Disposable {
   }
 }
 
+/** Problems that TypeScript's server reported itself, by file. */
+type OwnProblems = Map<string, TypeScriptProblem[]>;
+
 interface ProblemItem {
   [name: string]: unknown;
   path: string;
@@ -122,6 +164,22 @@ interface SymbolItem {
   kind: string;
   path: string;
   line: number;
+}
+
+/** The window's problems, with those that TypeScript reported itself in place of its older ones. */
+function withOwn(
+  found: readonly [vscode.Uri, readonly vscode.Diagnostic[]][],
+  own: OwnProblems,
+): ProblemItem[] {
+  const items = found
+    .filter(([uri]) => uri.scheme === "file")
+    .flatMap(([uri, problems]) =>
+      problems
+        .filter((problem) => !own.has(uri.fsPath) || !isFromTypeScript(problem))
+        .map((problem) => describe(uri, problem)),
+    );
+  const more = [...own].flatMap(([path, problems]) => problems.map((each) => ({ path, ...each })));
+  return [...items, ...more];
 }
 
 function describe(uri: vscode.Uri, problem: vscode.Diagnostic): ProblemItem {

@@ -8,7 +8,9 @@ import { abortable } from "../common/abortable";
 import { unlinked } from "../consent/visible_text";
 import { CONSENT_COMMANDS } from "../manifest";
 import { observe, type ArgsOf, type ExtrasOf, type ObservationBody } from "../protocol";
+import { asJson, withValues } from "./command_values";
 import { withPathErrors, type PathResolver } from "./paths";
+import { vscodeValues } from "./vscode_values";
 import type { VirtualDocuments } from "./virtual_documents";
 
 export class WindowActions {
@@ -76,22 +78,25 @@ export class WindowActions {
   /** A command cannot be interrupted: cancelling only ends the wait. */
   async command(
     args: ArgsOf<"vscode_command">,
+    cwd: string,
     signal: AbortSignal,
   ): Promise<ObservationBody<"vscode_command">> {
-    for (const each of commandsRunBy(args.command, args.arguments ?? [])) this.ensureAllowed(each);
+    const { command, arguments: sent = [] } = args;
+    for (const each of commandsRunBy(command, sent)) this.ensureAllowed(each);
+    const types = vscodeValues((path) => this.resolver.absolute(path, cwd));
+    const given = withValues(sent, types);
     await this.settled();
     let result: unknown;
     try {
-      const { command, arguments: given = [] } = args;
       const work = Promise.resolve(vscode.commands.executeCommand(command, ...given));
       result = await abortable(work, signal);
     } catch (error) {
       if (error instanceof Failure) throw error;
-      throw new Failure("execution", `The command '${args.command}' failed: ${messageOf(error)}`);
+      throw new Failure("execution", `The command '${command}' failed: ${messageOf(error)}`);
     }
     return observe("vscode_command", "", {
-      command: args.command,
-      result: asJson(result) as NonNullable<ExtrasOf<"vscode_command">["result"]>,
+      command,
+      result: asJson(result, types) as NonNullable<ExtrasOf<"vscode_command">["result"]>,
     });
   }
 
@@ -119,14 +124,4 @@ function ask(
     );
   const ordered = [...options].sort((a, b) => Number(b === first) - Number(a === first));
   return vscode.window.showQuickPick(ordered, { title: question, ignoreFocusOut: true }, token);
-}
-
-/** The JSON-serializable part of a result. */
-function asJson(result: unknown): unknown {
-  try {
-    const text = JSON.stringify(result) as string | undefined;
-    return text === undefined ? null : (JSON.parse(text) as unknown);
-  } catch {
-    return null;
-  }
 }

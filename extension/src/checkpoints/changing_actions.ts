@@ -9,12 +9,20 @@ export interface FileChangeScope {
 }
 
 const PROGRAMS = new Set(["run", "run_ipython", "vscode_command"]);
-const EDITS = new Set(["write", "edit", "mkdir"]);
+/** A rename or a refactoring changes whatever files use the symbol. */
+const REFACTORINGS = new Set(["rename_symbol", "apply_code_action"]);
+const EDITS = new Set(["write", "edit", "mkdir", "format", "organize_imports"]);
 const REMOVALS = new Set(["rm", "rmdir"]);
 /** Requests of scripts that may change files. The others show something or read. */
 const BRIDGE_REQUESTS = new Set(["vscode/applyEdit", "vscode/executeCommand"]);
 /** Actions that save documents in the editor themselves, so that a save is not the user's. */
-const SAVES_DOCUMENTS = new Set(["vscode_command", "bridge"]);
+const SAVES_DOCUMENTS = new Set([
+  "vscode_command",
+  "bridge",
+  "format",
+  "organize_imports",
+  ...REFACTORINGS,
+]);
 
 /** Undefined if the action changes no files. */
 export function changeScope(
@@ -22,7 +30,7 @@ export function changeScope(
   absolute: (path: string) => string,
 ): FileChangeScope | undefined {
   const args = given as Record<string, unknown>;
-  if (PROGRAMS.has(kind)) return {};
+  if (PROGRAMS.has(kind) || REFACTORINGS.has(kind)) return {};
   if (kind === "bridge") return BRIDGE_REQUESTS.has(String(args["request"])) ? {} : undefined;
   if (kind === "edit" && args["command"] === "view") return undefined;
   const isRemoval = REMOVALS.has(kind);

@@ -66,7 +66,7 @@ const LISTED_LENGTH = 200;
 /** A text of one line with more characters is wrapped, and its length is shown. */
 const LONG_LINE = 72;
 /** The main argument of an action comes first; others follow in the order sent. */
-const FIRST = ["command", "code", "request", "url", "path", "pattern", "question"];
+const FIRST = ["command", "code", "request", "url", "what", "path", "pattern", "question"];
 
 const WORDS: Readonly<Record<string, string>> = {
   run: "run a command in a shell",
@@ -85,6 +85,11 @@ const WORDS: Readonly<Record<string, string>> = {
   browse_interactive: "click or type in a web page",
   diagnostics: "read the problems VS Code shows",
   symbols: "read the symbols of your code",
+  language: "look something up in your code",
+  rename_symbol: "rename a symbol in all files that use it",
+  apply_code_action: "change code by a quick fix or refactoring",
+  format: "format a file",
+  organize_imports: "organize the imports of a file",
   selection: "read what you have selected",
   open_file: "open a file in an editor",
   show_diff: "show you a diff",

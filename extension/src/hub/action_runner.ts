@@ -61,6 +61,7 @@ const READS = new Set([
   "grep",
   "diagnostics",
   "symbols",
+  "language",
   "selection",
   "checkpoints",
   "checkpoint",

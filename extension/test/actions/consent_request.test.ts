@@ -32,3 +32,29 @@ test("a question says what checkpoints leave out, if the action may change files
   expect(fullText(await request("write", { path: "a", content: "" }))).toContain(line);
   expect(fullText(await request("read", { path: "a" }))).not.toContain("Restore:");
 });
+
+test.each(["rename_symbol", "apply_code_action", "format", "organize_imports"])(
+  "%s changes the file that it names, and a protected one always asks",
+  async (kind) => {
+    const asked = await request(kind, { path: ".vscode/tasks.json", line: 1, symbol: "a" });
+    expect(protectedPaths(asked)).toEqual(["/tmp/.vscode/tasks.json"]);
+    expect(fullText(asked)).toContain("Restore:  Checkpoints leave out node_modules\n");
+  },
+);
+
+test("a lookup changes nothing, and its question shows all of it", async () => {
+  const args = { path: ".vscode/tasks.json", what: "references", line: 3, symbol: "label" };
+  const asked = await request("language", args);
+  expect(protectedPaths(asked)).toEqual([]);
+  const text = fullText(asked);
+  expect(text).toContain("look something up in your code (language)");
+  for (const part of ["what:\n│ references", "line │ 3", "symbol │ label"])
+    expect(text).toContain(part);
+});
+
+test("the question about a command shows its places as they were sent", async () => {
+  const args = { command: "vscode.open", arguments: [{ $uri: "a.ts" }, { $range: [1, 2, 3, 4] }] };
+  const text = fullText(await request("vscode_command", args));
+  expect(text).toContain('"$uri": "a.ts"');
+  expect(text).toContain('"$range": [');
+});

@@ -1,0 +1,149 @@
+/** Waits for language servers that are still starting. */
+import * as vscode from "vscode";
+import { abortable } from "../common/abortable";
+import type { Disposable } from "../common/disposables";
+import { isTypeScript, loadProject } from "./typescript_server";
+
+/** Milliseconds to wait for the first result of a language whose server reports no readiness. */
+const FIRST_RESULT_MS = 10_000;
+/** Milliseconds between two questions: no event tells when a server can answer. */
+const PAUSE_MS = 200;
+/** Shorter waits are not reported. */
+const REPORTED_MS = 500;
+
+/** How long an action may wait. */
+export interface Patience {
+  /** By the clock of `performance.now()`. */
+  until: number;
+  signal: AbortSignal;
+}
+
+export interface ServerAnswer<T> {
+  found: T[];
+  /** Seconds of waiting for a server that was still starting; 0 if that was not noticeable. */
+  waited: number;
+  /** The wait ended before the server was ready; the answer may be incomplete. */
+  isUnsure: boolean;
+}
+
+export class LanguageServers implements Disposable {
+  /** Languages that gave a result, or whose wait is over. */
+  private readonly answered = new Set<string>();
+  /** TypeScript files whose project was loaded since they were opened. */
+  private readonly loaded = new Set<string>();
+  private readonly listening = vscode.workspace.onDidCloseTextDocument(({ uri }) =>
+    this.loaded.delete(uri.toString()),
+  );
+
+  /**
+   * Asks for something in a document when its language server is ready. `isExact` checks this again
+   * even if it was ready before: it may have been restarted.
+   */
+  async ask<T>(
+    document: vscode.TextDocument,
+    question: () => Promise<readonly T[] | undefined>,
+    patience: Patience,
+    { isExact = false }: { isExact?: boolean } = {},
+  ): Promise<ServerAnswer<T>> {
+    const start = performance.now();
+    const work = async (): Promise<ServerAnswer<T>> => {
+      const isReady = await this.ready(document, patience, isExact);
+      const waited = performance.now() - start;
+      if (isReady !== undefined) return { ...answer(await question(), waited), isUnsure: !isReady };
+      return this.first(document.languageId, question, patience, start);
+    };
+    return abortable(work(), patience.signal);
+  }
+
+  dispose(): void {
+    this.listening.dispose();
+  }
+
+  /** Whether the server is ready; undefined if only a result can tell. */
+  private async ready(
+    document: vscode.TextDocument,
+    patience: Patience,
+    isExact: boolean,
+  ): Promise<boolean | undefined> {
+    const { languageId, uri } = document;
+    const key = uri.toString();
+    if (!isExact && (this.loaded.has(key) || this.answered.has(languageId))) return true;
+    await before(patience.until, activate(languageId));
+    if (!isTypeScript(document)) return this.answered.has(languageId) ? true : undefined;
+    for (;;) {
+      const state = await before(patience.until, loadProject(document));
+      if (state === "absent") return this.answered.has(languageId) ? true : undefined;
+      if (state === "loaded") this.loaded.add(key);
+      if (state === "loaded") return true;
+      if (!(await pause(patience))) return false;
+    }
+  }
+
+  private async first<T>(
+    language: string,
+    question: () => Promise<readonly T[] | undefined>,
+    patience: Patience,
+    start: number,
+  ): Promise<ServerAnswer<T>> {
+    const until = Math.min(patience.until, start + FIRST_RESULT_MS);
+    for (;;) {
+      const found = await question();
+      const isOver = !(found?.length ?? 0) && !(await pause({ ...patience, until }));
+      if (!found?.length && !isOver) continue;
+      this.answered.add(language);
+      return { ...answer(found, performance.now() - start), isUnsure: isOver };
+    }
+  }
+}
+
+/** What an answer says about the wait; empty if there was none. */
+export function waitNote({ waited, isUnsure }: ServerAnswer<unknown>): string {
+  const seconds = `${waited.toFixed(1)} s`;
+  if (isUnsure)
+    return `After ${seconds} the language server had not reported that it is ready; the answer may be incomplete. Ask again`;
+  return waited ? `The language server was still starting; it was ready after ${seconds}` : "";
+}
+
+function answer<T>(
+  found: readonly T[] | undefined,
+  waitedMs: number,
+): { found: T[]; waited: number } {
+  return {
+    found: [...(found ?? [])],
+    waited: waitedMs < REPORTED_MS ? 0 : Math.round(waitedMs / 100) / 10,
+  };
+}
+
+/** Activates the extensions for a language. Opening a document only begins this. */
+async function activate(language: string): Promise<void> {
+  const waking = vscode.extensions.all.filter(({ isActive, packageJSON }) => {
+    const { activationEvents = [] } = packageJSON as { activationEvents?: string[] };
+    return !isActive && activationEvents.includes(`onLanguage:${language}`);
+  });
+  // VS Code reports extensions that fail to start.
+  await Promise.allSettled(waking.map((each): Thenable<unknown> => each.activate()));
+}
+
+/** The result of `work`; undefined if it takes too long. */
+async function before<T>(until: number, work: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(() => resolve(undefined), Math.max(0, until - performance.now()));
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Waits a little. False if there is no time left, or nobody waits any more. */
+export async function pause(
+  { until, signal }: Patience,
+  milliseconds = PAUSE_MS,
+): Promise<boolean> {
+  const rest = until - performance.now();
+  if (rest <= 0 || signal.aborted) return false;
+  await new Promise((resolve) => setTimeout(resolve, Math.min(rest, milliseconds)));
+  return !signal.aborted;
+}
