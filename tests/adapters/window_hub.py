@@ -11,22 +11,31 @@ from typing import Any, TypeVar
 
 from bascule.core.actions import (
     Action,
+    ApplyCodeAction,
     AskUser,
     Diagnostics,
+    FormatFile,
+    LanguageLookup,
     OpenFile,
+    OrganizeImports,
+    RenameSymbol,
     Selection,
     ShowDiff,
     Symbols,
+    VscodeCommand,
 )
 from bascule.core.contracts import OnProgress
 from bascule.core.observations import (
+    CodeChanged,
     Diagnosed,
     DiffShown,
     FileOpened,
+    LanguageFound,
     Observation,
     Selected,
     SymbolsFound,
     UserAnswered,
+    VscodeCommandDone,
 )
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
@@ -48,7 +57,10 @@ class EditorSandbox(Sandbox):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        shows = (AskUser, Diagnostics, OpenFile, Selection, ShowDiff, Symbols)
+        shows = (
+            *(AskUser, Diagnostics, OpenFile, Selection, ShowDiff, Symbols, VscodeCommand),
+            *(LanguageLookup, RenameSymbol, ApplyCodeAction, FormatFile, OrganizeImports),
+        )
         return super().capabilities | {kind.kind for kind in shows}
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
@@ -66,6 +78,24 @@ class EditorSandbox(Sandbox):
                 return Diagnosed(content=text, cause=action.id)
             case Symbols():
                 return SymbolsFound(content=f"add: function in {action.path}", cause=action.id)
+            case LanguageLookup():
+                items = [{"path": action.path, "line": 1}]
+                text = f"{action.path}:1: {action.what} of {action.symbol or action.query}"
+                return LanguageFound(
+                    content=text, what=action.what, items=items, total=1, cause=action.id
+                )
+            case RenameSymbol():
+                done = f"Renamed {action.symbol!r} to {action.new_name!r}"
+                return CodeChanged(content=done, files=[{"path": action.path}], cause=action.id)
+            case ApplyCodeAction():
+                return CodeChanged(content=f"Applied {action.title!r}", cause=action.id)
+            case FormatFile():
+                return CodeChanged(content=f"Formatted {action.path}", cause=action.id)
+            case OrganizeImports():
+                return CodeChanged(content=f"Organized {action.path}", cause=action.id)
+            case VscodeCommand():
+                arguments = list(action.arguments)
+                return VscodeCommandDone(command=action.command, result=arguments, cause=action.id)
             case Selection():
                 return Selected(content="return a - b", path="sums.py", cause=action.id)
             case OpenFile():

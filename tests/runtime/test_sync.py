@@ -10,15 +10,29 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bascule.core.actions import CmdRun
+from bascule.core.actions import (
+    ApplyCodeAction,
+    CmdRun,
+    Diagnostics,
+    FormatFile,
+    LanguageLookup,
+    OrganizeImports,
+    RenameSymbol,
+)
 from bascule.core.contracts import OutputProgress
 from bascule.core.errors import NoSuchPath, UsageError
+from bascule.core.identity import EventId
 from bascule.core.observations import CmdOutput
-from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, Verbs
+from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, SyncWindowRuntime, Verbs
+from bascule.runtime.language_verbs import LanguageVerbs
+from bascule.runtime.vscode import VSCodeRuntime
+from bascule.runtime.window_verbs import WindowVerbs
 
 
 @pytest.fixture
@@ -69,6 +83,60 @@ def test_its_methods_take_what_the_others_take() -> None:
         ours = inspect.signature(getattr(SyncRuntime, name)).parameters
         other = inspect.signature(getattr(Verbs, name)).parameters
         assert list(ours.values()) == list(other.values()), name
+
+
+def test_a_window_has_the_methods_of_its_runtime() -> None:
+    verbs = {
+        name: value
+        for cls in (WindowVerbs, LanguageVerbs)
+        for name, value in vars(cls).items()
+        if inspect.iscoroutinefunction(value) and not name.startswith("_")
+    }
+    assert {"diagnostics", "references", "rename_symbol"} < verbs.keys()
+    for name, value in verbs.items():
+        ours = inspect.signature(getattr(SyncWindowRuntime, name))
+        assert ours == inspect.signature(value), name
+
+
+def test_a_window_passes_on_all_that_it_is_given() -> None:
+    class _Noted(VSCodeRuntime):
+        """Does nothing but note the actions."""
+
+        async def connect(self) -> None:
+            pass
+
+        async def aclose(self) -> None:
+            pass
+
+        async def _do(self, action: Any, kind: Any) -> Any:
+            done.append(action)
+
+    done: list[Any] = []
+    place = ("a.ts", 3, "name")
+    with SyncWindowRuntime(_Noted("http://127.0.0.1:9", "token")) as window:
+        window.references(*place, occurrence=2, offset=4, limit=5, timeout=6)
+        window.call_hierarchy(*place, direction="outgoing")
+        window.code_actions("a.ts", 3, only="quickfix", end_line=4)
+        window.workspace_symbols("name", path="a.ts")
+        window.rename_symbol(*place, "other", occurrence=2, timeout=6)
+        window.apply_code_action("a.ts", 3, "Fix", symbol="name", end_line=4)
+        window.format("a.ts")
+        window.organize_imports("a.ts", timeout=6)
+        window.diagnostics("a.ts", settle=True)
+    assert [replace(each, id=EventId("")) for each in done] == [
+        replace(each, id=EventId(""))
+        for each in (
+            LanguageLookup("references", *place, 2, offset=4, limit=5, timeout=6),
+            LanguageLookup("call_hierarchy", *place, direction="outgoing"),
+            LanguageLookup("code_actions", "a.ts", 3, query="quickfix", end_line=4, limit=1000),
+            LanguageLookup("workspace_symbols", "a.ts", query="name"),
+            RenameSymbol(*place, "other", 2, timeout=6),
+            ApplyCodeAction("a.ts", 3, "Fix", "name", end_line=4),
+            FormatFile("a.ts"),
+            OrganizeImports("a.ts", timeout=6),
+            Diagnostics("a.ts", settle=True),
+        )
+    ]
 
 
 def test_progress_comes_while_it_waits(runtime: SyncRuntime) -> None:

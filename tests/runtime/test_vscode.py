@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bascule.core.errors import NotSupported
 from bascule.hub import Identity
 from bascule.runtime.verbs import Verbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.settings import SandboxSettings
+from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 from tests.contracts.runtime import Make, RuntimeSuite
 from tests.hub.serving import RunningHub
@@ -89,3 +92,16 @@ class TestInTheHubsProcess(_WindowSuite):
             return _InTheHub(settings, **keywords)
 
         return make
+
+
+@pytest.mark.slow
+async def test_a_window_without_language_features_says_so(tmp_path: Path) -> None:
+    settings = SandboxSettings(shells=ShellSettings(working_dir=tmp_path))
+    async with _InAWindow(settings) as runtime:
+        assert runtime.capabilities.isdisjoint({"language", "rename_symbol", "format"})
+        with pytest.raises(NotSupported, match="'language' actions are not available"):
+            await runtime.references("a.ts", 1, "a")
+        with pytest.raises(NotSupported, match="'rename_symbol' actions are not available"):
+            await runtime.rename_symbol("a.ts", 1, "a", "b")
+        with pytest.raises(NotSupported, match="'format' actions are not available"):
+            await runtime.format("a.ts")

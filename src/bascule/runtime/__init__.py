@@ -18,16 +18,26 @@ if TYPE_CHECKING:
     from .local import LocalRuntime
     from .remote import RemoteRuntime
     from .sync import SyncRuntime
+    from .sync_window import SyncWindowRuntime
     from .verbs import Verbs
     from .vscode import VSCodeRuntime
 
-__all__ = ["CloudRuntime", "LocalRuntime", "RemoteRuntime", "SyncRuntime", "VSCodeRuntime", "Verbs"]
+__all__ = [
+    "CloudRuntime",
+    "LocalRuntime",
+    "RemoteRuntime",
+    "SyncRuntime",
+    "SyncWindowRuntime",
+    "VSCodeRuntime",
+    "Verbs",
+]
 
 _HOMES = {
     "CloudRuntime": "cloud",
     "LocalRuntime": "local",
     "RemoteRuntime": "remote",
     "SyncRuntime": "sync",
+    "SyncWindowRuntime": "sync_window",
     "Verbs": "verbs",
     "VSCodeRuntime": "vscode",
 }

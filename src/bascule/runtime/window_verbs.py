@@ -24,19 +24,30 @@ from bascule.core.observations import (
     VscodeCommandDone,
 )
 
-from .verbs import Verbs
+from .language_verbs import LanguageVerbs
 
 Severity = Literal["error", "warning", "information", "hint"]
 
 
-class WindowVerbs(Verbs):
+class WindowVerbs(LanguageVerbs):
     """`Verbs`, and methods that need an editor and its user."""
 
     async def diagnostics(
-        self, path: str | None = None, *, severity: Severity = "hint", limit: int = 200
+        self,
+        path: str | None = None,
+        *,
+        severity: Severity = "hint",
+        limit: int = 200,
+        settle: bool = False,
+        timeout: float | None = None,
     ) -> Diagnosed:
-        """Problems that the editor knows, in one file or all, of at least this `severity`."""
-        return await self._do(Diagnostics(path, severity=severity, limit=limit), Diagnosed)
+        """Problems that the editor knows, in one file or all, of at least this `severity`.
+
+        With `settle`, waits until they belong to the current text; without a `path`, to the text
+        of all files that agents changed.
+        """
+        action = Diagnostics(path, severity=severity, limit=limit, settle=settle, timeout=timeout)
+        return await self._do(action, Diagnosed)
 
     async def symbols(
         self, path: str | None = None, *, query: str = "", limit: int = 200
@@ -77,5 +88,10 @@ class WindowVerbs(Verbs):
         return await self._do(action, UserAnswered)
 
     async def vscode_command(self, command: str, *arguments: Any) -> VscodeCommandDone:
-        """Run a VS Code command by id, if the window's user allows it."""
+        """Run a VS Code command by id, if the window's user allows it.
+
+        Arguments are JSON; `{"$uri": path}`, `{"$position": [line, character]}`, `{"$range": […]}`,
+        `{"$selection": […]}` and `{"$location": {"uri": …, "range": […]}}` become values of these
+        types, and values of these types in the result become this JSON. Lines count from 0.
+        """
         return await self._do(VscodeCommand(command, arguments), VscodeCommandDone)

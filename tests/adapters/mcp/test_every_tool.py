@@ -24,6 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 PAGE = "<title>A page</title><button>Press me</button>"
 
+PLACE = {"path": "sums.py", "line": 1, "symbol": "add"}
+
 Call = tuple[str, dict[str, Any], str]
 """A tool, its arguments, and a regular expression that its answer fits."""
 
@@ -48,6 +50,27 @@ def in_the_window(folder: Path) -> list[Call]:
         ("browse_interact", {"calls": "noop()"}, "Press me"),
         ("diagnostics", {"path": "sums.py"}, "undefined name"),
         ("symbols", {"path": "sums.py"}, "add: function"),
+        ("definition", PLACE, "sums.py:1: definition of add"),
+        ("type_definition", PLACE, "type_definition of add"),
+        ("implementations", {**PLACE, "limit": 5}, "implementations of add"),
+        ("references", {**PLACE, "offset": 0, "occurrence": 1}, "references of add"),
+        ("hover", PLACE, "hover of add"),
+        ("call_hierarchy", {**PLACE, "direction": "outgoing"}, "call_hierarchy of add"),
+        ("workspace_symbols", {"query": "add"}, "workspace_symbols of add"),
+        ("code_actions", {"path": "sums.py", "line": 1, "only": "quickfix"}, "of quickfix"),
+        ("rename_symbol", {**PLACE, "new_name": "plus"}, "Renamed 'add' to 'plus'"),
+        (
+            "apply_code_action",
+            {"path": "sums.py", "line": 1, "title": "Fix it"},
+            "^Applied 'Fix it'$",
+        ),
+        ("format", {"path": "sums.py"}, "^Formatted"),
+        ("organize_imports", {"path": "sums.py"}, "^Organized"),
+        (
+            "vscode_command",
+            {"command": "vscode.open", "arguments": [{"$uri": "sums.py"}]},
+            r'\[\{"\$uri": ?"sums.py"\}\]',
+        ),
         ("selection", {}, "return a - b"),
         ("open_file", {"path": "sums.py", "line": 1}, "is shown"),
         ("show_diff", {"path": "sums.py", "content": "new\n"}, "is shown"),

@@ -18,7 +18,7 @@ from ._pages import Pages
 from ._results import ToolResult, error_result, result_of, reworded
 from ._sessions import SessionSummary
 from ._targets import ToolTargets
-from ._tools import Arguments, Tool
+from ._tool import Arguments, Tool
 
 _CLOSE_TIMEOUT: Final = 2.0
 """Seconds for a shell to end when its client disconnects or switches to another runtime."""

@@ -14,6 +14,7 @@ from bascule.core.observations import (
     CheckpointList,
     CheckpointRestored,
     CmdOutput,
+    CodeChanged,
     DiffShown,
     Error,
     FileDownloaded,
@@ -22,10 +23,13 @@ from bascule.core.observations import (
     GlobResult,
     Interrupted,
     IPythonOutput,
+    LanguageFound,
     Observation,
     Selected,
     UserAnswered,
+    VscodeCommandDone,
 )
+from bascule.wire import to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +66,14 @@ def _result_of(seen: Observation) -> ToolResult:
             return _cell(seen)
         case CheckpointList() | CheckpointRestored():
             return ToolResult(text=seen.content or "No checkpoints yet", facts=_facts(seen))
+        case LanguageFound():
+            # The note says whether there are more.
+            return ToolResult(text=seen.content, facts=_language_facts(seen))
+        case CodeChanged():
+            facts = {"files": list(seen.files), "diff": seen.diff}
+            return ToolResult(text=seen.content, facts=facts)
+        case VscodeCommandDone():
+            return ToolResult(text=to_json(seen.result).decode())
         case BrowserOutput():
             pictures = (seen.screenshot,) if seen.screenshot else ()
             return ToolResult(text=seen.content, pictures=pictures, is_error=seen.error)
@@ -80,6 +92,10 @@ def _facts(seen: CheckpointList | CheckpointRestored) -> dict[str, Any]:
         "removed": list(seen.removed),
         "conflicts": list(seen.conflicts),
     }
+
+
+def _language_facts(seen: LanguageFound) -> dict[str, Any]:
+    return {"items": list(seen.items), "total": seen.total, "waited": seen.waited}
 
 
 def error_result(error: BasculeError) -> ToolResult:

@@ -18,7 +18,8 @@ from ._client import ClientState
 from ._progress import ProgressReporter
 from ._results import ToolResult
 from ._targets import ToolTargets
-from ._tools import TOOLS, Arguments, Tool, schema_of
+from ._tool import Arguments, Tool, schema_of
+from ._tools import TOOLS
 
 MakeTargets = Callable[[Any], ToolTargets]
 """Makes the targets of a client from its first request, which is None over stdio."""

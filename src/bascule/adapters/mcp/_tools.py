@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from collections.abc import Sequence
+from typing import Any, Final
 
+from bascule.adapters.language_tools import LANGUAGE_TOOLS, LanguageTool
 from bascule.core.actions import (
     Action,
     AskUser,
@@ -31,43 +31,10 @@ from bascule.core.actions import (
     Symbols,
 )
 
-Arguments = Mapping[str, Any]
-Effect = Literal["reads", "adds", "changes"]
-"""reads: changes nothing. adds: shows or starts something, but destroys nothing."""
+from ._tool import Arguments, Tool
 
 OUTPUT: Final = 16 << 20
 """Maximum characters of a command's or cell's output. `read_more` gives access to all of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
-    """One tool. `kind` is the action that a runtime must support for it."""
-
-    name: str
-    title: str
-    description: str
-    properties: Mapping[str, Any]
-    required: Sequence[str] = ()
-    effect: Effect
-    kind: type[Action]
-    action: Callable[[Arguments], Action]
-    is_open_world: bool = False
-    reword_error: Callable[[str], str] = str
-    """Rewords a runtime's error message in terms of this tool's arguments."""
-
-    @property
-    def schema(self) -> dict[str, Any]:
-        return schema_of(self.properties, self.required)
-
-
-def schema_of(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """A JSON Schema that refuses unknown arguments, so that misspelt ones are not ignored."""
-    return {
-        "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
-        "additionalProperties": False,
-    }
 
 
 def _text(description: str, **more: Any) -> dict[str, Any]:
@@ -156,6 +123,19 @@ def _reword_edit_error(message: str) -> str:
         return f"{match[2]}`new` and `old`" if match[1] is None else f"{match[1]}`old`"
 
     return _EDIT_NAMES.sub(renamed, message)
+
+
+def _language_tool(tool: LanguageTool) -> Tool:
+    return Tool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        properties=tool.properties,
+        required=tool.required,
+        effect="changes" if tool.changes_files else "reads",
+        kind=tool.kind,
+        action=tool.action,
+    )
 
 
 TOOLS: Final[Sequence[Tool]] = (
@@ -424,10 +404,19 @@ TOOLS: Final[Sequence[Tool]] = (
                 enum=["error", "warning", "information", "hint"],
                 default="hint",
             ),
+            "settle": {
+                "type": "boolean",
+                "default": True,
+                "description": "Wait until the problems belong to the text after the last edit",
+            },
         },
         effect="reads",
         kind=Diagnostics,
-        action=lambda given: Diagnostics(given.get("path"), severity=given.get("severity", "hint")),
+        action=lambda given: Diagnostics(
+            given.get("path"),
+            severity=given.get("severity", "hint"),
+            settle=given.get("settle", True),
+        ),
     ),
     Tool(
         name="symbols",
@@ -439,6 +428,7 @@ TOOLS: Final[Sequence[Tool]] = (
         kind=Symbols,
         action=lambda given: Symbols(given.get("path"), query=given.get("query", "")),
     ),
+    *map(_language_tool, LANGUAGE_TOOLS),
     Tool(
         name="selection",
         title="What the user selected",

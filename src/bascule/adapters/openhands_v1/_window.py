@@ -15,8 +15,10 @@ from openhands.sdk.mcp.definition import MCPToolAction, MCPToolObservation
 from openhands.sdk.mcp.tool import MCPToolDefinition
 from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 
+from bascule.adapters.language_tools import LANGUAGE_TOOLS, LanguageTool
 from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
-from bascule.core.observations import DiffShown, Observation, UserAnswered
+from bascule.core.observations import DiffShown, Observation, UserAnswered, VscodeCommandDone
+from bascule.wire import to_json
 
 from ._conversation_runtime import ConversationRuntime, RuntimeHold, hold
 from ._executor import RuntimeExecutor, failure
@@ -44,7 +46,11 @@ class _WindowTool:
 
 def _diagnostics(runtime: ConversationRuntime, given: Arguments) -> Action:
     path = given.get("path")
-    return Diagnostics(runtime.path(path) if path else None, severity=given.get("severity", "hint"))
+    return Diagnostics(
+        runtime.path(path) if path else None,
+        severity=given.get("severity", "hint"),
+        settle=given.get("settle", True),
+    )
 
 
 def _open_file(runtime: ConversationRuntime, given: Arguments) -> Action:
@@ -59,7 +65,25 @@ def _ask_user(_runtime: ConversationRuntime, given: Arguments) -> Action:
     return AskUser(given["question"], options=tuple(given.get("options") or ()))
 
 
+def _language_tool(tool: LanguageTool) -> _WindowTool:
+    def action(runtime: ConversationRuntime, given: Arguments) -> Action:
+        path = given.get("path")
+        return tool.action({**given, "path": runtime.path(path)} if path else given)
+
+    name = tool.name.removeprefix("vscode_")
+    return _WindowTool(
+        f"vscode_{name}",
+        tool.kind,
+        tool.description,
+        tool.properties,
+        tool.required,
+        action,
+        looks_only=not tool.changes_files,
+    )
+
+
 _TOOLS: Final = (
+    *map(_language_tool, LANGUAGE_TOOLS),
     _WindowTool(
         "vscode_diagnostics",
         Diagnostics,
@@ -71,6 +95,11 @@ _TOOLS: Final = (
                 "type": "string",
                 "enum": ["error", "warning", "information", "hint"],
                 "description": "The least severe that is wanted; by default all",
+            },
+            "settle": {
+                "type": "boolean",
+                "default": True,
+                "description": "Wait until the problems belong to the text after the last edit",
             },
         },
         (),
@@ -140,7 +169,7 @@ class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
     """Creates the tools that the runtime supports; none in a sandbox, which has no editor."""
 
     name = "vscode"
-    catalog_description = "Diagnostics, files, diffs and questions in the user's VS Code window."
+    catalog_description = "Language features, files, diffs and questions of the user's VS Code."
 
     @classmethod
     def create(cls, conv_state: Any) -> Sequence[MCPToolDefinition]:
@@ -180,5 +209,7 @@ def _text_of(seen: Observation) -> str:
             return "The user closed the question without an answer"
         case DiffShown(outcome=outcome):
             return f"The diff of {seen.path} is {outcome}"
+        case VscodeCommandDone():
+            return to_json(seen.result).decode()
         case _:
-            return seen.content or "Done"
+            return "\n".join(filter(None, (seen.content or "Done", seen.note)))

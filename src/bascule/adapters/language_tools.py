@@ -1,0 +1,226 @@
+"""Tools for the language features of a VS Code window, as data: for MCP and for OpenHands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bascule.core.actions import (
+    Action,
+    ApplyCodeAction,
+    FormatFile,
+    LanguageLookup,
+    LookupKind,
+    OrganizeImports,
+    RenameSymbol,
+    VscodeCommand,
+)
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageTool:
+    """One tool: the description that a model sees, and the action that it runs."""
+
+    name: str
+    title: str
+    description: str
+    properties: Mapping[str, Any]
+    required: Sequence[str]
+    kind: type[Action]
+    action: Callable[[Arguments], Action]
+    changes_files: bool = False
+
+
+def _text(description: str) -> dict[str, Any]:
+    return {"type": "string", "description": description}
+
+
+def _count(description: str, least: int = 1, **more: Any) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "description": description, **more}
+
+
+_PATH: Final = _text("Absolute, or relative to the workspace folder")
+_LINE: Final = _count("Line number, from 1")
+_OCCURRENCE: Final = _count("Which occurrence in the line, if there are several", default=1)
+_PLACE: Final = {
+    "path": _PATH,
+    "line": _LINE,
+    "symbol": _text("The symbol's text in that line, such as a name; no column is needed"),
+    "occurrence": _OCCURRENCE,
+}
+_LINES: Final = {
+    "path": _PATH,
+    "line": _LINE,
+    "symbol": _text("Text in that line; without it, the whole line"),
+    "occurrence": _OCCURRENCE,
+    "end_line": _count("The last line, to choose several lines instead of a symbol"),
+}
+_PAGE: Final = {
+    "offset": _count("How many results to leave out, to read on", 0, default=0),
+    "limit": _count("How many at most", maximum=1000, default=100),
+}
+_NEEDED: Final = ("path", "line", "symbol")
+_CHANGE: Final = " The files are saved, the user reviews the change, and one undo takes it back."
+
+
+def _lookup(
+    what: LookupKind,
+    title: str,
+    description: str,
+    properties: Mapping[str, Any],
+    required: Sequence[str] = _NEEDED,
+) -> LanguageTool:
+    def action(given: Arguments) -> Action:
+        return LanguageLookup(what, **{_FIELDS.get(name, name): given[name] for name in given})
+
+    return LanguageTool(
+        name=what,
+        title=title,
+        description=description,
+        properties=properties,
+        required=required,
+        kind=LanguageLookup,
+        action=action,
+    )
+
+
+_FIELDS: Final = {"only": "query"}
+"""Names of arguments that are not those of the action."""
+
+_LOOKUPS: Final = (
+    _lookup(
+        "definition",
+        "Go to the definition",
+        "Where a symbol is defined, from the language server of the user's VS Code. Better than a "
+        "text search: it knows scopes, imports and types.",
+        _PLACE,
+    ),
+    _lookup(
+        "type_definition",
+        "Go to the type",
+        "Where the type of a symbol is defined.",
+        _PLACE,
+    ),
+    _lookup(
+        "implementations",
+        "Find implementations",
+        "Classes and methods that implement an interface, class or method.",
+        {**_PLACE, **_PAGE},
+    ),
+    _lookup(
+        "references",
+        "Find references",
+        "Every use of a symbol in the workspace, and its declaration: path:line and the line. Look "
+        "here before changing how something is called.",
+        {**_PLACE, **_PAGE},
+    ),
+    _lookup(
+        "hover",
+        "Type and documentation",
+        "The type, signature and documentation of a symbol, as VS Code shows them under the mouse.",
+        _PLACE,
+    ),
+    _lookup(
+        "call_hierarchy",
+        "Callers and callees",
+        "Which functions call a function and in which lines, or which functions it calls.",
+        {
+            **_PLACE,
+            "direction": {
+                "type": "string",
+                "enum": ["incoming", "outgoing"],
+                "default": "incoming",
+                "description": "incoming: its callers. outgoing: what it calls",
+            },
+            **_PAGE,
+        },
+    ),
+    _lookup(
+        "workspace_symbols",
+        "Find symbols by name",
+        "Functions, classes and variables of the whole workspace by a part of their name.",
+        {
+            "query": _text("A part of the name"),
+            "path": _text("A file in the wanted language; its language server is started for it"),
+            **_PAGE,
+        },
+        ("query",),
+    ),
+    _lookup(
+        "code_actions",
+        "List fixes and refactorings",
+        "Quick fixes and refactorings that VS Code offers at a place. apply_code_action applies "
+        "one by its title.",
+        {**_LINES, "only": _text("Only this kind, such as quickfix or refactor.extract")},
+        ("path", "line"),
+    ),
+)
+
+_CHANGES: Final = (
+    LanguageTool(
+        name="rename_symbol",
+        title="Rename a symbol",
+        description="Rename a symbol in all files that use it, with VS Code's language server. "
+        "Safer than replacing text. Name the place where it is declared: at a use in another file, "
+        f"TypeScript renames only the import.{_CHANGE}",
+        properties={**_PLACE, "new_name": _text("The new name")},
+        required=(*_NEEDED, "new_name"),
+        kind=RenameSymbol,
+        action=lambda given: RenameSymbol(**given),
+        changes_files=True,
+    ),
+    LanguageTool(
+        name="apply_code_action",
+        title="Apply a fix or refactoring",
+        description="Apply a quick fix or refactoring by the title that code_actions listed for "
+        f"the same place.{_CHANGE}",
+        properties={**_LINES, "title": _text("Exactly as listed")},
+        required=("path", "line", "title"),
+        kind=ApplyCodeAction,
+        action=lambda given: ApplyCodeAction(**given),
+        changes_files=True,
+    ),
+    LanguageTool(
+        name="format",
+        title="Format a file",
+        description=f"Format a file with VS Code's formatter for its language.{_CHANGE}",
+        properties={"path": _PATH},
+        required=("path",),
+        kind=FormatFile,
+        action=lambda given: FormatFile(given["path"]),
+        changes_files=True,
+    ),
+    LanguageTool(
+        name="organize_imports",
+        title="Organize imports",
+        description=f"Sort the imports of a file and remove unused ones.{_CHANGE}",
+        properties={"path": _PATH},
+        required=("path",),
+        kind=OrganizeImports,
+        action=lambda given: OrganizeImports(given["path"]),
+        changes_files=True,
+    ),
+    LanguageTool(
+        name="vscode_command",
+        title="Run a VS Code command",
+        description="Run a command of VS Code by its id, if the user's settings allow it. The "
+        'answer is its result as JSON. Write a Uri as {"$uri": "path or URI"}, a Position as '
+        '{"$position": [line, character]}, a Range as {"$range": [line, character, line, '
+        'character]}, a Selection as {"$selection": [the same]} and a Location as {"$location": '
+        '{"uri": "path", "range": [the same]}}; here lines and characters count from 0. Results '
+        "have the same forms.",
+        properties={
+            "command": _text("Its id, such as vscode.executeDocumentHighlights"),
+            "arguments": {"type": "array", "items": {}, "description": "Its arguments"},
+        },
+        required=("command",),
+        kind=VscodeCommand,
+        action=lambda given: VscodeCommand(given["command"], tuple(given.get("arguments", ()))),
+        changes_files=True,
+    ),
+)
+
+LANGUAGE_TOOLS: Final[Sequence[LanguageTool]] = (*_LOOKUPS, *_CHANGES)
