@@ -26,6 +26,7 @@ import { personFile, RuleSources } from "./consent/rule_sources";
 import { unlinked } from "./consent/visible_text";
 import type { Log } from "./common/log";
 import type { HubConnection } from "./hub/connection";
+import { CodeActionFinder } from "./language/code_actions";
 import { CodeChanges } from "./language/code_changes";
 import { LanguageDocuments } from "./language/language_documents";
 import { LanguageServers } from "./language/language_servers";
@@ -216,7 +217,8 @@ export function buildExecutor(parts: {
   const languageDocuments = new LanguageDocuments(resolver, documents);
   const language = new LanguageFeatures(resolver, languageDocuments, settled);
   const servers = new LanguageServers();
-  context.subscriptions.push(language, servers);
+  const codeActions = new CodeActionFinder();
+  context.subscriptions.push(language, servers, codeActions);
   const executor: Executor = new Executor({
     names,
     started,
@@ -233,10 +235,11 @@ export function buildExecutor(parts: {
     editor: new Editor(resolver, documents, files),
     search: new Search(resolver, unsavedTexts, findRipgrep(vscode.env.appRoot)),
     language,
-    lookups: new Lookups(languageDocuments, servers),
+    lookups: new Lookups(languageDocuments, servers, codeActions),
     refactorings: new Refactorings(
       languageDocuments,
       servers,
+      codeActions,
       new CodeChanges(resolver, documents),
       (work) => started.during(work),
     ),

@@ -1,11 +1,14 @@
 /** The quick fixes and refactorings that VS Code offers at a place. */
 import * as vscode from "vscode";
+import { Disposables, type Disposable } from "../common/disposables";
 import { symbolOrLines, type NamedPlace, type OpenedDocument } from "./language_documents";
 import { execute } from "./language_command";
+import { pause, type Patience } from "./language_servers";
 import { isTypeScript, typeScriptProblems, type TypeScriptProblem } from "./typescript_server";
 
 export type FoundCodeAction = vscode.CodeAction | vscode.Command;
 
+const { QuickFix } = vscode.CodeActionKind;
 const SEVERITIES = {
   error: vscode.DiagnosticSeverity.Error,
   warning: vscode.DiagnosticSeverity.Warning,
@@ -13,47 +16,95 @@ const SEVERITIES = {
   hint: vscode.DiagnosticSeverity.Hint,
 };
 
-/** With a `query`, only actions of this kind. The first `resolved` actions are complete. */
-export async function codeActions(
-  opened: OpenedDocument,
-  place: NamedPlace & { query?: string | undefined },
-  resolved = 0,
-): Promise<FoundCodeAction[] | undefined> {
-  const { document } = opened;
-  const range = symbolOrLines(opened, place);
-  const shown = await showProblems(document, range);
-  try {
-    return await execute(
-      "vscode.executeCodeActionProvider",
-      document.uri,
-      range,
-      place.query || undefined,
-      resolved,
+/**
+ * Milliseconds after the last change of a TypeScript document in which its extension may not offer
+ * fixes yet. It looks at no problems of others while it waits to compute its own, and nothing tells
+ * when that is over.
+ */
+const PENDING_MS = 5000;
+
+export interface CodeActionPlace extends NamedPlace {
+  /** Only actions of this kind. */
+  query?: string | undefined;
+}
+
+export class CodeActionFinder implements Disposable {
+  private lastChange = -PENDING_MS;
+  private readonly disposables = new Disposables();
+
+  constructor() {
+    const note = (document: vscode.TextDocument): void => {
+      if (isTypeScript(document)) this.lastChange = performance.now();
+    };
+    this.disposables.add(vscode.workspace.onDidOpenTextDocument(note));
+    this.disposables.add(
+      vscode.workspace.onDidChangeTextDocument(({ document }) => note(document)),
     );
-  } finally {
-    shown?.dispose();
+  }
+
+  dispose(): void {
+    this.disposables.dispose();
+  }
+
+  /** The first `resolved` actions are complete. */
+  async find(
+    opened: OpenedDocument,
+    place: CodeActionPlace,
+    patience: Patience,
+    resolved = 0,
+  ): Promise<FoundCodeAction[]> {
+    for (;;) {
+      const isPending = performance.now() - this.lastChange < PENDING_MS;
+      const { found, problems } = await this.ask(opened, place, resolved);
+      const isComplete = !problems || !mayFix(place) || found.some(isFix);
+      if (isComplete || !isPending || !(await pause(patience))) return found;
+    }
+  }
+
+  private async ask(
+    opened: OpenedDocument,
+    place: CodeActionPlace,
+    resolved: number,
+  ): Promise<{ found: FoundCodeAction[]; problems: number }> {
+    const { uri } = opened.document;
+    const range = symbolOrLines(opened, place);
+    const problems = await problemsIn(opened.document, range);
+    const shown = new Set(vscode.languages.getDiagnostics(uri).map(keyOf));
+    const added = vscode.languages.createDiagnosticCollection();
+    try {
+      // A quick fix is for a problem that VS Code shows, and TypeScript shows problems only of
+      // files in tabs. So the others are shown while VS Code looks for fixes.
+      const hidden = problems.filter((each) => !shown.has(keyOf(each)));
+      if (hidden.length) added.set(uri, hidden);
+      const command = "vscode.executeCodeActionProvider";
+      const query = place.query || undefined;
+      const found = await execute<FoundCodeAction[]>(command, uri, range, query, resolved);
+      return { found: found ?? [], problems: problems.length };
+    } finally {
+      added.dispose();
+    }
   }
 }
 
-/**
- * A quick fix is for a problem that VS Code shows, and TypeScript shows problems only of files in
- * tabs. The others are added until the result is disposed.
- */
-async function showProblems(
+/** What TypeScript finds wrong in the range; nothing for other languages. */
+async function problemsIn(
   document: vscode.TextDocument,
   range: vscode.Range,
-): Promise<vscode.Disposable | undefined> {
-  if (!isTypeScript(document)) return undefined;
+): Promise<vscode.Diagnostic[]> {
+  if (!isTypeScript(document)) return [];
   const own = await typeScriptProblems(document);
-  if (typeof own === "string") return undefined;
-  const shown = new Set(vscode.languages.getDiagnostics(document.uri).map(keyOf));
-  const missing = own
-    .map(asDiagnostic)
-    .filter((each) => !shown.has(keyOf(each)) && each.range.intersection(range));
-  if (!missing.length) return undefined;
-  const added = vscode.languages.createDiagnosticCollection();
-  added.set(document.uri, missing);
-  return added;
+  if (typeof own === "string") return [];
+  return own.map(asDiagnostic).filter((each) => each.range.intersection(range));
+}
+
+function mayFix({ query }: CodeActionPlace): boolean {
+  const wanted = query ? vscode.CodeActionKind.Empty.append(query) : QuickFix;
+  return wanted.intersects(QuickFix);
+}
+
+function isFix(found: FoundCodeAction): boolean {
+  const { kind } = found as vscode.CodeAction;
+  return kind !== undefined && QuickFix.contains(kind);
 }
 
 function asDiagnostic(problem: TypeScriptProblem): vscode.Diagnostic {

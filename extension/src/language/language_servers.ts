@@ -46,9 +46,10 @@ export class LanguageServers implements Disposable {
     { isExact = false }: { isExact?: boolean } = {},
   ): Promise<ServerAnswer<T>> {
     const start = performance.now();
+    const wasReady = this.wasReady(document);
     const work = async (): Promise<ServerAnswer<T>> => {
-      const isReady = await this.ready(document, patience, isExact);
-      const waited = performance.now() - start;
+      const isReady = (wasReady && !isExact) || (await this.ready(document, patience));
+      const waited = wasReady ? 0 : performance.now() - start;
       if (isReady !== undefined) return { ...answer(await question(), waited), isUnsure: !isReady };
       return this.first(document.languageId, question, patience, start);
     };
@@ -59,22 +60,26 @@ export class LanguageServers implements Disposable {
     this.listening.dispose();
   }
 
+  private wasReady({ languageId, uri }: vscode.TextDocument): boolean {
+    return this.loaded.has(uri.toString()) || this.answered.has(languageId);
+  }
+
   /** Whether the server is ready; undefined if only a result can tell. */
   private async ready(
     document: vscode.TextDocument,
     patience: Patience,
-    isExact: boolean,
   ): Promise<boolean | undefined> {
     const { languageId, uri } = document;
     const key = uri.toString();
-    if (!isExact && (this.loaded.has(key) || this.answered.has(languageId))) return true;
     await before(patience.until, activate(languageId));
     if (!isTypeScript(document)) return this.answered.has(languageId) ? true : undefined;
     for (;;) {
       const state = await before(patience.until, loadProject(document));
       if (state === "absent") return this.answered.has(languageId) ? true : undefined;
-      if (state === "loaded") this.loaded.add(key);
-      if (state === "loaded") return true;
+      if (state === "loaded") {
+        this.loaded.add(key);
+        return true;
+      }
       if (!(await pause(patience))) return false;
     }
   }
@@ -101,7 +106,9 @@ export function waitNote({ waited, isUnsure }: ServerAnswer<unknown>): string {
   const seconds = `${waited.toFixed(1)} s`;
   if (isUnsure)
     return `After ${seconds} the language server had not reported that it is ready; the answer may be incomplete. Ask again`;
-  return waited ? `The language server was still starting; it was ready after ${seconds}` : "";
+  return waited
+    ? `The language server was still starting or loading; it was ready after ${seconds}`
+    : "";
 }
 
 function answer<T>(

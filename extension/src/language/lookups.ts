@@ -1,9 +1,14 @@
 /** Lookups with the language features of VS Code: definitions, references, hovers and so on. */
 import * as vscode from "vscode";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
-import { codeActions } from "./code_actions";
+import type { CodeActionFinder } from "./code_actions";
 import { execute } from "./language_command";
-import { symbolRange, type LanguageDocuments, type OpenedDocument } from "./language_documents";
+import {
+  symbolOrLines,
+  symbolRange,
+  type LanguageDocuments,
+  type OpenedDocument,
+} from "./language_documents";
 import {
   waitNote,
   type LanguageServers,
@@ -37,6 +42,7 @@ export class Lookups {
   constructor(
     private readonly documents: LanguageDocuments,
     private readonly servers: LanguageServers,
+    private readonly codeActions: CodeActionFinder,
   ) {}
 
   async lookup(
@@ -66,11 +72,17 @@ export class Lookups {
     if (args.what === "workspace_symbols") return this.symbols(args, cwd, patience);
     const opened = await this.documents.open(args.path, cwd);
     const { document } = opened;
+    // A wrong place fails at once. The question finds it again: the text may change meanwhile.
+    if (args.what !== "code_actions") symbolRange(opened, args);
+    else symbolOrLines(opened, args);
     const ask = <T>(question: () => Promise<readonly T[] | undefined>): Promise<ServerAnswer<T>> =>
       this.servers.ask(document, question, patience);
     switch (args.what) {
       case "code_actions":
-        return mapped(await ask(() => codeActions(opened, args)), codeActionItem);
+        return mapped(
+          await ask(() => this.codeActions.find(opened, args, patience)),
+          codeActionItem,
+        );
       case "call_hierarchy":
         return flattened(await ask(() => calls(opened, args)));
       case "hover": {

@@ -4,7 +4,7 @@ import type { ResolvedPath } from "../actions/paths";
 import { Failure } from "../common/failure";
 import { CONSENT_COMMANDS } from "../manifest";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
-import { codeActions, type FoundCodeAction } from "./code_actions";
+import type { CodeActionFinder, FoundCodeAction } from "./code_actions";
 import { changedLines, diffOf, type ChangedFile, type CodeChanges } from "./code_changes";
 import { execute } from "./language_command";
 import { symbolRange, type LanguageDocuments } from "./language_documents";
@@ -28,6 +28,7 @@ export class Refactorings {
   constructor(
     private readonly documents: LanguageDocuments,
     private readonly servers: LanguageServers,
+    private readonly codeActions: CodeActionFinder,
     private readonly changes: CodeChanges,
     /** Runs a command that VS Code's extensions attached to a code action. */
     private readonly during: <T>(work: () => Promise<T>) => Promise<T>,
@@ -67,15 +68,20 @@ export class Refactorings {
     const opened = await this.documents.open(args.path, cwd);
     const listed = await this.servers.ask(
       opened.document,
-      () => codeActions(opened, args),
+      () => this.codeActions.find(opened, args, patience),
       patience,
     );
-    const index = chosen(listed.found, args.title);
-    if (index < 0) throw notOffered(args.title, listed.found);
-    // Only now: to complete an action may take long.
-    const found = ((await codeActions(opened, args, index + 1)) ?? [])[index];
-    if (found?.title !== args.title) throw notOffered(args.title, listed.found);
-    const { files, note } = await this.perform(found, opened.target, patience);
+    let index = chosen(listed.found, args.title);
+    let found = listed.found;
+    // Only now one is completed, which may take long. Its place in the list may have changed.
+    for (let complete = 0; complete <= index;) {
+      complete = index + 1;
+      found = await this.codeActions.find(opened, args, patience, complete);
+      index = chosen(found, args.title);
+    }
+    const action = found[index];
+    if (!action) throw notOffered(args.title, found);
+    const { files, note } = await this.perform(action, opened.target, patience);
     return changed(`Applied '${args.title}'`, files, listed, note);
   }
 
@@ -102,7 +108,11 @@ export class Refactorings {
     const { document, target } = opened;
     const query = vscode.CodeActionKind.SourceOrganizeImports.value;
     const place = { line: 1, end_line: document.lineCount, query };
-    const answer = await this.servers.ask(document, () => codeActions(opened, place, 1), patience);
+    const answer = await this.servers.ask(
+      document,
+      () => this.codeActions.find(opened, place, patience, 1),
+      patience,
+    );
     const [found] = answer.found;
     if (!found)
       throw new Failure(
