@@ -11,6 +11,7 @@ from playwright.async_api import Page, expect
 
 from bascule.core.actions import FileRead, OpenFile, RenameSymbol, VscodeCommand
 from bascule.core.errors import (
+    ConsentDenied,
     EditConflict,
     EditInvalid,
     ExecutionError,
@@ -28,7 +29,12 @@ from .driving import run_command
 from .rig import EditorWindow, Rig
 
 _FILES = {
-    "tsconfig.json": '{"compilerOptions": {"strict": true, "module": "es2022"}}\n',
+    "tsconfig.json": """\
+{
+  "compilerOptions": { "strict": true, "module": "es2022" },
+  "include": ["**/*", ".vscode/*"]
+}
+""",
     "shapes.ts": """\
 export interface Shape {
   area(): number;
@@ -73,6 +79,8 @@ report(); total([]);
     "undone/three.ts": 'import { first } from "./one";\nexport const three = first() + 2;\n',
     "dirty/one.ts": "export const shared = 1;\n",
     "dirty/two.ts": 'import { shared } from "./one";\nexport const two = shared;\n',
+    "guarded.ts": "export const guarded = 1;\n",
+    ".vscode/tool.ts": 'import { guarded } from "../guarded";\nexport const tool = guarded;\n',
     "notes.txt": "area of nothing\n",
 }
 """Written before the window opens, so that TypeScript finds them in its project."""
@@ -272,6 +280,13 @@ async def test_a_rename_that_cannot_be_done_changes_nothing(
     assert (folder / "dirty/one.ts").read_text() == _FILES["dirty/one.ts"]
     await rig.on(run_command(typed.page, "File: Revert File"))
     await _reads(agent, "dirty/two.ts", _FILES["dirty/two.ts"])
+
+
+async def test_a_rename_leaves_protected_files_alone(agent: VSCodeRuntime, folder: Path) -> None:
+    with pytest.raises(ConsentDenied, match=r"also change .*/\.vscode/tool\.ts"):
+        await agent.rename_symbol("guarded.ts", 1, "guarded", "open")
+    for name in ("guarded.ts", ".vscode/tool.ts"):
+        assert (folder / name).read_text() == _FILES[name]
 
 
 async def test_problems_belong_to_the_text_after_the_last_edit(agent: VSCodeRuntime) -> None:
