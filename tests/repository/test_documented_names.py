@@ -17,6 +17,7 @@ from bascule.cli.app import COMMANDS, tree
 from bascule.cli.hub_settings import HubFile
 from bascule.cli.sandbox import _parser
 from bascule.core.contracts import Runtime
+from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.verbs import Verbs
 from bascule.runtime.window_verbs import WindowVerbs
 
@@ -101,13 +102,14 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     page = (PROJECT / "docs/guides/python.md").read_text()
     section = page.partition("## Methods\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    every, recorded, copying, window = (
+    every, recorded, copying, window, language = (
         [*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows
     )
 
     assert {*every, *recorded} == methods(Verbs)
     assert set(copying) <= methods(Runtime)
     assert set(window) == methods(WindowVerbs)
+    assert set(language) == methods(LanguageVerbs)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)

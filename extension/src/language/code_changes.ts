@@ -14,13 +14,13 @@ import { isProtected } from "../consent/protected_paths";
 import { withEdits } from "./text_edits";
 
 /** A file before and after a change. */
-export interface ChangedFile {
+export interface ChangedText {
   target: ResolvedPath;
   before: string;
   after: string;
 }
 
-interface PlannedFile extends ChangedFile {
+interface PlannedFile extends ChangedText {
   uri: vscode.Uri;
   /** Whether the change creates the file. */
   isNew: boolean;
@@ -40,7 +40,7 @@ export class CodeChanges {
     edit: vscode.WorkspaceEdit,
     named: ResolvedPath,
     ensureWanted: () => void,
-  ): Promise<ChangedFile[]> {
+  ): Promise<ChangedText[]> {
     const targets = await this.targets(edit, named);
     return this.turns([...targets.values()], async () => {
       for (const target of targets.values()) this.documents.ensureSaved(target);
@@ -63,10 +63,10 @@ export class CodeChanges {
    * Runs a command that may change documents in the editor, and saves what it changed. Files that
    * the user has not saved stay unsaved.
    */
-  async during(work: () => Promise<void>): Promise<ChangedFile[]> {
+  async during(work: () => Promise<void>): Promise<ChangedText[]> {
     const unsaved = new Set(dirty().map(({ uri }) => uri.toString()));
     await work();
-    const changed: ChangedFile[] = [];
+    const changed: ChangedText[] = [];
     for (const document of dirty()) {
       if (unsaved.has(document.uri.toString())) continue;
       const file = document.uri.fsPath;
@@ -126,7 +126,7 @@ export class CodeChanges {
     this.documents.notifyChange(target, isNew ? "nothing" : "text", before, after);
   }
 
-  private async save(file: PlannedFile): Promise<ChangedFile> {
+  private async save(file: PlannedFile): Promise<ChangedText> {
     const document = await vscode.workspace.openTextDocument(file.uri);
     await save(document, file.target);
     const after = document.getText();
@@ -138,7 +138,7 @@ export class CodeChanges {
 }
 
 /** Line numbers of a changed file, from 1, of the text after the change. */
-export function changedLines({ before, after }: ChangedFile): number[] {
+export function changedLines({ before, after }: ChangedText): number[] {
   const [old, fresh] = [before, after].map((text) => splitLines(unixLines(text))) as [
     string[],
     string[],
@@ -148,7 +148,7 @@ export function changedLines({ before, after }: ChangedFile): number[] {
   );
 }
 
-export function diffOf({ target, before, after }: ChangedFile): string {
+export function diffOf({ target, before, after }: ChangedText): string {
   return unifiedDiff(unixLines(before), unixLines(after), target.shown);
 }
 

@@ -73,7 +73,7 @@ export function hoverText({ contents }: vscode.Hover): string {
 }
 
 /** One line of text for an item. */
-export function lineOf(item: LookupItem): string {
+export function itemLine(item: LookupItem): string {
   const { path, line, text, name, kind, container, title, lines } = item as Partial<
     Record<string, string>
   > & { lines?: number[] };
@@ -83,13 +83,13 @@ export function lineOf(item: LookupItem): string {
   }
   if (path === undefined) return text ?? "";
   const place = `${path}:${line}`;
-  if (name === undefined) return text ? `${place}: ${shortened(text)}` : place;
+  if (name === undefined) return text ? `${place}: ${shortLine(text)}` : place;
   const inside = container ? ` in ${container}` : "";
   const calls = lines?.length ? `, called in line ${lines.join(", ")}` : "";
   return `${place}: ${kind} ${name}${inside}${calls}`;
 }
 
-export function shortened(text: string): string {
+export function shortLine(text: string): string {
   const line = text.trim();
   return line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line;
 }

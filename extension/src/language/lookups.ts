@@ -19,9 +19,9 @@ import {
   callItem,
   codeActionItem,
   hoverText,
-  lineOf,
+  itemLine,
   locationItem,
-  shortened,
+  shortLine,
   symbolItem,
   type LookupItem,
 } from "./lookup_items";
@@ -56,7 +56,7 @@ export class Lookups {
     const end = offset + Math.min(Math.max(1, limit), MAX_LIMIT);
     const items = answer.found.slice(offset, end);
     await this.addLines(items);
-    const content = items.map(lineOf).join("\n") || nothing(args, total);
+    const content = items.map(itemLine).join("\n") || nothing(args, total);
     const more = end < total ? `${total} in all; \`offset\` ${end} reads on` : "";
     const note = [more, waitNote(answer)].filter(Boolean).join("\n");
     const { waited } = answer;
@@ -166,7 +166,7 @@ function flattened<T>(answer: ServerAnswer<T[]>): ServerAnswer<T> {
 async function textAt(path: string, line: number): Promise<string> {
   try {
     const document = await vscode.workspace.openTextDocument(vscode.Uri.file(path));
-    return shortened(document.lineAt(line - 1).text);
+    return shortLine(document.lineAt(line - 1).text);
   } catch {
     return ""; // a virtual file, or one that has changed since
   }

@@ -5,7 +5,7 @@ import { Failure } from "../common/failure";
 import { CONSENT_COMMANDS } from "../manifest";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { CodeActionFinder, FoundCodeAction } from "./code_actions";
-import { changedLines, diffOf, type ChangedFile, type CodeChanges } from "./code_changes";
+import { changedLines, diffOf, type ChangedText, type CodeChanges } from "./code_changes";
 import { execute } from "./language_command";
 import { symbolRange, type LanguageDocuments } from "./language_documents";
 import {
@@ -14,7 +14,7 @@ import {
   type Patience,
   type ServerAnswer,
 } from "./language_servers";
-import { shortened } from "./lookup_items";
+import { shortLine } from "./lookup_items";
 
 /** Changed lines that the text of an answer shows, and characters of its diff. */
 const MAX_LINES = 50;
@@ -129,7 +129,7 @@ export class Refactorings {
     found: FoundCodeAction,
     target: ResolvedPath,
     patience: Patience,
-  ): Promise<{ files: ChangedFile[]; note: string }> {
+  ): Promise<{ files: ChangedText[]; note: string }> {
     const { edit, command, disabled } = asAction(found);
     if (disabled)
       throw new Failure("symbol.no_action", `'${found.title}' is not possible: ${disabled.reason}`);
@@ -195,7 +195,7 @@ function ensureWanted({ until, signal }: Patience): void {
 
 function changed(
   done: string,
-  files: readonly ChangedFile[],
+  files: readonly ChangedText[],
   answer: ServerAnswer<unknown>,
   more = "",
   nothing = "Nothing changed",
@@ -225,9 +225,9 @@ function changed(
   return { ...observe("code_changed", content, extras), ...(note ? { note } : {}) };
 }
 
-function linesOf({ target, after }: ChangedFile, numbers: readonly number[]): string[] {
+function linesOf({ target, after }: ChangedText, numbers: readonly number[]): string[] {
   const texts = after.split(/\r?\n/);
-  return numbers.map((line) => `${target.shown}:${line}: ${shortened(texts[line - 1] ?? "")}`);
+  return numbers.map((line) => `${target.shown}:${line}: ${shortLine(texts[line - 1] ?? "")}`);
 }
 
 function count(number: number, what: string): string {
