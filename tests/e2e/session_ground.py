@@ -22,7 +22,7 @@ from bascule.runtime.spawn.vscode import SharedVSCode
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.shared import shared_extensions
 from tests.hub.proxy.test_nginx import Front
-from tests.hub.serving import ADMIN, Place
+from tests.hub.serving import ADMIN, RunningHub
 from tests.hub.sessions.serving import SessionsClient
 
 from .code_server import CHROMIUM, build_extension, install_editor
@@ -33,7 +33,7 @@ TIMEOUT: Final = 60.0
 CAN_ISOLATE: Final = os.geteuid() == 0 and shutil.which("bwrap") is not None
 
 
-class LocalHub(Place):
+class LocalHub(RunningHub):
     """Everything of its sessions is ended afterwards."""
 
     def __init__(self, directory: Path, vscode: SharedVSCode, **settings: Any) -> None:

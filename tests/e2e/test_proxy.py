@@ -19,7 +19,7 @@ from bascule.hub.proxy import SessionEndpoint, UpstreamServer
 from bascule.hub.proxy.nginx import render
 from bascule.serving.asgi import App, Receive, Scope, Send
 from bascule.serving.listener import Listener
-from tests.hub.proxy.targets import ProxyPlace
+from tests.hub.proxy.targets import ProxyHub
 from tests.hub.proxy.test_nginx import PROGRAM, Front, certificate
 from tests.hub.serving import ADMIN
 
@@ -62,7 +62,7 @@ document.title = JSON.stringify(tried);
 class Ground:
     """A hub with the endpoints of one session, and a browser that knows the way."""
 
-    hub: ProxyPlace
+    hub: ProxyHub
     context: BrowserContext
 
 
@@ -80,7 +80,7 @@ async def ground(
             front = await asyncio.to_thread(Front, short_path / "nginx", certificate)
             settings["public_url"], settings["run_dir"] = front.url, front.run_dir
             settings["sessions_origin"] = front.sessions_origin
-        hub = await stack.enter_async_context(ProxyPlace(**settings))
+        hub = await stack.enter_async_context(ProxyHub(**settings))
         if front is not None:
             await asyncio.to_thread(front.nginx.install, render(front.site(hub.port)), front.file)
             await asyncio.to_thread(front.start)

@@ -19,7 +19,7 @@ from bascule.runtime import CloudRuntime, Verbs
 from bascule.sandbox.settings import SandboxSettings
 from tests.contracts.runtime import Make, RuntimeSuite
 from tests.hub.serving import ADMIN
-from tests.hub.sessions.serving import SessionPlace, place
+from tests.hub.sessions.serving import SessionHub, open_session_hub
 
 from .session_ground import installed_vscode
 
@@ -36,7 +36,7 @@ MISSING = {
 
 @dataclass(frozen=True)
 class Session:
-    hub: SessionPlace
+    hub: SessionHub
     id: str
     folder: Path
     loop: LoopThread
@@ -53,7 +53,10 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("session") / "workspace"
     folder.mkdir()
     settings: dict[str, Any] = {"workspace_roots": (folder.parent,), "probe_timeout": 20.0}
-    with LoopThread() as loop, loop.hold(place(vscode=installed_vscode(), **settings)) as hub:
+    with (
+        LoopThread() as loop,
+        loop.hold(open_session_hub(vscode=installed_vscode(), **settings)) as hub,
+    ):
         wanted = {"runtime": "vscode", "workspace": {"kind": "folder", "folder": str(folder)}}
         with loop.hold(CloudRuntime(hub.url, ADMIN, session=wanted)) as runtime:
             session_id = runtime.session_id
@@ -62,7 +65,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         loop.start(hub.hub.sessions.remove(hub.identity, hub.session(session_id))).result()
 
 
-def allow_commands(hub: SessionPlace, session_id: str) -> None:
+def allow_commands(hub: SessionHub, session_id: str) -> None:
     """As a person may set it: what VS Code may be told to do besides."""
     file = hub.directory / "sessions" / session_id / "state/vscode/Machine/settings.json"
     told = json.loads(file.read_text())

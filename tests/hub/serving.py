@@ -147,10 +147,6 @@ class RunningHub:
             yield window
 
 
-Place = RunningHub
-"""Old name, which tests/e2e uses."""
-
-
 def _free_on_both() -> socket.socket:
     """A port that the hub can have on both loopback addresses."""
     sock, *rest = bound_pair("127.0.0.1", 0, who="The test")

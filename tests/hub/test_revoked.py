@@ -26,7 +26,7 @@ from bascule.core.errors import AccessDenied
 from bascule.core.windows import WindowId
 from bascule.hub.database.address import database_address
 from bascule.hub.database.store import SqlStore
-from bascule.hub.proxy.endpoints import SessionEndpoint as ProxyPlace
+from bascule.hub.proxy.endpoints import SessionEndpoint as ProxyHub
 from bascule.hub.tokens import hash_of
 from bascule.hub.web.page import is_built
 from bascule.link.http import HttpReply
@@ -409,14 +409,14 @@ while True:
 """
 
 
-async def _app(ground: RevocationSetup) -> ProxyPlace:
+async def _app(ground: RevocationSetup) -> ProxyHub:
     """A program of the session that takes a WebSocket."""
     write = {"action": "write", "args": {"path": "server.py", "content": _SERVER}}
     await ground.admin.must("POST", f"/api/sessions/{ground.session}/actions", write)
     await ground.admin.run(ground.session, "python3 server.py >/dev/null 2>&1 &")
     async for name, data in ground.admin.events(ground.session):
         if name == "port.opened":
-            return ProxyPlace("apps", ground.session, data["n"])
+            return ProxyHub("apps", ground.session, data["n"])
     raise AssertionError("the app never listened")
 
 

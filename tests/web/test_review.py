@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.async_api import Browser, expect
 
-from tests.hub.sessions.serving import SessionPlace, SessionsClient
+from tests.hub.sessions.serving import SessionHub, SessionsClient
 
 from .conftest import TIMEOUT, Screen
 from .test_page import ensure_usable_by_all
@@ -19,7 +19,7 @@ HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J\u202e"
 
 
 async def test_a_person_keeps_and_undoes_changes_of_agents_in_a_window(
-    screen: Screen, hub: SessionPlace, tmp_path: Path
+    screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:
     page = screen.page
     async with hub.fake_window(tmp_path) as window:
@@ -69,7 +69,7 @@ async def test_a_person_keeps_and_undoes_changes_of_agents_in_a_window(
 
 
 async def test_a_sessions_changes_are_on_its_page_and_agents_do_not_see_them(
-    browser: Browser, screen: Screen, hub: SessionPlace, admin: SessionsClient, tmp_path: Path
+    browser: Browser, screen: Screen, hub: SessionHub, admin: SessionsClient, tmp_path: Path
 ) -> None:
     session = await admin.ready({"name": "work"})
     token = await hub.token("inside", "session", owner="admin", session_id=session)

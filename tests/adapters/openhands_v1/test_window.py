@@ -96,7 +96,7 @@ def test_the_editor_shows_asks_and_tells(
     assert (f"{folder}/a.py", ShowDiff) in shown
 
 
-def test_language_features_are_tools(place: WindowPlace, folder: Path, workspace: Path) -> None:
+def test_language_features_are_tools(place: HubWithWindow, folder: Path, workspace: Path) -> None:
     spot = {"path": "a.py", "line": 1, "symbol": "add"}
     found, renamed, command = converse(
         workspace,
@@ -106,9 +106,9 @@ def test_language_features_are_tools(place: WindowPlace, folder: Path, workspace
         call("vscode_command", command="vscode.open", arguments=[{"$uri": "a.py"}]),
     )
 
-    assert told(found) == f"{folder}/a.py:1: references of add"
-    assert told(renamed) == "Renamed 'add' to 'plus'"
-    assert "$uri" in told(command)
+    assert text_of(found) == f"{folder}/a.py:1: references of add"
+    assert text_of(renamed) == "Renamed 'add' to 'plus'"
+    assert "$uri" in text_of(command)
 
 
 def test_a_question_nobody_answers_is_taken_back_with_an_interrupt(

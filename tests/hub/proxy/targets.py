@@ -267,7 +267,3 @@ def request(
     if token:
         lines.append(f"Authorization: Bearer {token}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
-ProxyPlace = ProxyHub
-"""Old name, which tests/e2e uses."""

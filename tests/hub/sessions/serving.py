@@ -109,11 +109,6 @@ async def open_local_session_hub(
             await asyncio.to_thread(shutil.rmtree, directory)
 
 
-SessionPlace = SessionHub
-place = open_session_hub
-"""Old names, which tests/e2e uses."""
-
-
 class SessionsClient(Client):
     """Client of a hub's calls for sessions, with one token."""
 
