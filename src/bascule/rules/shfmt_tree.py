@@ -297,10 +297,19 @@ class _Builder:
                 target = self._with_objection(
                     target, "this here-document delimiter is not understood"
                 )
+            if each.get("Hdoc") and self._ends_inside(each, target.text):
+                reason = "this here-document has a line that ends it inside a substitution"
+                target = self._with_objection(target, reason)
             descriptor = each["N"]["Value"] if each.get("N") else ""
             if operator.startswith("&") or descriptor.startswith("{"):
                 self._only_in_bash(f"`{descriptor}{operator}`", (start, end))
             yield Redirection(operator, descriptor, target, start, end, body)
+
+    def _ends_inside(self, redirection: Json, delimiter: str | None) -> bool:
+        """bash ends a here-document at the first such line, also inside `$( )`; shfmt does not."""
+        is_stripped = redirection["Op"] == "<<-"
+        *lines, _ = self._source(redirection["Hdoc"]).split("\n")  # the last one ends it
+        return any((line.lstrip("\t") if is_stripped else line) == delimiter for line in lines)
 
     def _here_document(self, redirection: Json) -> Word:
         body = redirection["Hdoc"]
