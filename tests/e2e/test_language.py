@@ -246,8 +246,10 @@ async def test_a_rename_gets_a_checkpoint_and_is_done_once(
     action = RenameSymbol("shapes.ts", 7, "side", "width")
     first = await agent.act(action)
     assert isinstance(first, CodeChanged)
-    again = await agent.act(action)  # its id is known: the window answers from its journal
-    assert isinstance(again, CodeChanged | Error)
+    # Its id is in the window's journal. Done again, it would fail: the symbol has another name.
+    again = await agent.act(action)
+    is_known = isinstance(again, Error) and again.error_id == "outcome.unknown"
+    assert is_known or again.content == first.content
     assert (folder / "shapes.ts").read_text().count("width") == 3
 
     newest = (await agent.checkpoints()).items[-1]
