@@ -99,9 +99,13 @@ export class CheckpointWorker {
     return this.process.pid;
   }
 
+  get isAlive(): boolean {
+    return this.process.isAlive;
+  }
+
   /** Fails with the worker's error, or with `checkpoint.unavailable` if the worker ends. */
   request<T>(op: string, more: object = {}): Promise<T> {
-    if (!this.process.isAlive) return Promise.reject(lost(""));
+    if (!this.isAlive) return Promise.reject(lost(""));
     this.requests += 1;
     const id = this.requests;
     const answered = new Promise<unknown>((resolve, reject) =>

@@ -148,7 +148,14 @@ export class Checkpoints implements Disposable {
     const { path, followsLinks } = scope;
     const where = path === undefined ? {} : { path, follows_links: followsLinks ?? true };
     const request = { agent, title, ...where };
-    return this.quietly((worker) => worker.request<number | null>("begin", request));
+    const ask = (worker: CheckpointWorker): Promise<number | null> =>
+      worker.request("begin", request);
+    return this.quietly((worker) =>
+      ask(worker).catch(async (error: unknown) => {
+        if (worker.isAlive) throw error;
+        return ask(await this.open()); // the action has changed nothing yet
+      }),
+    );
   }
 
   private async end(checkpoint: number | undefined): Promise<number | undefined> {

@@ -232,6 +232,16 @@ describe("checkpoints", () => {
     expect(first.checkpoint).toBeDefined();
   });
 
+  test("record an action whose worker was killed just before", async () => {
+    write("a", "one\n");
+    await perform(() => write("a", "two\n"));
+    process.kill(worker?.pid ?? 0, "SIGKILL"); // its end is noticed while the action begins
+    const seen = await perform(() => write("a", "three\n"));
+    expect(seen.note).toContain("The process that records checkpoints ended");
+    await restore(seen.checkpoint);
+    expect(read("a")).toBe("two\n");
+  });
+
   test("say what they leave out to each agent, once", async () => {
     fs.mkdirSync(file("node_modules"));
     await checkpoints.prepare();
