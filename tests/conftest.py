@@ -132,6 +132,24 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
 """(call, file, function): places where a call that could block is allowed, with the reason."""
 
 
+@pytest.hookimpl(trylast=True)  # after the plugin of the terminal
+def pytest_configure(config: pytest.Config) -> None:
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None:  # not in the workers of pytest-xdist
+        config.pluginmanager.register(_Failures(terminal))
+
+
+class _Failures:
+    """Names each test when it fails. A run of half an hour describes them only at its end."""
+
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\n{report.when} failed: {report.nodeid}", red=True)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Disable the garbage collector while pytest describes a failure.
