@@ -6,8 +6,9 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -205,13 +206,16 @@ def _check_batch(file: Path, engine: RuleEngine) -> int:
 
     questions = [_question(line, number) for number, line in enumerate(_lines(file), start=1)]
     decide = _decide_here if engine is RuleEngine.PYTHON else _decide_in_window
-    answers = decide([each for each in questions if not isinstance(each, InvalidSetting)])
-    for each in questions:
-        if isinstance(each, InvalidSetting):
-            click.echo(printable(f"Warning: {each}"), err=True)
-            click.echo(encode_answer(refusal(each)))
-        else:
-            click.echo(next(answers))
+    # Closed also after the last answer, so that the threads of the parser end here.
+    with closing(
+        decide([each for each in questions if not isinstance(each, InvalidSetting)])
+    ) as answers:
+        for each in questions:
+            if isinstance(each, InvalidSetting):
+                click.echo(printable(f"Warning: {each}"), err=True)
+                click.echo(encode_answer(refusal(each)))
+            else:
+                click.echo(next(answers))
     return 0
 
 
@@ -225,7 +229,7 @@ def _question(line: bytes, number: int) -> Question | InvalidSetting:
         return error
 
 
-def _decide_here(questions: Sequence[Question]) -> Iterator[str]:
+def _decide_here(questions: Sequence[Question]) -> Generator[str]:
     """One answer for each question, in order. Each new text costs a process of the parser, so
     several texts are parsed at a time."""
     from bascule.rules import Parser, judge
@@ -244,7 +248,7 @@ def _decide_here(questions: Sequence[Question]) -> Iterator[str]:
         yield from pool.map(answer, questions)
 
 
-def _decide_in_window(questions: Sequence[Question]) -> Iterator[str]:
+def _decide_in_window(questions: Sequence[Question]) -> Generator[str]:
     from .window_rules import decide_in_window
 
     yield from decide_in_window([each.encode() for each in questions])
