@@ -131,7 +131,9 @@ async def test_a_merge_is_reviewed_by_hunk_as_changes_of_the_fork(ground: Sessio
     await expect(lens.filter(has_text="Keep")).to_have_count(2)  # not the line of the person
     await lens.filter(has_text="Undo").first.click()
     await expect(lens.filter(has_text="Keep")).to_have_count(1)
-    assert await asker.run(home, "cat merged.txt") == "one\ntwo\nmine\nthree\nFOUR\n"
+    # The editor saves the file after it has drawn the change.
+    saved = "until grep -q one merged.txt; do sleep 0.05; done; cat merged.txt"
+    assert await asker.run(home, saved) == "one\ntwo\nmine\nthree\nFOUR\n"
 
 
 async def test_a_reload_and_a_killed_vscode_lose_no_action(
