@@ -75,6 +75,14 @@ MAY_BLOCK: tuple[tuple[str, str, str], ...] = (
         (call, "fastapi/routing.py", "_extract_endpoint_context")
         for call in ("os.stat", "io.BufferedReader.read", "io.TextIOWrapper.read")
     ),
+    # Once per process, pydantic looks for its plugins among the installed packages.
+    *(
+        (call, "pydantic/plugin/_loader.py", "get_plugins")
+        for call in (
+            *("os.listdir", "os.scandir", "os.stat", "os.open"),
+            *("io.BufferedReader.read", "io.TextIOWrapper.read"),
+        )
+    ),
     # Log records are written by the code that logs.
     *(
         (f"io.{call}.write", "logging/__init__.py", "emit")

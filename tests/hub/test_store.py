@@ -62,6 +62,16 @@ class TestSqlite(StoreSuite):
             await other.remove_token("n")
             assert await store.find_token("h") is None
 
+    async def test_closing_waits_for_work_under_way(self, make: MakeStore) -> None:
+        """The engine would forget the connections in use and never close them."""
+        store = make()
+        await store.open()
+        reading = [asyncio.create_task(store.find_token(f"{number}")) for number in range(8)]
+        await asyncio.sleep(0)  # they have begun
+        await store.aclose()
+        assert all(each.done() for each in reading)
+        assert await asyncio.gather(*reading) == [None] * 8
+
     async def test_a_row_read_while_its_token_was_removed_is_not_kept(self, store: Store) -> None:
         row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
         await store.add_token(row)

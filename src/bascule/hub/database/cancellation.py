@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 _T = TypeVar("_T")
 
 
-async def finish_before_cancel(work: Coroutine[Any, Any, _T]) -> _T:
+async def finish_before_cancel(work: Coroutine[Any, Any, _T] | asyncio.Task[_T]) -> _T:
     """Wait for `work`. If cancelled meanwhile, finish it first, then raise `CancelledError`.
 
     If `work` fails after the cancellation, its error becomes the cause of `CancelledError`;
     otherwise the error would be lost.
     """
-    task = asyncio.create_task(work)
+    task = work if isinstance(work, asyncio.Task) else asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

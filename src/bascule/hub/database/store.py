@@ -66,7 +66,12 @@ def _finished(
     @wraps(method)
     async def finished(self: SqlStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         work = method(self, *args, **kwargs)
-        return await (finish_before_cancel(work) if self._is_sqlite else work)
+        if not self._is_sqlite:
+            return await work
+        task = asyncio.create_task(work)
+        self._work.add(task)
+        task.add_done_callback(self._work.discard)
+        return await finish_before_cancel(task)
 
     return finished
 
@@ -81,6 +86,8 @@ class SqlStore(Store):
         self._address = address
         self._is_sqlite = make_url(address).get_backend_name() == "sqlite"
         self._engine: AsyncEngine | None = None
+        self._work: set[asyncio.Task[Any]] = set()
+        """Work on SQLite that has not ended."""
         self._memory: TokenCache | None = None
         self._passing: TemporaryDirectory[str] | None = None
 
@@ -98,8 +105,13 @@ class SqlStore(Store):
         file = url.database if self._is_sqlite else None
         self._memory = TokenCache(await asyncio.to_thread(change_detector, file))
 
-    @_finished
     async def aclose(self) -> None:
+        await finish_before_cancel(self._close())
+
+    async def _close(self) -> None:
+        # The engine closes only idle connections; one in use would never be closed.
+        while self._work:
+            await asyncio.wait(self._work)
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
