@@ -455,3 +455,68 @@ def test_what_is_no_rules_is_refused(change: Callable[[dict[str, object]], objec
     change(value)
     with pytest.raises(InvalidSetting):
         CommandRules.from_json(value)
+
+
+# Counts -------------------------------------------------------------------------------------
+
+
+async def decided(sandbox: Sandbox) -> dict[str, tuple[int, str]]:
+    """Number of commands and last command of each rule that decided."""
+    assert sandbox.gate is not None
+    return {
+        f"{each['verdict']} {each['rule']}": (each["count"], each["last_command"])
+        for each in await sandbox.gate.report()
+        if each["count"]
+    }
+
+
+async def test_each_rule_counts_the_commands_that_it_decided_on(strict: Sandbox) -> None:
+    put_person(strict, "once", "deny")
+    await run(strict, "echo 1; echo 2 | ls /dev/null")
+    await run(strict, "echo 3")
+    await run(strict, "touch made")
+    await run(strict, "echo 4; date")
+    await run(strict, "echo 5; date")
+
+    assert await decided(strict) == {
+        "allow echo": (3, "echo 4; date"),
+        "allow ls": (1, "echo 1; echo 2 | ls /dev/null"),
+        "ask date": (2, "echo 5; date"),
+        "deny touch": (1, "touch made"),
+    }
+
+
+async def test_a_command_that_is_asked_about_twice_counts_once(strict: Sandbox) -> None:
+    assert strict.gate is not None
+    asked: asyncio.Queue[CommandQuestion] = asyncio.Queue()
+
+    async def nobody(question: CommandQuestion) -> ApprovalAnswer:
+        asked.put_nowait(question)
+        return await asyncio.Future()
+
+    strict.gate.ask = nobody
+    running = asyncio.create_task(run(strict, "date"))
+    await asked.get()
+    strict.gate.change(replace(STRICT, question_timeout=60))
+    await asked.get()
+    assert await decided(strict) == {"ask date": (1, "date")}
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_rules_of_the_workspace_are_reported_as_such(tmp_path: Path) -> None:
+    file = tmp_path / WORKSPACE_FILE
+    file.parent.mkdir()
+    file.write_text('[[deny]]\nrun = ["echo"]\nwhy = "Be quiet"\n')
+    async with ruled(tmp_path, LENIENT) as sandbox:
+        await run(sandbox, "echo 1")
+        await run(sandbox, "pwd")
+        assert sandbox.gate is not None
+        report = await sandbox.gate.report()
+        of_workspace = [each for each in report if each["owner"] == "workspace"]
+        assert [(each["verdict"], each["rule"], each["count"]) for each in of_workspace] == [
+            ("deny", "echo", 1)
+        ]
+        assert of_workspace[0]["origin"] == f"{file}:1"
+        assert of_workspace[0]["why"] == "Be quiet"
+        assert await decided(sandbox) == {"deny echo": (1, "echo 1"), "allow pwd": (1, "pwd")}

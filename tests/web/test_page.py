@@ -139,6 +139,24 @@ async def downloaded(page: Page) -> list[Any]:
     return [from_json(line) for line in file.read_bytes().splitlines()]
 
 
+async def test_the_rules_of_a_session_show_who_made_them_and_what_they_decided(
+    screen: Screen, hub: SessionHub, admin: SessionsClient
+) -> None:
+    page = screen.page
+    rules = hub.directory / "rules.toml"
+    await asyncio.to_thread(rules.write_text, '[[allow]]\nrun = ["echo"]\nwhy = "It prints"\n')
+    session = await admin.ready({"name": "mine"})
+    await admin.run(session, "echo '<b>1</b>'")
+    await screen.sign_in("/approvals")
+    listed = page.locator(".rules")
+    await expect(listed).to_contain_text(f"Rule of the hub, {rules}:1")
+    await expect(listed).not_to_contain_text("command")
+    await page.get_by_label("What they decided in").select_option("mine")
+    await expect(listed).to_contain_text("allowed 1 command, the last")
+    await expect(listed.locator("code").last).to_have_text("echo '<b>1</b>'")
+    await ensure_usable_by_all(screen)
+
+
 async def test_windows_what_they_do_and_what_they_ask(
     screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:

@@ -35,7 +35,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "token": "Print the hub's admin token; create, list and revoke other tokens.",
         "mcp": "Serve a sandbox, a session or VS Code windows to an MCP client.",
         "approvals": "List the actions of agents that wait for approval, and answer.",
-        "rules": "Try rules for commands: which are allowed, asked about or denied.",
+        "rules": "Try and list rules for commands: which are allowed, asked about or denied.",
     },
     "Workflows as Petri nets": {
         "run": "Run a net; the exit code says how it ended.",

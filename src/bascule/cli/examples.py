@@ -72,6 +72,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "bascule rules check --workspace ~/project --cwd ~/project/src 'make > ../log'",
         "bascule rules check --batch cases.jsonl --engine window",
     ),
+    "rules list": ("bascule rules list", "bascule rules list my-session"),
     "rules test": ("bascule rules test mine.toml",),
     "pair": ("bascule pair", "bascule pair --hub https://hub.example  # with BASCULE_TOKEN"),
     "approvals": ("bascule approvals", "bascule approvals --json"),

@@ -1,4 +1,4 @@
-"""`bascule rules`: check rules for commands."""
+"""`bascule rules`: check rules for commands, and list those of a hub."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
@@ -19,16 +19,19 @@ from bascule.core.errors import InvalidSetting, StorageFailed, UsageError
 from bascule.core.printable import one_line, printable
 
 from .help import CommandGroup
+from .hub_target import HubUrl, use_hub
+from .known_names import session_names
 from .signatures import CommandArgument, CommandOption
 from .user_dirs import config_dir
 
 if TYPE_CHECKING:
+    from bascule.link.sessions import SessionCalls
     from bascule.rules import CommandContext, Decision, Parser, Rules
     from bascule.rules.batch import Question
     from bascule.rules.rule_files import RuleFile
 
 rules = CommandGroup(
-    help="Try rules for commands: which are allowed, asked about or denied.",
+    help="Try and list rules for commands: which are allowed, asked about or denied.",
 )
 
 _STATUS = {"allow": 0, "ask": 3, "deny": 4}
@@ -143,6 +146,41 @@ def try_file(
     count = sum(len(table.rules) for table in read.tables)
     tried = sum(len(table.yes) + len(table.no) for table in read.tables)
     click.echo(printable(f"{file}: rules: {count}, examples that hold: {tried}"))
+    return 0
+
+
+@rules.subcommand("list")
+def list_(
+    session: Annotated[
+        str | None,
+        CommandArgument(
+            metavar="SESSION",
+            help="Name or id of a session, or the first characters of its id: list its rules, also "
+            "those of its workspace, and what each decided there. [default: the hub's rules]",
+            autocompletion=session_names,
+        ),
+    ] = None,
+    hub: HubUrl = None,
+    as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
+) -> int:
+    """List the rules for commands in sessions, who made them, and what they decided.
+
+    Counts begin when the session's sandbox starts. Needs the admin token: BASCULE_TOKEN, or the
+    token of the hub on this machine.
+    """
+    from .rule_list import show_rules
+    from .session_calls import ask, find
+
+    async def rules_of(calls: SessionCalls) -> Sequence[Mapping[str, Any]]:
+        if session is None:
+            return await calls.rules()
+        return await calls.rules_in_use((await find(calls, session)).id)
+
+    found = ask(use_hub(hub, say=not as_json), rules_of)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        show_rules(found)
     return 0
 
 

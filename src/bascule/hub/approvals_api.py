@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from pydantic import BaseModel, Field
 
+from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
 
 from .api import identity_of
 from .messages import MessageAnswer
-from .sessions.session_rules import SessionRules
+from .sessions.service import Sessions
 from .sockets import Sockets
 
 
@@ -31,10 +32,20 @@ class RuleAnswer(BaseModel):
     origin: str
 
 
+class RuleInUseAnswer(RuleAnswer):
+    """A rule in one session, and how many commands it decided on since its sandbox started."""
+
+    made_by: Literal["hub", "workspace"]
+    count: int | None
+    """Null: the session does not run."""
+    last_time: float | None
+    last_command: str
+
+
 class ApprovalsApi:
-    def __init__(self, sockets: Sockets, rules: SessionRules) -> None:
+    def __init__(self, sockets: Sockets, sessions: Sessions) -> None:
         self._sockets = sockets
-        self._rules = rules
+        self._sessions = sessions
 
     def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
         admin = [may("admin")]
@@ -43,6 +54,7 @@ class ApprovalsApi:
         one = "/api/approvals/{place_id}/{question_id}"
         add(one, self.answer, methods=["POST"], dependencies=admin)
         add("/api/rules", self.list_rules, dependencies=admin)
+        add("/api/sessions/{session_id}/rules", self.rules_in_use, dependencies=admin)
 
     async def every(self) -> list[dict[str, Any]]:
         """The open questions of windows and sessions, oldest first."""
@@ -50,7 +62,13 @@ class ApprovalsApi:
 
     async def list_rules(self) -> list[RuleAnswer]:
         """The hub's rules for commands in sessions, in the order of its file."""
-        return [RuleAnswer(**asdict(each)) for each in await self._rules.all_rules()]
+        return [RuleAnswer(**asdict(each)) for each in await self._sessions.rules.all_rules()]
+
+    async def rules_in_use(self, session_id: str, request: Request) -> list[RuleInUseAnswer]:
+        """The rules for commands of one session, and what each decided there."""
+        who = identity_of(request)
+        found = await self._sessions.rules_in_use(who, SessionId(session_id))
+        return [RuleInUseAnswer(**asdict(each)) for each in found]
 
     async def answer(
         self, place_id: str, question_id: str, body: AnswerBody, request: Request

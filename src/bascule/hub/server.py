@@ -152,7 +152,7 @@ class Hub(Startable):
         forks_api = ForksApi(forks, who=identity_of, describe=sessions_api.describe)
         forks_api.add_routes(self._api.app, may)
         WebApi(self.sessions, checks).add_routes(self._api.app, may)
-        ApprovalsApi(self._sockets, self.sessions.rules).add_routes(self._api.app, may)
+        ApprovalsApi(self._sockets, self.sessions).add_routes(self._api.app, may)
         ReviewsApi(self._sockets.reviews).add_routes(self._api.app, may)
         TimelinesApi(
             self.sessions,

@@ -95,6 +95,11 @@ class HubCalls(Closable):
         answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/approvals")
         return answer
 
+    async def rules(self) -> Sequence[Mapping[str, Any]]:
+        """The hub's rules for commands in sessions; needs scope admin."""
+        answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/rules")
+        return answer
+
     async def answer(self, place_id: str, question_id: str, answer: str) -> None:
         """Answer a question of a window or session; needs scope admin.
 

@@ -106,6 +106,10 @@ class SessionCalls(HubCalls):
     async def ports(self, session_id: str) -> Sequence[Mapping[str, Any]]:
         return list(await self._ask("GET", _session_path(session_id, "ports")))
 
+    async def rules_in_use(self, session_id: str) -> Sequence[Mapping[str, Any]]:
+        """The session's rules for commands and what each decided; needs scope admin."""
+        return list(await self._ask("GET", _session_path(session_id, "rules")))
+
     async def logs(self, session_id: str, *, lines: int = 100) -> str:
         answer = await self._ask("GET", f"{_session_path(session_id, 'logs')}?lines={lines}")
         return str(answer["text"])

@@ -71,7 +71,14 @@ class Decision:
         parts = [
             part
             if part.is_by_rule
-            else replace(part, verdict=CommandVerdict.ALLOW, reason=allowed, words=None)
+            else replace(
+                part,
+                verdict=CommandVerdict.ALLOW,
+                reason=allowed,
+                # A deny or ask rule that only may match is not the reason to allow the part.
+                rule=part.rule if part.verdict is CommandVerdict.ALLOW else None,
+                words=None,
+            )
             for part in self.parts
         ]
         return replace(self, parts=parts)

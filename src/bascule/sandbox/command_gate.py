@@ -27,9 +27,11 @@ from bascule.core.contracts import CommandCheck, Shell
 from bascule.core.errors import ConsentDenied, DeniedByRule
 from bascule.core.observations import Observation
 from bascule.rules import CommandContext, CommandVerdict, Decision, Parser, Part, Rules, judge
+from bascule.rules.rule_files import RuleOwner
 
 from .command_questions import Ask, CommandQuestion, visible
 from .command_rules import CommandRules, WorkspaceRules
+from .rule_counts import RuleCounts, deciding_rules
 
 _HARMLESS_KEYS: Final = frozenset({"C-c", "C-d", "C-z", "C-\\"})
 """Keys that end or stop a program."""
@@ -88,6 +90,7 @@ class CommandGate:
         self._lock = threading.Lock()
         """Parser and workspace rules are for one thread at a time."""
         self._changed = asyncio.Event()
+        self._counts = {owner: RuleCounts(owner) for owner in RuleOwner}
 
     @property
     def rules(self) -> CommandRules:
@@ -100,6 +103,19 @@ class CommandGate:
         self._rules = rules
         self._changed.set()
         self._changed = asyncio.Event()
+
+    async def report(self) -> list[dict[str, Any]]:
+        """The rules, who made them, and how many commands each decided on.
+
+        An allow rule counts commands that ran, an ask rule those that a person had to approve, a
+        deny rule those that were refused. Raises `InvalidSetting` if the file of the workspace is
+        not valid.
+        """
+        of_workspace = await self._in_thread(self._workspace_rules)
+        return [
+            *self._counts[RuleOwner.PERSON].report(self._rules.rules),
+            *self._counts[RuleOwner.WORKSPACE].report(of_workspace),
+        ]
 
     async def run(self, action: CmdRun, execute: Execute) -> Observation:
         """Execute a command or input with `execute`, if it may run.
@@ -115,6 +131,7 @@ class CommandGate:
                 await self._admit_kind(action, action.command, why)
             return await execute(action, None)
         approved: _DecidedOn | None = None
+        has_asked = False
         started = time.monotonic()
         while True:
             rest = action
@@ -125,6 +142,9 @@ class CommandGate:
                 return await execute(rest, partial(self._check, action, approved))
             except _ApprovalNeeded as needed:
                 decided = needed.decided
+                if not has_asked:
+                    self._count(decided.decision, CommandVerdict.ASK, action.command)
+                has_asked = True
                 question = CommandQuestion.about_command(
                     action, action.command, decided.decision, timeout=self._patience(action)
                 )
@@ -159,9 +179,17 @@ class CommandGate:
             decision = await _with_name_types(decision, shell)
         match decision.verdict:
             case CommandVerdict.DENY:
+                self._count(decision, CommandVerdict.DENY, action.command)
                 raise _denied(decision)
             case CommandVerdict.ASK if approved != (decided := _DecidedOn(decision, cwd)):
                 raise _ApprovalNeeded(decided)
+        self._count(decision, CommandVerdict.ALLOW, action.command)
+
+    def _count(self, decision: Decision, verdict: CommandVerdict, text: str) -> None:
+        for rule in deciding_rules(decision, verdict):
+            is_theirs = self._of_workspace.has_made(rule)
+            owner = RuleOwner.WORKSPACE if is_theirs else RuleOwner.PERSON
+            self._counts[owner].add(verdict, rule, text)
 
     @property
     def _is_strict(self) -> bool:
@@ -179,6 +207,10 @@ class CommandGate:
             decision = self._judge(text, rules, cwd)
         decision = replace(decision, parts=[*parts, *decision.parts])
         return decision if self._is_strict else decision.by_rules_only()
+
+    def _workspace_rules(self) -> Rules:
+        with self._lock:
+            return self._of_workspace.rules()
 
     def _judge(self, text: str, rules: Rules, cwd: str) -> Decision:
         return judge(text, rules, self._context(cwd), self._parser.parse)

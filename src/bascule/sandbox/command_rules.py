@@ -79,6 +79,10 @@ class WorkspaceRules:
         self._seen: tuple[int, ...] = ()
         self._rules = Rules()
 
+    def has_made(self, rule: Rule) -> bool:
+        """Whether a rule comes from this file."""
+        return rule.origin.rpartition(":")[0] == str(self._file)
+
     def rules(self) -> Rules:
         """The current rules. Raises `InvalidSetting` if the file is not valid."""
         try:

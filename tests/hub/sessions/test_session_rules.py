@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bascule.core.actions import CmdRun
 from bascule.core.observations import Error, Observation
 from bascule.hub.sessions.session_rules import FILE
 from bascule.rules import Parser
-from bascule.rules.rule_files import RuleOwner, read_rule_file
+from bascule.rules.rule_files import WORKSPACE_FILE, RuleOwner, read_rule_file
 from bascule.runtime import CloudRuntime, RemoteRuntime
 
 from .serving import SessionHub, SessionsClient, open_local_session_hub, open_session_hub
@@ -183,6 +184,7 @@ async def test_nobody_who_answers_is_an_error_for_the_agent() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
+        ("GET", "rules", None),
         ("PUT", "rules", None),
         ("PUT", "rules", {"rules": {"allow": [], "ask": [], "deny": []}, "default": "allow"}),
         ("POST", "approvals/{id}", {"answer": "once", "cause": "", "digest": ""}),
@@ -200,12 +202,42 @@ async def test_no_agent_sets_rules_or_answers_its_own_question(
     for asker in (agent, admin):
         status, said = await asker.ask(method, where, body)
         assert (status, said["error"]["code"]) == (403, "access.denied")
-    for where in ("/api/approvals", "/api/rules"):
+    for where in ("/api/approvals", "/api/rules", f"/api/sessions/{session}/rules"):
         assert (await agent.ask("GET", where))[0] == 403
     answering = f"/api/approvals/{session}/{question['id']}"
     assert (await agent.ask("POST", answering, {"answer": "once"}))[0] == 403
     await answer(admin, question, "deny")
     assert (await acting)["extras"]["error_id"] == "consent.denied"
+
+
+async def test_a_session_tells_what_each_rule_decided_and_who_made_it(
+    hub: SessionHub, agent: SessionsClient, admin: SessionsClient
+) -> None:
+    session = await agent.ready({"secrets": {"WORD": "correct-horse"}})
+    where = f"/api/sessions/{session}/rules"
+    workspace = hub.directory / "sessions" / session / "workspace"
+    file = workspace / WORKSPACE_FILE
+    await asyncio.to_thread(file.parent.mkdir)
+    await asyncio.to_thread(file.write_text, '[[deny]]\nrun = ["ls"]\nwhy = "Not ours"\n')
+    before = time.time()
+    await act(agent, session, "echo 1")
+    await act(agent, session, "echo correct-horse")
+    await act(agent, session, "ls")
+
+    echo, touch, ls = await admin.must("GET", where)
+    assert (echo["verdict"], echo["rule"], echo["made_by"]) == ("allow", "echo", "hub")
+    assert (echo["count"], echo["last_command"]) == (2, "echo ***")
+    assert echo["origin"] == f"{hub.directory / FILE}:1"
+    assert before <= echo["last_time"] <= time.time()
+    assert (touch["rule"], touch["count"], touch["last_time"]) == ("touch", 0, None)
+    assert (touch["why"], touch["last_command"]) == ("Not here", "")
+    assert (ls["verdict"], ls["rule"], ls["made_by"]) == ("deny", "ls", "workspace")
+    assert (ls["count"], ls["last_command"], ls["why"]) == (1, "ls", "Not ours")
+    assert ls["origin"] == f"{file}:1"
+
+    await admin.must("POST", f"/api/sessions/{session}/stop")
+    found = await admin.must("GET", where)
+    assert [(each["rule"], each["count"]) for each in found] == [("echo", None), ("touch", None)]
 
 
 async def test_a_wrong_file_of_rules_prevents_the_start_of_sessions(

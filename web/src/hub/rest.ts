@@ -6,6 +6,7 @@ import type {
   Forks,
   HubError,
   HubRule,
+  RuleInUse,
   Merged,
   Observation,
   Restored,
@@ -32,6 +33,10 @@ export class HubApi {
 
   async rules(): Promise<HubRule[]> {
     return this.ask<HubRule[]>("GET", "/api/rules");
+  }
+
+  async rulesInUse(session: string): Promise<RuleInUse[]> {
+    return this.ask<RuleInUse[]>("GET", `${one(session)}/rules`);
   }
 
   async act(session: string, verb: "pause" | "resume" | "stop"): Promise<void> {

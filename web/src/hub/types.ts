@@ -90,6 +90,16 @@ export interface HubRule {
   origin: string;
 }
 
+/** A rule in one session, and what it decided there since the session's sandbox started. */
+export interface RuleInUse extends HubRule {
+  made_by: "hub" | "workspace";
+  /** Number of commands. Null: the session does not run. */
+  count: number | null;
+  /** Unix time of the last command. */
+  last_time: number | null;
+  last_command: string;
+}
+
 /** A file with changes of agents that nobody has reviewed yet. */
 export interface ReviewFile {
   id: string;

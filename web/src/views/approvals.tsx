@@ -1,8 +1,8 @@
-import { useEffect, useState } from "preact/hooks";
-import { messageOf } from "../hub/failure";
-import type { ApprovalAnswer, Approval, HubRule } from "../hub/types";
-import { approvals, connection, me, now, rest, sessions, windows } from "../state";
+import { useState } from "preact/hooks";
+import type { ApprovalAnswer, Approval } from "../hub/types";
+import { approvals, connection, me, now, sessions, windows } from "../state";
 import { ActionButton, EmptyState, ErrorNote, age } from "../ui/parts";
+import { Rules } from "./rules";
 
 export function ApprovalsView() {
   return (
@@ -24,30 +24,6 @@ export function ApprovalsView() {
       ))}
       {me.value?.scope === "admin" && <Rules />}
     </>
-  );
-}
-
-/** The hub's rules for commands in sessions. An answer may have added one. */
-function Rules() {
-  const [rules, setRules] = useState<HubRule[]>([]);
-  const [trouble, setTrouble] = useState("");
-  useEffect(() => {
-    rest.rules().then(setRules, (error: unknown) => setTrouble(messageOf(error)));
-  }, [approvals.value]);
-  if (trouble) return <ErrorNote what={trouble} />;
-  if (rules.length === 0) return null;
-  return (
-    <section aria-label="Rules for sessions">
-      <h2>Rules for commands in sessions</h2>
-      <ul class="parts rules">
-        {rules.map((each) => (
-          <li key={`${each.origin} ${each.rule}`} class={`part-${each.verdict}`}>
-            <b>{each.verdict}</b> <code>{each.rule}</code> for {each.agent || "all agents"}{" "}
-            <span class="sub">{each.why}</span>
-          </li>
-        ))}
-      </ul>
-    </section>
   );
 }
 

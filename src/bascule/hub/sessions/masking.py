@@ -33,6 +33,12 @@ class Mask:
                 return self._pattern.sub(MASK, text)
         return text
 
+    def cut_text(self, text: str) -> str:
+        """Mask text whose end may be cut off, so that it may end with the beginning of a secret."""
+        end = min((_cut_at(text, word) for word in self._words), default=len(text))
+        masked = self.text(text[:end])
+        return masked if end == len(text) else f"{masked}{MASK}"
+
     def is_needed(self, written: bytes) -> bool:
         """Whether JSON from `to_json` may contain a secret."""
         return any(word in written for word in self._written)
@@ -46,3 +52,14 @@ class Mask:
         if isinstance(value, list | tuple):
             return [self.value(each) for each in value]
         return value
+
+
+def _cut_at(text: str, word: str) -> int:
+    """Where the beginning of a secret word begins that ends the text; the text's length if none.
+
+    A beginning shorter than the shortest secret is not looked for.
+    """
+    at = text.find(word[:_MIN_LENGTH])
+    while at != -1 and not word.startswith(text[at:]):
+        at = text.find(word[:_MIN_LENGTH], at + 1)
+    return len(text) if at == -1 else at

@@ -20,6 +20,8 @@ from .sandbox_messages import (
     MergeResults,
     Port,
     PortList,
+    RuleUse,
+    RuleUses,
     SandboxActivity,
     SandboxEntry,
     SandboxInfo,
@@ -130,6 +132,10 @@ class SandboxClient(Closable):
     async def set_rules(self, rules: Mapping[str, Any] | None) -> None:
         """Make the sandbox decide on commands by `rules` from now on; None: everything runs."""
         await self._ask("PUT", "/session/rules", to_json(rules), _JSON)
+
+    async def rule_uses(self) -> Sequence[RuleUse]:
+        """What the rules for commands decided since the sandbox started."""
+        return parse_message(RuleUses, await self._ask("GET", "/session/rules")).rules
 
     async def answer_question(self, question: Mapping[str, Any], answer: str) -> None:
         """Answer a question of the sandbox. Raises `AlreadyAnswered` if it is no longer asked."""

@@ -142,6 +142,23 @@ class _Question(_Message):
     expires: Short
 
 
+class RuleUse(_Message):
+    """A rule for commands as a sandbox knows it, and what it decided there."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    rule: Short
+    owner: Literal["person", "workspace"]
+    why: Short = ""
+    origin: Short = ""
+    count: Number
+    last_time: Annotated[float | None, Field(ge=0, le=1e11, allow_inf_nan=False)] = None
+    last_command: Short = ""
+
+
+class RuleUses(_Message):
+    rules: Annotated[list[RuleUse], Field(max_length=200)]
+
+
 class _Settled(_Message):
     id: Short
 

@@ -47,6 +47,7 @@ from .lifecycle import SandboxLifecycle
 from .quotas import running_claims
 from .reconciler import Reconciler
 from .rows import EventRow, SessionRow
+from .rules_in_use import RuleInUse, rules_in_use
 from .sandbox_client import SandboxClient
 from .sandbox_messages import Port
 from .session_creation import SessionCreation
@@ -324,6 +325,16 @@ class Sessions(Closable):
         await self._audit_admin_access(who, row, "logs")
         spawner = self._lifecycle.spawner(row.spec.spawner)
         return self._table.mask(session_id).text(await spawner.log_tail(session_id, lines=lines))
+
+    async def rules_in_use(self, who: Identity, session_id: SessionId) -> Sequence[RuleInUse]:
+        """The session's rules for commands and what each decided. Resumes no paused session."""
+        row = self._table.get_visible(who, session_id)
+        await self._audit_admin_access(who, row, "rules")
+        uses = None
+        if row.state == "ready":
+            uses = await (await self._lifecycle.client(session_id)).rule_uses()
+        mask = self._table.mask(session_id)
+        return rules_in_use(await self.rules.all_rules(), uses, agent=row.created_by, mask=mask)
 
     def events(
         self, session_id: SessionId, *, after: int = 0

@@ -47,6 +47,7 @@ class SessionApprovals:
     def open(self, sandbox: Sandbox) -> list[BaseRoute]:
         self._sandbox = sandbox
         return [
+            Route("/session/rules", self.report_rules, methods=["GET"]),
             Route("/session/rules", self.set_rules, methods=["PUT"]),
             Route("/session/approvals/{question_id}", self.answer, methods=["POST"]),
         ]
@@ -65,6 +66,12 @@ class SessionApprovals:
         finally:
             del self._open[question.id]
             self._events.publish("approval.settled", id=question.id)
+
+    async def report_rules(self, request: Request) -> Response:
+        """The rules, who made them, and how many commands each decided on."""
+        _ensure_from_hub(request)
+        gate = self._sandbox.gate
+        return json_response({"rules": [] if gate is None else await gate.report()})
 
     async def set_rules(self, request: Request) -> Response:
         """Apply rules from now on, as `CommandRules.as_json` encodes them.
@@ -101,7 +108,7 @@ class SessionApprovals:
 
 def _ensure_from_hub(request: Request) -> None:
     if _FORWARDED in request.headers:
-        raise AccessDenied("Only the hub itself sets rules and answers questions")
+        raise AccessDenied("Only the hub itself reads and sets rules and answers questions")
 
 
 def _rules(value: Mapping[str, Any] | None) -> CommandRules:

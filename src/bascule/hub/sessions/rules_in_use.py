@@ -1,0 +1,95 @@
+"""The rules that apply in one session, who made them, and what each decided there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from bascule.sandbox.command_questions import visible
+from bascule.sandbox.rule_counts import rule_text
+
+from .masking import Mask
+from .sandbox_messages import RuleUse
+from .session_rules import HubRule
+
+_COMMAND: Final = 300
+"""Maximum characters of a command that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInUse:
+    """A rule for commands in a session."""
+
+    verdict: str
+    rule: str
+    agent: str
+    """The agent that the rule is for; empty: all."""
+    why: str
+    origin: str
+    made_by: Literal["hub", "workspace"]
+    count: int | None
+    """Commands that it decided on since the sandbox started. None: the session does not run."""
+    last_time: float | None = None
+    last_command: str = ""
+
+
+def rules_in_use(
+    rules: Sequence[HubRule], uses: Sequence[RuleUse] | None, *, agent: str, mask: Mask
+) -> Sequence[RuleInUse]:
+    """The hub's rules for the session of an agent, then those of its workspace.
+
+    `uses` is what the sandbox reports, None if it does not run. Another program of the session may
+    have sent it, so it adds no rule to the hub's and no allow rule to the workspace's.
+    """
+    reported: Mapping[tuple[str, str], RuleUse] = {
+        (use.verdict, use.rule): use for use in uses or () if use.owner == "person"
+    }
+    nothing = None if uses is None else 0
+    of_hub = [rule for rule in rules if rule.agent in ("", agent)]
+    return [
+        *(
+            _of_hub(rule, reported.get((rule.verdict, rule_text(rule.rule))), nothing, mask)
+            for rule in of_hub
+        ),
+        *_of_workspace(uses or (), mask),
+    ]
+
+
+def _of_hub(rule: HubRule, use: RuleUse | None, nothing: int | None, mask: Mask) -> RuleInUse:
+    return RuleInUse(
+        rule.verdict,
+        rule.rule,
+        rule.agent,
+        rule.why,
+        rule.origin,
+        "hub",
+        nothing if use is None else use.count,
+        None if use is None else use.last_time,
+        "" if use is None else _command(use, mask),
+    )
+
+
+def _of_workspace(uses: Sequence[RuleUse], mask: Mask) -> Iterator[RuleInUse]:
+    for use in uses:
+        if use.owner == "workspace" and use.verdict != "allow":
+            rule, why, origin = (
+                rule_text(mask.cut_text(text)) for text in (use.rule, use.why, use.origin)
+            )
+            command = _command(use, mask)
+            yield RuleInUse(
+                use.verdict,
+                rule,
+                "",
+                why,
+                origin,
+                "workspace",
+                use.count,
+                use.last_time,
+                command,
+            )
+
+
+def _command(use: RuleUse, mask: Mask) -> str:
+    """The last command without secrets. They are found first: a cut or an escape hides them."""
+    return visible(mask.cut_text(use.last_command[:_COMMAND]))[:_COMMAND]
