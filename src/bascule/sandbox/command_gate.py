@@ -26,10 +26,12 @@ from bascule.core.actions import (
 from bascule.core.contracts import CommandCheck, Shell
 from bascule.core.errors import ConsentDenied, DeniedByRule
 from bascule.core.observations import Observation
-from bascule.rules import CommandContext, CommandVerdict, Decision, Parser, Part, Rules, judge
+from bascule.core.visible_text import visible
+from bascule.rules import CommandContext, CommandVerdict, Decision, Parser, Part, Rules
+from bascule.rules.judge import judge
 from bascule.rules.rule_files import RuleOwner
 
-from .command_questions import Ask, CommandQuestion, visible
+from .command_questions import Ask, CommandQuestion
 from .command_rules import CommandRules, WorkspaceRules
 from .rule_counts import RuleCounts, deciding_rules
 

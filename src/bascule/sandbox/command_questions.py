@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,6 +10,7 @@ from typing import Any, Final, Literal
 from uuid import uuid4
 
 from bascule.core.actions import Action
+from bascule.core.visible_text import visible
 from bascule.rules import CommandVerdict, Decision, Part
 from bascule.rules.proposals import Proposal, proposals
 
@@ -22,7 +22,6 @@ _DETAIL: Final = 30_000
 _PARTS: Final = 50
 _PART: Final = 300
 """Maximum number of parts that a question lists, and characters of each part."""
-_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +105,3 @@ class CommandQuestion:
 
 Ask = Callable[[CommandQuestion], Awaitable[ApprovalAnswer]]
 """Asks a person. Cancelling withdraws the question."""
-
-
-def visible(text: str) -> str:
-    """`text` with every invisible character but space, tab and newline spelt out."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_spelt(each) for each in text)
-
-
-def _spelt(character: str) -> str:
-    if character in " \t\n" or unicodedata.category(character) not in _INVISIBLE:
-        return character
-    return f"<U+{ord(character):04X}>"

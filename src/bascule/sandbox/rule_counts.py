@@ -9,13 +9,10 @@ from typing import Any, Final
 
 from bascule.rules import CommandVerdict, Decision, Rule, Rules
 from bascule.rules.rule_files import RuleOwner
-
-from .command_questions import visible
+from bascule.rules.rule_text import rule_text
 
 MAX_RULES: Final = 100
 """Maximum number of rules of one owner that are counted and reported."""
-_TEXT: Final = 200
-"""Maximum characters of each text of a rule in a report."""
 _COMMAND: Final = 300
 """Maximum characters of a command in a report. 200 rules with these limits stay below 1 MiB."""
 
@@ -86,8 +83,3 @@ def deciding_rules(decision: Decision, verdict: CommandVerdict) -> Iterator[Rule
         and (part.is_by_rule or verdict is CommandVerdict.ALLOW)
     }
     yield from found
-
-
-def rule_text(text: str) -> str:
-    """A text of a rule, as reports show it."""
-    return visible(text)[:_TEXT]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from bascule.sandbox.command_questions import visible
-from bascule.sandbox.rule_counts import rule_text
+from bascule.core.visible_text import visible
+from bascule.rules.rule_text import rule_text
 
 from .masking import Mask
 from .sandbox_messages import RuleUse
