@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -23,7 +23,6 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
@@ -42,6 +41,9 @@ from .cancellation import finish_before_cancel
 from .engine import make_engine, reading
 from .migrate import migrate
 from .token_cache import TokenCache, change_detector
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql, sqlite
 
 _QUOTAS: Final = 7_263_171
 """Key of the PostgreSQL advisory lock for changes of reservations."""
@@ -405,8 +407,13 @@ class SqlStore(Store):
 
     def _insert(self, table: Table, values: Mapping[str, Any]) -> postgresql.Insert | sqlite.Insert:
         """An INSERT that supports `on_conflict_…`, which both databases write the same way."""
+        # The engine has imported its dialect. The other one would take 2 MiB.
         if self._open.dialect.name == "postgresql":
+            from sqlalchemy.dialects import postgresql
+
             return postgresql.insert(table).values(**values)
+        from sqlalchemy.dialects import sqlite
+
         return sqlite.insert(table).values(**values)
 
 
