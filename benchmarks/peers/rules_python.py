@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from bascule.rules import Parser, judge
+from bascule.rules import Parser
 from bascule.rules.batch import Question
+from bascule.rules.judge import judge
 from benchmarks.peers.rules_subject import RulesSubject
 from benchmarks.peers.serve import respond
 

@@ -24,7 +24,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bascule.rules import CommandContext, CommandVerdict, Parser, Rules, judge
+from bascule.rules import CommandContext, CommandVerdict, Parser, Rules
+from bascule.rules.judge import judge
 from tests.rules.texts import TextMaker
 
 _BATCH = 100

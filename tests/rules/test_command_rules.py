@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from bascule.rules import CommandContext, Parser, Rules, judge
+from bascule.rules import CommandContext, Parser, Rules
+from bascule.rules.judge import judge
 
 _FILE = Path(__file__).parents[1] / "contracts/vectors/command_rules.json"
 _CASES = json.loads(_FILE.read_text())

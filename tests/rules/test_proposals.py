@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bascule.rules import CommandContext, CommandVerdict, Parser, Rules, judge
+from bascule.rules import CommandContext, CommandVerdict, Parser, Rules
+from bascule.rules.judge import judge
 from bascule.rules.proposals import proposals
 
 _CONTEXT = CommandContext("/home/ann/project", "/home/ann/project", "/home/ann")

@@ -112,7 +112,8 @@ def check(
         return _check_batch(batch, engine)
     if engine is RuleEngine.WINDOW:
         raise UsageError("--engine window needs --batch FILE")
-    from bascule.rules import Parser, judge
+    from bascule.rules import Parser
+    from bascule.rules.judge import judge
     from bascule.rules.rule_files import WORKSPACE_FILE
 
     parser = Parser()
@@ -270,8 +271,9 @@ def _question(line: bytes, number: int) -> Question | InvalidSetting:
 def _decide_here(questions: Sequence[Question]) -> Generator[str]:
     """One answer for each question, in order. Each new text costs a process of the parser, so
     several texts are parsed at a time."""
-    from bascule.rules import Parser, judge
+    from bascule.rules import Parser
     from bascule.rules.batch import encode_answer
+    from bascule.rules.judge import judge
 
     of_thread = threading.local()
 

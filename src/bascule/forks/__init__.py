@@ -1,9 +1,17 @@
-"""Forks of a workspace: taking a snapshot, finding what changed since, and merging it back."""
+"""Forks of a workspace: taking a snapshot, finding what changed since, and merging it back.
 
-from .change_set import PathChange, PathResult
-from .line_merge import LineConflict, LineMerge, merge_lines
-from .merge_rules import Merge, PathVersion, merge_versions
-from .snapshot import Snapshot, take_snapshot
+Names are imported on first use, so that a module of the package can be used without the others.
+"""
+
+from typing import TYPE_CHECKING
+
+from bascule.core.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .change_set import PathChange, PathResult
+    from .line_merge import LineConflict, LineMerge, merge_lines
+    from .merge_rules import Merge, PathVersion, merge_versions
+    from .snapshot import Snapshot, take_snapshot
 
 __all__ = [
     "LineConflict",
@@ -17,3 +25,18 @@ __all__ = [
     "merge_versions",
     "take_snapshot",
 ]
+
+_HOMES = {
+    "LineConflict": "line_merge",
+    "LineMerge": "line_merge",
+    "Merge": "merge_rules",
+    "PathChange": "change_set",
+    "PathResult": "change_set",
+    "PathVersion": "merge_rules",
+    "Snapshot": "snapshot",
+    "merge_lines": "line_merge",
+    "merge_versions": "merge_rules",
+    "take_snapshot": "snapshot",
+}
+
+__getattr__ = lazy_exports(__name__, _HOMES)

@@ -1,10 +1,17 @@
-"""Rules for commands: decide whether a command text is allowed, needs approval, or is denied."""
+"""Rules for commands: decide whether a command text is allowed, needs approval, or is denied.
 
-from .command_context import CommandContext
-from .judge import judge
-from .parser import Parser
-from .rule import Rule, Rules
-from .verdict import CommandVerdict, Decision, Part
+Names are imported on first use, so that a module of the package can be used without the parser.
+"""
+
+from typing import TYPE_CHECKING
+
+from bascule.core.lazy_exports import lazy_exports
+
+if TYPE_CHECKING:
+    from .command_context import CommandContext
+    from .parser import Parser
+    from .rule import Rule, Rules
+    from .verdict import CommandVerdict, Decision, Part
 
 __all__ = [
     "CommandContext",
@@ -14,5 +21,16 @@ __all__ = [
     "Part",
     "Rule",
     "Rules",
-    "judge",
 ]
+
+_HOMES = {
+    "CommandContext": "command_context",
+    "CommandVerdict": "verdict",
+    "Decision": "verdict",
+    "Parser": "parser",
+    "Part": "verdict",
+    "Rule": "rule",
+    "Rules": "rule",
+}
+
+__getattr__ = lazy_exports(__name__, _HOMES)

@@ -13,13 +13,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bascule.core.errors import StorageFailed
 from bascule.hub.settings import HubSettings
-from bascule.rules import Parser, Rules
-from bascule.rules.rule_files import RuleFile, RuleOwner, read_rule_file
-from bascule.sandbox.command_rules import CommandRules
+
+if TYPE_CHECKING:
+    from bascule.rules.rule_files import RuleFile
 
 FILE: Final = "rules.toml"
 """Name of the file in the hub's state directory."""
@@ -74,12 +74,15 @@ class SessionRules:
     def _read(self) -> RuleFile | None:
         if self._file is None or not self._file.exists():
             return None
-        return read_rule_file(self._file, RuleOwner.PERSON, Parser().parse)
+        return _read_valid(self._file)
 
     def _rules_for(self, agent: str) -> Mapping[str, Any] | None:
         file = self._read()
         if file is None and not self._default:
             return None
+        from bascule.rules import Rules
+        from bascule.sandbox.command_rules import CommandRules
+
         rules = Rules() if file is None else file.rules(agent)
         applied = CommandRules(rules=rules, question_timeout=self._timeout)
         return {**applied.as_json(), "default": self._default or None}
@@ -104,11 +107,19 @@ def _replace(file: Path, text: str) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as written:
             written.write(text)
-        read_rule_file(new, RuleOwner.PERSON, Parser().parse)
+        _read_valid(new)
         new.replace(file)
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def _read_valid(file: Path) -> RuleFile:
+    # Imported here, because the rules take memory that a hub without a file does not need.
+    from bascule.rules import Parser
+    from bascule.rules.rule_files import RuleOwner, read_rule_file
+
+    return read_rule_file(file, RuleOwner.PERSON, Parser().parse)
 
 
 def _quoted(text: str) -> str:
