@@ -128,7 +128,7 @@ async def test_vs_code_opens_from_the_page_on_the_sessions_files(
         async with screen.context.expect_page() as opening:
             await screen.page.get_by_role("link", name="VS Code", exact=True).click()
         opened = await opening.value
-        assert f"/vscode/{session}/" in opened.url
+        await opened.wait_for_url(f"**/vscode/{session}/**")  # redirects lead there
         await expect(opened.get_by_role("treeitem", name="greeting.txt")).to_be_visible()
         await opened.close()
         await screen.page.get_by_role("link", name="VS Code beside the timeline").click()
