@@ -36,6 +36,15 @@ while True:
     except KeyboardInterrupt:
         pass
 """
+INTERRUPTED_AS_IT_ENDS = """
+import os, signal
+kernel = get_ipython().kernel
+after_request = kernel.post_handler_hook
+def interrupt_first():
+    os.kill(os.getpid(), signal.SIGINT)
+    after_request()
+kernel.post_handler_hook = interrupt_first
+"""
 
 
 @pytest.mark.slow
@@ -221,6 +230,13 @@ class IPythonSuite:
         for number in range(12):
             await runtime.run_ipython("time.sleep(0.05)", timeout=0.05 + number / 1000)
             assert (await runtime.run_ipython("kept", timeout=10)).content.strip() == "1"
+
+    async def test_an_interrupt_as_the_kernel_leaves_a_cell_does_not_end_the_kernel(
+        self, runtime: Verbs
+    ) -> None:
+        await runtime.run_ipython("kept = 1\n" + INTERRUPTED_AS_IT_ENDS)
+        answer = await runtime.run_ipython("kept")
+        assert (answer.content, answer.metadata.new_kernel) == ("1", False)
 
     async def test_a_cell_out_of_time_is_interrupted_and_says_what_it_showed(
         self, runtime: Verbs

@@ -41,6 +41,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+KERNEL_MAIN = str(Path(__file__).with_name("_kernel_main.py"))
 START = 60.0
 """Timeout in seconds for the first answer of a kernel; a busy machine is slow."""
 ASK_AGAIN = 0.3
@@ -117,7 +118,7 @@ class KernelProcess:
         )
         with self._words.open("wb") as words:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", name),
+                *(sys.executable, "-Xfrozen_modules=off", KERNEL_MAIN, "-f", name),
                 "--HistoryManager.hist_file=:memory:",
                 cwd=cwd,
                 env=kernel_environment(cwd),

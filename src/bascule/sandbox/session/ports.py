@@ -37,7 +37,8 @@ DECLARED: Final = (98, 99)
 path at start (`APP_PORT_1`, `APP_BASE_PATH_1`, `APP_PORT_2`, `APP_BASE_PATH_2`)."""
 _DEFAULT_PORTS: Final = (8011, 8012)
 _BROWSER: Final = "bascule.sandbox.browser.worker"
-_KERNEL: Final = "-m ipykernel_launcher"
+_KERNELS: Final = ("bascule/sandbox/ipython/_kernel_main.py", "-m ipykernel_launcher")
+"""Parts of the command lines of the sandbox's kernel and of Jupyter's kernels."""
 _EPHEMERAL_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
@@ -237,7 +238,8 @@ class AppPorts(Closable):
         extension of VS Code that serves pages to others listens on every address."""
         if self._processes.is_hidden(pid, processes):
             return not place.is_everywhere
-        if _KERNEL in command(pid):  # its own socket has a random port; a cell may serve pages too
+        if any(each in command(pid) for each in _KERNELS):
+            # The kernel's own socket has a random port. A cell may serve pages too.
             return not place.is_everywhere and _is_ephemeral(place.port)
         while pid in processes:
             if _BROWSER in command(pid):
