@@ -24,6 +24,7 @@ import { buildReview, type Review } from "./changes";
 import { buildCheckpoints } from "./checkpoints";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
+import { isAlive } from "./common/process_alive";
 import { sweepTemporary } from "./common/temporary_directories";
 import { Questions } from "./consent/questions";
 import { buildDebugger } from "./debug";
@@ -276,11 +277,5 @@ function showTexts(virtualDocuments: VirtualDocuments): vscode.Disposable {
 /** Whether a process mark belongs to this window and to an extension host that has ended. */
 function isLeftBehind(value: string, windowId: string): boolean {
   const [window, , pid] = value.split(".");
-  if (window !== windowId) return false;
-  try {
-    process.kill(Number(pid), 0);
-    return false;
-  } catch {
-    return true;
-  }
+  return window === windowId && !isAlive(Number(pid));
 }

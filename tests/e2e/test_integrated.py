@@ -99,5 +99,15 @@ async def test_a_shell_that_ended_is_followed_by_a_new_one_that_says_so(
     assert answer.metadata.new_shell
 
 
+async def test_a_new_shell_whose_first_command_ends_it_says_so(agent: VSCodeRuntime) -> None:
+    """VS Code starts another shell in its place, because it takes an early end for a failure."""
+    for number in range(3):
+        ended = await agent.run("exit 3", shell=f"short{number}")
+        assert ended.metadata.shell_ended
+        assert "\x1b" not in ended.content
+    again = await agent.run("echo next", shell="short0")
+    assert (again.content, again.metadata.new_shell) == ("next\n", True)
+
+
 async def _shows_a_terminal(page: Page) -> None:
     await expect(page.locator(".terminal-tab, .single-terminal-tab").first).to_be_visible()

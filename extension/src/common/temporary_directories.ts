@@ -5,6 +5,7 @@
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
+import { isAlive } from "./process_alive";
 
 const NAME = /^bascule-[a-z]+-(\d+)-(\d+)-[^-]{6}$/;
 
@@ -32,15 +33,6 @@ function isLeft(name: string): boolean {
   if (where !== namespace() || !pid || isAlive(Number(pid))) return false;
   const found = fs.lstatSync(path.join(os.tmpdir(), name), { throwIfNoEntry: false });
   return found?.uid === process.getuid?.();
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== "ESRCH"; // EPERM: it is another user's process
-  }
 }
 
 /** The PID namespace: containers may share /tmp but not process ids. */

@@ -13,6 +13,7 @@
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
+import { isAlive } from "../common/process_alive";
 import type { SentObservation } from "../protocol";
 
 /** Milliseconds that an id is kept after its action ended. See docs/extension-protocol.md. */
@@ -338,14 +339,5 @@ function parse(text: string): JournalLine[] {
     return text ? [JSON.parse(text) as JournalLine] : [];
   } catch {
     return []; // incomplete: its host died while writing it
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

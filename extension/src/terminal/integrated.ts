@@ -12,6 +12,7 @@ import type { Disposable } from "../common/disposables";
 import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import type { Log } from "../common/log";
+import { isAlive } from "../common/process_alive";
 import type { ObservationBody } from "../protocol";
 import { ShellObservations, type RunCommand } from "./observations";
 import { Execution } from "./execution";
@@ -27,6 +28,8 @@ import type { AgentShell, ShellRequest } from "./shells";
 /** Milliseconds for a shell to start, including start-up files, and to react to an interrupt. */
 const START_MS = 20_000;
 const INTEGRATION_MS = 1000;
+/** Resets a terminal. VS Code sends it before the output of a shell that replaces another. */
+const RESET = "\u001bc";
 
 export class IntegratedShell implements AgentShell {
   readonly onOutput: Emitter<OutputPiece>;
@@ -34,6 +37,7 @@ export class IntegratedShell implements AgentShell {
   private readonly observations: ShellObservations;
   private readonly listening: Disposable;
   private terminal: vscode.Terminal | undefined;
+  private processId: number | undefined;
   private execution: Execution | undefined;
   private unread: Execution | undefined;
   private directory: string;
@@ -136,6 +140,7 @@ export class IntegratedShell implements AgentShell {
         throw error;
       },
     );
+    this.processId = await terminal.processId;
     this.ensureOpen();
     this.hadLife = true;
     return integration;
@@ -154,7 +159,18 @@ export class IntegratedShell implements AgentShell {
     });
     const shellExecution = integration.executeCommand(asOneCommand(text));
     const plain = new IntegrationOutput();
-    for await (const piece of shellExecution.read()) this.emit(execution, plain.add(piece));
+    for await (const piece of shellExecution.read()) {
+      const at = piece.indexOf(RESET);
+      if (at >= 0 && !this.isShellAlive) {
+        // The shell ended with an error soon after its start. VS Code takes that for a failure and
+        // starts a shell without integration in its terminal, which is of no use here.
+        this.emit(execution, plain.add(piece.slice(0, at)));
+        this.terminal?.dispose();
+        resolveExitCode(undefined);
+        break;
+      }
+      this.emit(execution, plain.add(piece));
+    }
     this.emit(execution, plain.end());
     if (execution.isOver) resolveExitCode(undefined); // the terminal was closed
     const status = await ended;
@@ -243,6 +259,10 @@ export class IntegratedShell implements AgentShell {
     if (!execution) return;
     execution.shellEnded = true;
     this.finish(execution, status);
+  }
+
+  private get isShellAlive(): boolean {
+    return this.processId === undefined || isAlive(this.processId);
   }
 
   private ensureOpen(): void {
