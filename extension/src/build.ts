@@ -40,7 +40,7 @@ import type { CommandRule } from "./rules/rule_matching";
 import { setting } from "./settings";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
-import { KEY } from "./terminal/processes";
+import { MARK_VARIABLE } from "./terminal/processes";
 import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
@@ -72,18 +72,18 @@ function shellMaker(log: Log): { makeShell: MakeShell; canInspect: boolean } {
   const wanted = setting("terminal.kind") === "own";
   const pty = wanted && process.platform === "linux" ? bundledPty(log) : undefined;
   if (pty) {
-    const makeShell: MakeShell = (order) => {
-      const shell = new BashShell(order.name, pty, order.settings, log, order.logFile);
-      if (order.isSeen) showShell(shell, order);
+    const makeShell: MakeShell = (request) => {
+      const shell = new BashShell(request.name, pty, request.settings, log, request.logFile);
+      if (request.isVisible) showShell(shell, request);
       return shell;
     };
     return { makeShell, canInspect: true };
   }
-  let isTold = !wanted;
-  const makeShell: MakeShell = (order) => {
-    if (!isTold) void vscode.window.showWarningMessage(NO_TERMINAL);
-    isTold = true;
-    return new IntegratedShell(order, log);
+  let wasWarned = !wanted;
+  const makeShell: MakeShell = (request) => {
+    if (!wasWarned) void vscode.window.showWarningMessage(NO_TERMINAL);
+    wasWarned = true;
+    return new IntegratedShell(request, log);
   };
   return { makeShell, canInspect: false };
 }
@@ -116,7 +116,7 @@ export async function buildBrowser(
     roots: [...roots(), ...setting("allowOutside")],
     refused: [setting("hub"), hub()].flatMap(addressOf),
   });
-  return new BrowserWorker(python, chromium, { ...process.env, [KEY]: key }, scope, log);
+  return new BrowserWorker(python, chromium, { ...process.env, [MARK_VARIABLE]: key }, scope, log);
 }
 
 /** Python environments of the workspace are used only if the user trusts the workspace. */
@@ -210,7 +210,7 @@ export function buildExecutor(parts: {
     sources: rules,
     folders: roots,
     shells,
-    nameOf: (action) => names.of(action),
+    nameOf: (action) => names.nameOf(action),
   });
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);

@@ -41,7 +41,7 @@ import { StopCommand } from "./stop_command";
 import { setting, watchSettings } from "./settings";
 import { endProcesses } from "./terminal/processes";
 import { ActivityView } from "./views/activity";
-import { noteKeystrokes } from "./views/keystrokes";
+import { watchKeystrokes } from "./views/keystrokes";
 import { QuestionsView } from "./views/questions";
 import { RefusalNotices } from "./views/refusal_notices";
 import { RulesList } from "./views/rules_list";
@@ -69,7 +69,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
   const { subscriptions } = context;
   subscriptions.push(watchSettings());
   const keystrokes = setting("keystrokeFile");
-  if (keystrokes) subscriptions.push(noteKeystrokes(keystrokes, log));
+  if (keystrokes) subscriptions.push(watchKeystrokes(keystrokes, log));
   const identity = await windowIdentity(context);
   const key = `${identity.window_id}.${identity.host_id}.${process.pid}`;
   const acting = new AsyncLocalStorage<string>();
@@ -162,7 +162,7 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     () => executor.capabilities,
     (state) => {
       status.connection(state);
-      mcp.moved();
+      mcp.refresh();
     },
     log,
   );

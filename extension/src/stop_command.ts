@@ -37,9 +37,11 @@ export class StopCommand {
     const stopped = runner.stop();
     const alsoStopped = started.stop();
     await this.endProcesses();
-    const actions = await within(stopped, STOP_MS, () => new Error("an action goes on")).catch(
-      () => 0,
-    );
+    const actions = await within(
+      stopped,
+      STOP_MS,
+      () => new Error("an action is still running"),
+    ).catch(() => 0);
     await this.endProcesses(); // again: an action may have started a process meanwhile
     const others = await alsoStopped;
     await isKept;

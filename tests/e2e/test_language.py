@@ -136,7 +136,7 @@ async def test_long_answers_are_paged(agent: VSCodeRuntime) -> None:
     rest = await agent.references("shapes.ts", 13, "total", offset=3)
 
     assert (len(first.items), first.truncated) == (3, True)
-    assert first.note == "8 in all; `offset` 3 reads on"
+    assert first.note == "8 results in total; continue with `offset` 3"
     assert (len(rest.items), rest.truncated) == (5, False)
     beyond = await agent.references("shapes.ts", 13, "total", offset=8)
     assert beyond.content == "No more results; there are 8"

@@ -13,7 +13,7 @@ export class AgentNames {
   }
 
   /** The unique name that identifies an agent's shells, kernels and grants: `Ann`, `Ann (2)`. */
-  of(action: AgentAction): string {
+  nameOf(action: AgentAction): string {
     const key = this.keyOf(action) ?? `${this.hub()} named ${action.agent}`;
     const known = this.names.get(key);
     if (known !== undefined) return known;

@@ -26,11 +26,11 @@ import {
   type ShellPremise,
   type ShellState,
 } from "../terminal/premise";
-import { DEFAULT } from "../terminal/shells";
+import { DEFAULT_SHELL } from "../terminal/shells";
 
 /** What the rules say about one command text. */
 export interface CommandReview extends CommandDecision {
-  /** Asks even if the agent is admitted. */
+  /** Needs approval even if the agent is admitted. */
   readonly insists: boolean;
   /** Allow rules that would settle parts of the question. */
   readonly proposals: readonly CommandRule[];
@@ -64,7 +64,7 @@ interface RunArgs {
 
 const NO_RULES = "No rule allows this agent anything.";
 const CANNOT_INSPECT =
-  "This window's terminals cannot say what a name means, so rules allow nothing here.";
+  "This window's terminals cannot report what a name means, so rules allow nothing here.";
 
 export class CommandReviewer {
   constructor(private readonly settings: CommandRulesSettings) {}
@@ -113,7 +113,7 @@ export class CommandReviewer {
       : shells.canInspect
         ? undefined
         : CANNOT_INSPECT;
-    // `cd`, `x=1` and `> file` need no rule, but nobody has agreed to anything of this agent yet.
+    // `cd`, `x=1` and `> file` need no rule, but the user has not allowed this agent anything yet.
     const isUnknown = decision.verdict === "allow" && !lists.allow.length ? NO_RULES : undefined;
     const reason = objection ?? isUnknown;
     return {
@@ -154,7 +154,7 @@ function commandText(action: AgentAction): string | undefined {
 /** A static command has a shell of its own, which starts where the default shell is. */
 function shellOf(action: AgentAction): string {
   const { shell, is_static } = action.args as RunArgs;
-  return is_static ? DEFAULT : shell || DEFAULT;
+  return is_static ? DEFAULT_SHELL : shell || DEFAULT_SHELL;
 }
 
 function insisting({ verdict, insists }: CommandPart): boolean {
@@ -167,7 +167,7 @@ function proposals(decision: CommandDecision): CommandRule[] {
     .filter(isPlainRule);
 }
 
-/** The decision with one more part: the whole text asks. */
+/** The decision with one more part: the whole text needs approval. */
 function asking({ parts }: CommandDecision, text: string, reason: string): CommandDecision {
   const whole = { text, start: 0, end: text.length, verdict: "ask", reason } as const;
   return decisionOf([
@@ -176,7 +176,7 @@ function asking({ parts }: CommandDecision, text: string, reason: string): Comma
   ]);
 }
 
-/** Commands whose name is a function or an alias ask, whatever the rules say. */
+/** Commands whose name is a function or an alias need approval, whatever the rules say. */
 function withoutRedefined(
   { parts }: CommandDecision,
   redefined: ReadonlyMap<string, string>,

@@ -48,10 +48,10 @@ function converted(value: unknown, at: string, types: ValueTypes): unknown {
       at,
       `an object with "${form}" can have no other name, but this one has ${names.join(", ")}`,
     );
-  return made(form, (value as Record<string, unknown>)[form], at, types);
+  return valueOf(form, (value as Record<string, unknown>)[form], at, types);
 }
 
-function made(form: string, given: unknown, at: string, types: ValueTypes): object {
+function valueOf(form: string, given: unknown, at: string, types: ValueTypes): object {
   switch (form) {
     case "$uri":
       return uri(given, `${at}.$uri`, types);

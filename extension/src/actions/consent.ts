@@ -108,28 +108,28 @@ export class Consent {
       throw new Failure("consent.denied", `The user's settings forbid '${action.action}' actions`);
     }
     const request = await this.settings.describe(action);
-    const known = await this.settled(action, rule, request);
-    if (known.isSettled) return known.premise;
+    const decision = await this.decide(action, rule, request);
+    if (decision.isSettled) return decision.premise;
     const turn = this.settings.keyOf(action) ?? action.agent;
     const asked = this.turns.hold(turn, async () => {
       if (signal.aborted) return undefined;
       // The answer to an earlier question may have added a rule or admitted the agent.
-      const now = await this.settled(action, rule, request);
-      if (now.isSettled) return now.premise;
-      const shown = now.review
-        ? withCommand(request, now.review, this.always(action, now))
+      const decision = await this.decide(action, rule, request);
+      if (decision.isSettled) return decision.premise;
+      const shown = decision.review
+        ? withCommand(request, decision.review, this.alwaysChoice(action, decision))
         : request;
-      await this.ask(action, shown, now.review, { signal, turn, arrived });
+      await this.ask(action, shown, decision.review, { signal, turn, arrived });
       return undefined;
     });
     return abortable(asked, signal);
   }
 
-  private async settled(
+  private async decide(
     action: AgentAction,
     rule: Rule,
     request: ConsentRequest,
-  ): Promise<SettledAction> {
+  ): Promise<ConsentDecision> {
     const { commands, admitted } = this.settings;
     const review = commands.review(action);
     if (review?.verdict === "deny") this.refuseByRule(action, review);
@@ -157,7 +157,7 @@ export class Consent {
   }
 
   /** The rules that the answer "always" would add, and the file that gets them. */
-  private always(action: AgentAction, { review }: SettledAction): AlwaysChoice {
+  private alwaysChoice(action: AgentAction, { review }: ConsentDecision): AlwaysChoice {
     const { keyOf, commands } = this.settings;
     const proposals = keyOf(action) === undefined ? [] : (review?.proposals ?? []);
     return { proposals: proposals.map((words) => words.join(" ")), rulesFile: commands.rulesFile };
@@ -203,7 +203,8 @@ export class Consent {
     const { admitted, keyOf, describe, onRefused } = this.settings;
     const asked = JSON.stringify([action.args, request.cwd]);
     const last = review && this.answers.get(turn);
-    // The same words, sent while the user was reading them: they are asked once.
+    // The same command was sent again while the user was reading the question: one answer counts
+    // for both.
     const isSame = last?.asked === asked && arrived < last.at;
     const { answer, by } = isSame
       ? last.answer
@@ -213,7 +214,7 @@ export class Consent {
     const kind = action.action;
     if (answer === "deny") {
       if (by === "time" && !isSame) onRefused(action, "time");
-      const why = by === "time" ? "nobody answered in time" : "the user said no";
+      const why = by === "time" ? "nobody answered in time" : "the user refused";
       throw new Failure("consent.denied", `'${kind}' was not done: ${why}`);
     }
     this.ensureTrusted(action);
@@ -244,15 +245,15 @@ export class Consent {
       this.published.set(id, published);
       publish(published);
     };
-    const publishVerdict = (answer: ApprovalAnswer, by: string): void =>
+    const publishResult = (answer: ApprovalAnswer, by: string): void =>
       publishAnswer({ id, answer, by });
     try {
       const answered = await questions.ask(request, choices(request), signal, began);
       if (["window", "time"].includes(answered.by))
-        publishVerdict(answered.answer as ApprovalAnswer, answered.by);
+        publishResult(answered.answer as ApprovalAnswer, answered.by);
       return answered;
     } catch (error) {
-      publishVerdict("deny", "withdrawn"); // otherwise the question would stay on the hub's page
+      publishResult("deny", "withdrawn"); // otherwise the question would stay on the hub's page
       throw error;
     } finally {
       this.published.delete(id);
@@ -268,7 +269,7 @@ export function summary(action: AgentAction, shown = (path: string): string => p
   return `${action.action} ${shortened(about ?? "")}`.trim();
 }
 
-interface SettledAction {
+interface ConsentDecision {
   isSettled: boolean;
   review: CommandReview | undefined;
   premise?: ShellPremise;

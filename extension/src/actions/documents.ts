@@ -47,7 +47,7 @@ export class Documents {
   constructor(private readonly onChanged: (change: FileChange) => void) {}
 
   /** The files that actions wrote last, the newest at the end. */
-  get lately(): string[] {
+  get recentlyWritten(): string[] {
     return [...this.written];
   }
 
@@ -69,7 +69,7 @@ export class Documents {
         if (tries === TRIES)
           throw new Failure(
             "edit.conflict",
-            `${target.shown} is changed by a program again and again; nothing was written`,
+            `${target.shown} is changed by another program repeatedly; nothing was written`,
           );
       }
     }
@@ -173,17 +173,17 @@ export async function shows(
   patienceMs: number,
 ): Promise<boolean> {
   const wanted = unixLines(text);
-  const does = (): boolean => unixLines(document.getText()) === wanted;
-  if (does()) return true;
+  const showsText = (): boolean => unixLines(document.getText()) === wanted;
+  if (showsText()) return true;
   return new Promise<boolean>((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
       listening.dispose();
-      resolve(does());
+      resolve(showsText());
     };
     const timer = setTimeout(done, patienceMs);
     const listening = vscode.workspace.onDidChangeTextDocument((event) => {
-      if (event.document === document && does()) done();
+      if (event.document === document && showsText()) done();
     });
   });
 }

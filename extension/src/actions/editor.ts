@@ -158,10 +158,10 @@ ${error.message}`,
     if (!Number.isInteger(line))
       throw new Failure(
         "edit.invalid",
-        `Invalid \`insert_line\` parameter: '${given}' is no number`,
+        `Invalid \`insert_line\` parameter: '${given}' is not a number`,
       );
-    const fresh = required(args.new_str, "new_str", args);
-    return this.change(args, cwd, ({ text, asText }) => insertLines(text, line, asText(fresh)));
+    const inserted = required(args.new_str, "new_str", args);
+    return this.change(args, cwd, ({ text, asText }) => insertLines(text, line, asText(inserted)));
   }
 
   private async change(
@@ -173,8 +173,8 @@ ${error.message}`,
       const { target, data, text } = file;
       const edited = rule(file);
       const after = await this.documents.replace(target, data, edited.content);
-      const made = this.history.get(target.real) ?? [];
-      this.history.set(target.real, [...made, { before: data, after }].slice(-HISTORY_DEPTH));
+      const edits = this.history.get(target.real) ?? [];
+      this.history.set(target.real, [...edits, { before: data, after }].slice(-HISTORY_DEPTH));
       const snippet = showSnippet(edited.content, edited.line, edited.lines, target.shown);
       return {
         content: `The file ${target.shown} has been edited. ${snippet}${REVIEW}`,
@@ -240,9 +240,9 @@ ${error.message}`,
   private async existing(given: string, cwd: string): Promise<ResolvedPath> {
     const target = await this.resolver.find(given, cwd, { toRead: true });
     const { shown } = target;
-    const there = await stat(target.real).catch(() => undefined);
-    if (!there) throw missing(shown);
-    if (there.isDirectory())
+    const stats = await stat(target.real).catch(() => undefined);
+    if (!stats) throw missing(shown);
+    if (stats.isDirectory())
       throw new Failure(
         "path.is_directory",
         `${invalidPath(shown)} The path ${shown} is a directory, which only \`view\` shows.`,
@@ -259,7 +259,7 @@ ${error.message}`,
     const { shown, real } = await this.resolver.find(given, cwd, { toRead: true });
     if (
       await stat(real).then(
-        (there) => there.isDirectory(),
+        (stats) => stats.isDirectory(),
         () => false,
       )
     ) {

@@ -23,9 +23,9 @@ export function showFile(
   let lines = numbered(part, first);
   if (part.length < text.length) {
     const last = first + countNewlines(part);
-    const of = whole === undefined ? "" : ` of ${countLines(whole)}`;
+    const total = whole === undefined ? "" : ` of ${countLines(whole)}`;
     lines +=
-      `\n${clippedNote("file")} Above are lines ${first} to ${last}${of}; ask for` +
+      `\n${clippedNote("file")} Above are lines ${first} to ${last}${total}; ask for` +
       " others with `view_range`.";
   }
   return `Here's the result of running \`cat -n\` on ${shown}:\n${lines}\n`;

@@ -44,11 +44,11 @@ export function replaceOnce(text: string, old: string, fresh: string, shown: str
 
 /** Inserts the lines of `fresh` after line `line`; 0 inserts them at the top. */
 export function insertLines(text: string, line: number, fresh: string): Edited {
-  const there = countLines(text);
-  if (line < 0 || line > there)
+  const lineCount = countLines(text);
+  if (line < 0 || line > lineCount)
     throw new Failure(
       "edit.invalid",
-      `Invalid \`insert_line\` parameter: ${line}. It should be within the range of allowed values: [0, ${there}]`,
+      `Invalid \`insert_line\` parameter: ${line}. It should be within the range of allowed values: [0, ${lineCount}]`,
     );
   const at = skipLines(text, line);
   const before = text.slice(0, at);

@@ -53,7 +53,7 @@ export interface ExecutorParts {
   absolute: (path: string, cwd: string) => string;
   /** Handles the requests of scripts; see `bridge/`. */
   bridge: {
-    ask(asked: {
+    ask(request: {
       agent: string;
       id: string;
       request: string;
@@ -84,7 +84,7 @@ export interface ActionReview {
   prepare(kind: string): Promise<void>;
   began(id: string, kind: string, agent: string): void;
   ended(id: string, extras: Record<string, unknown>): void;
-  /** What the user took back from the agent, once; empty if nothing. */
+  /** Describes, once, what the user undid of the agent's changes; empty if nothing. */
   noteFor(agent: string): string;
 }
 
@@ -231,7 +231,7 @@ export class Executor implements ActionExecutor {
   /** The directory to which relative paths of the action refer, and in which a command runs. */
   cwd(action: AgentAction): string {
     const { shells, names } = this.parts;
-    return this.cwds.get(action) ?? shells.cwd(names.of(action), shellOf(action));
+    return this.cwds.get(action) ?? shells.cwd(names.nameOf(action), shellOf(action));
   }
 
   async perform(
@@ -249,7 +249,7 @@ export class Executor implements ActionExecutor {
     if (!handler) throw this.notSupported(kind);
     const timeout = action.timeout ?? undefined;
     const cwd = this.cwd(action);
-    const agent = this.parts.names.of(action);
+    const agent = this.parts.names.nameOf(action);
     const premise = this.premises.get(action);
     const work = this.reviewed(action, agent, () =>
       this.recorded(action, agent, signal, () =>
@@ -283,7 +283,7 @@ export class Executor implements ActionExecutor {
     }
   }
 
-  /** Tells the review when the action runs, and the agent what the user took back. */
+  /** Tells the review when the action runs, and the agent which changes the user undid. */
   private async reviewed(
     { id, action }: AgentAction,
     agent: string,
@@ -331,7 +331,7 @@ function patienceOf({ timeout, signal }: ActionContext): Patience {
   return { until: performance.now() + milliseconds, signal };
 }
 
-/** The shell of a command. Everything else, also a static command, starts at the default shell's. */
+/** The shell whose directory counts. For anything but a command in a shell, the default shell. */
 function shellOf(action: AgentAction): string | undefined {
   if (action.action !== "run") return undefined;
   const { shell, is_static } = action.args;

@@ -74,8 +74,8 @@ export class Files {
 
   async makeDir(args: ArgsOf<"mkdir">, cwd: string): Promise<ObservationBody<"mkdir">> {
     const { shown, real } = await this.resolver.find(args.path, cwd);
-    const there = await stat(real).catch(() => undefined);
-    if (there && !there.isDirectory())
+    const stats = await stat(real).catch(() => undefined);
+    if (stats && !stats.isDirectory())
       throw new Failure("path.exists", `${args.path} exists, or leads through a file`);
     const first = await withPathErrors(shown, () => mkdir(real, { recursive: true }));
     return observe("mkdir", "", { path: shown, created: first !== undefined });
@@ -86,13 +86,13 @@ export class Files {
     const target = await this.resolver.find(args.path, cwd, { follow: false });
     const { shown, real } = target;
     return withPathErrors(shown, async () => {
-      const there = await lstat(real);
-      if (!there.isDirectory())
+      const stats = await lstat(real);
+      if (!stats.isDirectory())
         throw new Failure("path.not_directory", `${shown} is not a directory; remove it as a file`);
       if (await this.resolver.holdsRoot(real))
         throw new Failure(
           "path.permission",
-          `${shown} is a folder of this workspace, or holds one; it is not removed. Remove what is in it`,
+          `${shown} is a workspace folder, or contains one, so it is not removed. Remove its contents instead`,
         );
       this.documents.ensureSavedBelow(target);
       if (args.recursive) await rm(real, { recursive: true });
@@ -136,18 +136,18 @@ export class Files {
 
 export async function bytes(target: ResolvedPath, advice: string): Promise<Buffer> {
   return withPathErrors(target.shown, async () => {
-    const there = await stat(target.real);
-    if (there.isDirectory())
+    const stats = await stat(target.real);
+    if (stats.isDirectory())
       throw new Failure(
         "path.is_directory",
         `Path is a directory: ${target.shown}. This works on files only`,
       );
-    if (!there.isFile())
+    if (!stats.isFile())
       throw new Failure("path.invalid", `${target.shown} is a pipe, socket or device, not a file`);
-    if (there.size > READ_LIMIT)
+    if (stats.size > READ_LIMIT)
       throw new Failure(
         "file.too_large",
-        `${target.shown} has ${there.size.toLocaleString("en")} bytes, past the limit of ` +
+        `${target.shown} has ${stats.size.toLocaleString("en")} bytes, past the limit of ` +
           `${READ_LIMIT.toLocaleString("en")}. ${advice}`,
       );
     return readFile(target.real);
@@ -161,11 +161,11 @@ function withLines(
   end: number,
   shown: string,
 ): string {
-  const there = countLines(old);
-  if (start > there)
+  const lineCount = countLines(old);
+  if (start > lineCount)
     throw new Failure(
       "file.invalid_range",
-      `${shown} has ${there} lines; none can be written after line ${start}`,
+      `${shown} has ${lineCount} lines; none can be written after line ${start}`,
     );
   const first = skipLines(old, start);
   const after = end === -1 ? "" : old.slice(skipLines(old, end - start, first));

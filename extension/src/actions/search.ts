@@ -13,7 +13,7 @@ import { withPathErrors, type PathResolver } from "./paths";
 /** Default timeout in seconds. */
 const TIMEOUT = 30;
 /** Share of the timeout for searching; the rest is for sending the result. */
-const PART_FOR_SEARCHING = 0.9;
+const SEARCH_SHARE = 0.9;
 /** Maximum characters shown of a matching line, and of its part before the match. */
 const MAX_TEXT = 1000;
 const BEFORE = 200;
@@ -51,10 +51,10 @@ export class Search {
       const file = piece.replace(/^\.\//, "");
       if (isMatch(file)) found.push({ path: file, modified: modified(path.join(real, file)) });
     }
-    const { late } = await child.end();
+    const { timedOut } = await child.end();
     found.sort((a, b) => b.modified - a.modified || (a.path < b.path ? -1 : 1));
     const paths = found.slice(0, limit).map((each) => joined(shown, each.path));
-    const note = late ? LATE : found.length > limit ? limited(limit, "files") : "";
+    const note = timedOut ? OUT_OF_TIME : found.length > limit ? limited(limit, "files") : "";
     const lines = paths.length ? paths : [`No files match '${args.pattern}' in ${shown}`];
     return observe("glob", lines.join("\n") + note, {
       path: shown,
@@ -77,11 +77,11 @@ export class Search {
     const isFile = (await withPathErrors(shown, () => stat(real))).isFile();
     const wanted = (file: string): boolean =>
       isFile || !args.include || isMatch(args.include.includes("/") ? file : path.basename(file));
-    const { hits, late } = await this.hits({ args, real, isFile, limit, wanted, timeout });
+    const { hits, timedOut } = await this.hits({ args, real, isFile, limit, wanted, timeout });
     const matches = hits
       .slice(0, limit)
       .map((hit): GrepMatch => ({ ...hit, path: isFile ? shown : joined(shown, hit.path) }));
-    const note = late ? LATE : hits.length > limit ? limited(limit, "lines") : "";
+    const note = timedOut ? OUT_OF_TIME : hits.length > limit ? limited(limit, "lines") : "";
     const lines = matches.map((match) => `${match.path}:${match.line}:${match.text}`);
     const none = `No lines match '${args.pattern}' in ${shown}`;
     return observe("grep", (lines.length ? lines.join("\n") : none) + note, {
@@ -92,7 +92,7 @@ export class Search {
     });
   }
 
-  private async hits(request: GrepRequest): Promise<{ hits: GrepMatch[]; late: boolean }> {
+  private async hits(request: GrepRequest): Promise<{ hits: GrepMatch[]; timedOut: boolean }> {
     try {
       return await this.search(request, []);
     } catch (error) {
@@ -105,7 +105,7 @@ export class Search {
   private async search(
     request: GrepRequest,
     engine: string[],
-  ): Promise<{ hits: GrepMatch[]; late: boolean }> {
+  ): Promise<{ hits: GrepMatch[]; timedOut: boolean }> {
     const { args, real, isFile, limit, wanted, timeout } = request;
     const options = [...engine, "--json", "--crlf", "--sort=path", `--max-count=${limit + 1}`];
     options.push(...rules(args.include_ignored ?? false));
@@ -122,11 +122,11 @@ export class Search {
       hits.push(hit);
       if (hits.length > limit && !unsaved.size) break;
     }
-    const { late, complaint } = await child.end();
-    if (complaint)
+    const { timedOut, error } = await child.end();
+    if (error)
       throw new Failure(
         "search.invalid_pattern",
-        `'${args.pattern}' is not a regular expression: ${complaint}`,
+        `'${args.pattern}' is not a regular expression: ${error}`,
       );
     for (const [file, text] of unsaved) {
       if (!wanted(file)) continue;
@@ -135,7 +135,7 @@ export class Search {
       await buffer.end();
     }
     if (unsaved.size) hits.sort((a, b) => compare(a.path, b.path) || a.line - b.line);
-    return { hits, late };
+    return { hits, timedOut };
   }
 
   private async unsavedBelow(directory: string, only?: string): Promise<Map<string, string>> {
@@ -157,9 +157,9 @@ export class Search {
     if (!this.ripgrep)
       throw new Failure(
         "machine.missing_tool",
-        "Searching needs ripgrep (`rg`), which this VS Code does not bring; install it",
+        "Searching needs ripgrep (`rg`), which this VS Code does not include; install it",
       );
-    const ms = (timeout ?? TIMEOUT) * 1000 * PART_FOR_SEARCHING;
+    const ms = (timeout ?? TIMEOUT) * 1000 * SEARCH_SHARE;
     return new RipgrepProcess(this.ripgrep, options, cwd, ms, input);
   }
 }
@@ -193,8 +193,8 @@ class RipgrepProcess {
   private readonly process;
   private readonly timer: NodeJS.Timeout;
   private readonly closed: Promise<number | null>;
-  private late = false;
-  private complaint = "";
+  private timedOut = false;
+  private stderr = "";
 
   constructor(program: string, options: string[], cwd: string, ms: number, input?: string) {
     this.process = spawn(program, options, {
@@ -205,23 +205,23 @@ class RipgrepProcess {
     if (!stdout || !stderr) throw new Failure("internal", "the search has no output");
     this.stdout = stdout;
     stderr.setEncoding("utf8").on("data", (text: string) => {
-      if (this.complaint.length < 4096) this.complaint += text;
+      if (this.stderr.length < 4096) this.stderr += text;
     });
     this.closed = new Promise((resolve, reject) => {
       this.process.on("error", reject).on("close", resolve);
     });
     this.timer = setTimeout(() => {
-      this.late = true;
+      this.timedOut = true;
       this.process.kill("SIGKILL");
     }, ms);
     stdin?.on("error", () => undefined).end(input);
   }
 
-  async end(): Promise<{ late: boolean; complaint: string }> {
+  async end(): Promise<{ timedOut: boolean; error: string }> {
     // If the caller stopped reading early, the closed pipe ends ripgrep.
     if (this.process.exitCode === null) this.stdout.destroy();
     const status = await this.closed.finally(() => clearTimeout(this.timer));
-    return { late: this.late, complaint: status === 2 ? this.complaint.trim() || "refused" : "" };
+    return { timedOut: this.timedOut, error: status === 2 ? this.stderr.trim() || "refused" : "" };
   }
 }
 
@@ -319,7 +319,7 @@ function compare(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-const LATE = "\n(out of time: there may be more; narrow the search or give it longer)";
+const OUT_OF_TIME = "\n(out of time: there may be more; narrow the search or give it longer)";
 
 function limited(limit: number, what: string): string {
   return `\n(only the first ${limit} ${what}; narrow the search or raise \`limit\`)`;

@@ -90,11 +90,11 @@ async function choose(wanted: string): Promise<vscode.LanguageModelChat> {
     ? models.find(({ id, family, name }) => [id, family, name].includes(wanted))
     : models[0];
   if (found) return found;
-  const there = models.map(({ id }) => id).join(", ");
+  const names = models.map(({ id }) => id).join(", ");
   throw new Failure(
     "chat.unavailable",
-    there
-      ? `This window has no language model '${wanted}'; it has: ${there}`
+    names
+      ? `This window has no language model '${wanted}'; it has: ${names}`
       : "This window has no language model. Sign in to GitHub Copilot, or install another extension that brings one",
     { models: models.map(({ id }) => id) },
   );

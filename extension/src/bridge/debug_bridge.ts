@@ -47,13 +47,13 @@ export class DebugBridge implements Disposable {
   private dispatcher(session: vscode.DebugSession): RequestDispatcher {
     const known = this.dispatchers.get(session.id);
     if (known) return known;
-    const made = new RequestDispatcher(
+    const dispatcher = new RequestDispatcher(
       { id: session.id, name: session.name },
       this.handlers,
       this.log,
     );
-    this.dispatchers.set(session.id, made);
-    return made;
+    this.dispatchers.set(session.id, dispatcher);
+    return dispatcher;
   }
 
   private client(session: vscode.DebugSession): BridgeClient {

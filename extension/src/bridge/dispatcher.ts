@@ -34,7 +34,7 @@ export interface BridgeRequest {
   readonly onAdded: (listener: (value: unknown) => void) => void;
 }
 
-export type RequestHandler = (asking: BridgeRequest) => Promise<unknown>;
+export type RequestHandler = (request: BridgeRequest) => Promise<unknown>;
 export type RequestHandlers = Readonly<Record<string, RequestHandler>>;
 /** A connection to one client. After a reconnect, a new one replaces the old. */
 export interface BridgeClient {
@@ -119,7 +119,7 @@ export class RequestDispatcher implements Disposable {
   receive(client: BridgeClient, message: Incoming): void {
     switch (message.is) {
       case "request":
-        this.ask(client, message);
+        this.handleRequest(client, message);
         break;
       case "cancel":
         this.running
@@ -158,7 +158,7 @@ export class RequestDispatcher implements Disposable {
   }
 
   /** A client may repeat a request after a reconnect; the handler runs only once. */
-  private ask(client: BridgeClient, message: Incoming & { is: "request" }): void {
+  private handleRequest(client: BridgeClient, message: Incoming & { is: "request" }): void {
     const key = keyOf(client, message.id);
     const entry = this.running.get(key);
     const known = this.answers.get(key);
@@ -174,15 +174,15 @@ export class RequestDispatcher implements Disposable {
       if (isAnswered) return;
       isAnswered = true;
       this.running.delete(key);
-      this.send(underway.client, key, format(answer));
+      this.send(pending.client, key, format(answer));
     };
-    const underway = new PendingRequest(client, id, params, this.run.id, this.run.name, settle);
+    const pending = new PendingRequest(client, id, params, this.run.id, this.run.name, settle);
     const fail = (error: unknown): void =>
-      underway.end(failureMessage(id, asFailure(error, type, this.log)));
+      pending.end(failureMessage(id, asFailure(error, type, this.log)));
     try {
       const handler = this.admit(type);
-      this.running.set(key, underway);
-      handler(underway).then((result) => underway.end({ id, success: true, result }), fail);
+      this.running.set(key, pending);
+      handler(pending).then((result) => pending.end({ id, success: true, result }), fail);
     } catch (error) {
       fail(error);
     }

@@ -114,13 +114,13 @@ async function addEdits(
     const fresh = text(edit, "text");
     const isWhole = !isGiven(edit, "start");
     if (!document) {
-      if (!isWhole) throw new Failure("bridge.failed", `${given} is not there`);
+      if (!isWhole) throw new Failure("bridge.failed", `${given} does not exist`);
       all.createFile(uri, { overwrite: false, contents: Buffer.from(fresh) }, metadata);
     } else if (isWhole) {
       if (document.isDirty)
         throw new Failure(
           "bridge.failed",
-          `${given} has changes the user has not saved, which new text for all of it would lose`,
+          `${given} has changes that the user has not saved; replacing the whole text would lose them`,
         );
       all.replace(uri, new vscode.Range(0, 0, document.lineCount, 0), fresh, metadata);
     } else all.replace(uri, range(edit), fresh, metadata);

@@ -27,8 +27,8 @@ export class HubRequests {
     private readonly log: Log,
   ) {}
 
-  ask(asked: HubRequest): Promise<BridgeAnswer> {
-    const { agent, id, request, params, signal, onPiece } = asked;
+  ask(hubRequest: HubRequest): Promise<BridgeAnswer> {
+    const { agent, id, request, params, signal, onPiece } = hubRequest;
     const dispatcher = this.dispatcher(agent);
     return new Promise((resolve) => {
       const client: BridgeClient = {
@@ -58,13 +58,13 @@ export class HubRequests {
   private dispatcher(agent: string): RequestDispatcher {
     const known = this.dispatchers.get(agent);
     if (known) return known;
-    const made = new RequestDispatcher(
+    const dispatcher = new RequestDispatcher(
       { id: `hub ${agent}`, name: agent },
       this.handlers,
       this.log,
     );
-    this.dispatchers.set(agent, made);
-    return made;
+    this.dispatchers.set(agent, dispatcher);
+    return dispatcher;
   }
 }
 

@@ -85,7 +85,7 @@ export class Launcher implements Disposable {
   dispose(): void {
     for (const each of this.watching) each.dispose();
     for (const all of [this.tasks, this.terminals]) {
-      for (const held of all.values()) release(held);
+      for (const resources of all.values()) release(resources);
       all.clear();
     }
   }
@@ -97,25 +97,25 @@ export class Launcher implements Disposable {
 
   private async track<K>(
     all: Map<K, RunResources>,
-    held: RunResources,
+    resources: RunResources,
     start: () => Thenable<K>,
   ): Promise<K> {
     try {
       const started = await start();
-      all.set(started, held);
+      all.set(started, resources);
       return started;
     } catch (error) {
-      release(held);
+      release(resources);
       throw error;
     }
   }
 
   private ended<K>(all: Map<K, RunResources>, which: K): void {
-    const held = all.get(which);
-    if (!held) return;
+    const resources = all.get(which);
+    if (!resources) return;
     all.delete(which);
-    release(held);
-    if (held.connection) this.onEnded(held.connection.session);
+    release(resources);
+    if (resources.connection) this.onEnded(resources.connection.session);
   }
 }
 

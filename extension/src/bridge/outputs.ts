@@ -35,8 +35,8 @@ export class OutputChannels implements Disposable {
         "bridge.busy",
         `Scripts already have ${MAX_CHANNELS} output channels, which is the limit`,
       );
-    const made = vscode.window.createOutputChannel(name);
-    this.channels.set(name, made);
-    return made;
+    const channel = vscode.window.createOutputChannel(name);
+    this.channels.set(name, channel);
+    return channel;
   }
 }

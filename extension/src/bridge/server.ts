@@ -48,7 +48,7 @@ export class RunBridge implements Disposable {
   /** Sockets that answered the last ping. */
   private readonly alive = new WeakSet<WebSocket>();
   private listening: Promise<Server> | undefined;
-  private heart: NodeJS.Timeout | undefined;
+  private pingTimer: NodeJS.Timeout | undefined;
   private readonly upgrades = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_MESSAGE,
@@ -69,7 +69,7 @@ export class RunBridge implements Disposable {
     const { run, token } = this.runs.begin(name);
     try {
       const { port } = (await this.listen()).address() as AddressInfo;
-      this.log.info(`run ${run.id} (${name}) may ask this window on port ${port}`);
+      this.log.info(`run ${run.id} (${name}) may send requests to this window on port ${port}`);
       return {
         session: run.id,
         environment: {
@@ -91,8 +91,8 @@ export class RunBridge implements Disposable {
 
   private end(run: Run): void {
     this.runs.end(run);
-    for (const [socket, of] of this.sockets)
-      if (of === run) {
+    for (const [socket, owner] of this.sockets)
+      if (owner === run) {
         socket.close(GOING_AWAY, "the run has ended");
         setTimeout(() => socket.terminate(), HEAD_MS).unref();
       }
@@ -115,14 +115,14 @@ export class RunBridge implements Disposable {
         reject(error);
       });
       server.listen(this.settings.port(), HOST, () => resolve(server));
-      this.heart = setInterval(() => this.beat(), PING_MS);
-      this.heart.unref();
+      this.pingTimer = setInterval(() => this.pingClients(), PING_MS);
+      this.pingTimer.unref();
     });
     return this.listening;
   }
 
   private stop(): void {
-    clearInterval(this.heart);
+    clearInterval(this.pingTimer);
     void this.listening?.then(
       (server) => {
         server.close();
@@ -180,7 +180,7 @@ export class RunBridge implements Disposable {
         if (message.is !== "hello") return run.dispatcher.receive(client, message);
         // `id` is the client's own id, which stays the same when it reconnects.
         const { id, pid } = message.params;
-        this.log.debug(`run ${run.id}: a script says hello (pid ${String(pid)})`);
+        this.log.debug(`run ${run.id}: a script connected (pid ${String(pid)})`);
         if (typeof id === "string" && id) {
           const known = this.clientOf(socket, id);
           run.joined(known);
@@ -217,7 +217,7 @@ export class RunBridge implements Disposable {
     };
   }
 
-  private beat(): void {
+  private pingClients(): void {
     for (const socket of this.sockets.keys()) {
       if (!this.alive.delete(socket)) socket.terminate();
       else socket.ping();

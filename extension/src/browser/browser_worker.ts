@@ -26,7 +26,7 @@ interface BrowserMessage {
 }
 
 interface Waiting {
-  resolve(sight: PageObservation): void;
+  resolve(observation: PageObservation): void;
   reject(error: Error): void;
 }
 
@@ -62,7 +62,7 @@ export class BrowserWorker implements Disposable {
 
   async ask(
     id: string,
-    order: { kind: string; args: unknown; timeout: number | undefined },
+    request: { kind: string; args: unknown; timeout: number | undefined },
     signal: AbortSignal,
   ): Promise<PageObservation> {
     const child = this.running();
@@ -74,7 +74,7 @@ export class BrowserWorker implements Disposable {
       this.waiting.get(id)?.reject(new Failure("action.cancelled", "The action was cancelled"));
     };
     signal.addEventListener("abort", cancel, { once: true });
-    this.send(child, { op: "act", id, ...order });
+    this.send(child, { op: "act", id, ...request });
     try {
       return await answered;
     } finally {

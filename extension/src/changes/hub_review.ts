@@ -21,7 +21,7 @@ import type {
 import type { Hunk, Lines } from "../review/hunks";
 import type { ReviewedFile } from "../review/reviewed_file";
 
-/** Limits of a list. The hub admits as many files, and more bytes: its `MAX_FILES`, `MAX_LIST`. */
+/** Limits of a list. The hub accepts the same number of files, and more bytes (`MAX_LIST`). */
 const MAX_FILES = 200;
 const LIST_BYTES = 96 << 10;
 const NAME_LENGTH = 300;
@@ -56,7 +56,7 @@ interface Summary {
 }
 
 export class HubReview implements SharedReview, Disposable {
-  /** Fires when the list may be another one, at most every 200 milliseconds. */
+  /** Fires when the list may have changed, at most every 200 milliseconds. */
   readonly onChanged: Emitter<undefined>;
   /** Diffs are costly, and most files do not change between two lists. */
   private readonly summaries = new WeakMap<ReviewedFile, Summary>();
@@ -138,7 +138,7 @@ export class HubReview implements SharedReview, Disposable {
     return this.reviewer.undo(file, hunk);
   }
 
-  /** Fails if the file has no pending changes, or other ones than those that were shown. */
+  /** Fails if the file no longer has the pending changes that were shown. */
   private find({ file: id, version }: ReviewTarget): ReviewedFile {
     const file = this.files.pending.find(({ path }) => idOf(path) === id);
     if (!file) throw stale("A file");
@@ -154,14 +154,16 @@ export class HubReview implements SharedReview, Disposable {
       known.from.text === text &&
       known.from.removed === removed &&
       known.from.isCreated === isCreated;
-    const listed = { ...(isSame ? known.listed : counted(file)), ...stateOf(file, this.nameOf) };
+    const listed = { ...(isSame ? known.listed : lineCounts(file)), ...stateOf(file, this.nameOf) };
     this.summaries.set(file, { listed, from: { base, text, removed, isCreated } });
     return listed;
   }
 }
 
 /** The costly part of a summary. */
-function counted(file: ReviewedFile): Pick<ReviewFile, "version" | "hunks" | "added" | "removed"> {
+function lineCounts(
+  file: ReviewedFile,
+): Pick<ReviewFile, "version" | "hunks" | "added" | "removed"> {
   const { hunks, text } = file;
   const sum = (lengthOf: (hunk: Hunk) => number): number =>
     hunks.reduce((total, hunk) => total + lengthOf(hunk), 0);
@@ -214,7 +216,7 @@ interface HunkLines {
 function boundedHunks(all: readonly HunkLines[]): ReviewHunks {
   const hunks: ReviewHunk[] = [];
   let [lines, length] = [MAX_LINES, HUNKS_LENGTH];
-  const taken = (from: Lines): string[] => {
+  const takeLines = (from: Lines): string[] => {
     const result: string[] = [];
     for (const line of from) {
       if (lines <= 0 || length <= 0) break;
@@ -227,7 +229,7 @@ function boundedHunks(all: readonly HunkLines[]): ReviewHunks {
   };
   for (const { line, removed, added } of all.slice(0, MAX_HUNKS)) {
     if (lines <= 0 || length <= 0) break;
-    const shown = { removed: taken(removed), added: taken(added) };
+    const shown = { removed: takeLines(removed), added: takeLines(added) };
     const isWhole =
       shown.removed.length === removed.length &&
       shown.added.length === added.length &&

@@ -33,7 +33,7 @@ export class PendingChanges implements Disposable {
   private readonly listening: vscode.Disposable;
   private storing: NodeJS.Timeout | undefined;
 
-  /** A file has other hunks, or none any more. */
+  /** Fires when the hunks of a file have changed. */
   readonly onDidChange = this.changing.event;
 
   constructor(private readonly parts: PendingChangesParts) {
@@ -135,7 +135,7 @@ export class PendingChanges implements Disposable {
     const isBack = file.removed !== undefined;
     file.removed = undefined;
     if (document?.isDirty) {
-      // The editor does not show what is on disk. What the user has not saved is the base.
+      // The editor does not show the text on disk. Its unsaved text is the base.
       file.restart(linesOfText(document.getText()));
       file.wrote(agent, after);
       return this.changed(file);

@@ -67,13 +67,13 @@ export function registerReviewCommands(
   };
   return vscode.Disposable.from(
     ...Object.entries(commands).map(([id, run]) =>
-      vscode.commands.registerCommand(id, (...given: never[]) => explained(run, given)),
+      vscode.commands.registerCommand(id, (...given: never[]) => showFailure(run, given)),
     ),
   );
 }
 
 /** Shows a failure as a message. It is not thrown, so that the peek view closes and shows anew. */
-async function explained(run: (...given: never[]) => unknown, given: never[]): Promise<void> {
+async function showFailure(run: (...given: never[]) => unknown, given: never[]): Promise<void> {
   try {
     await run(...given);
   } catch (error) {

@@ -17,7 +17,10 @@ import { describeHunk, type TakenBack } from "../review/taken_back";
 import type { LensTarget } from "./hunk_lenses";
 import { shownDocument, type PendingChanges } from "./pending_changes";
 
-/** The peek view follows its list of changes by number, so a new one may just have moved in. */
+/**
+ * Milliseconds after a change in which the peek view may show another change than the one that the
+ * user saw: it identifies changes by their number in the list.
+ */
 const PEEK_MS = 1000;
 
 /** A change as VS Code passes it; lines count from 1. An end of 0 means no lines, after `start`. */
@@ -38,7 +41,7 @@ export class Reviewer {
     private readonly turn: FileTurn,
   ) {}
 
-  /** The change that was shown above its lines. Fails if its text is another one now. */
+  /** The change that was shown above its lines. Fails if its text has changed. */
   ofLens({ path, shown }: LensTarget): { file: ReviewedFile; hunk: Hunk } {
     const file = this.current(path);
     const hunk = findShown(file.base, file.text, shown);
@@ -46,7 +49,7 @@ export class Reviewer {
     return { file, hunk };
   }
 
-  /** The change that the peek view showed. Fails if its line numbers are not those of now. */
+  /** The change that the peek view showed. Fails if its line numbers are out of date. */
   ofPeek(
     uri: vscode.Uri,
     changes: readonly PeekedChange[],
@@ -90,7 +93,7 @@ export class Reviewer {
     });
   }
 
-  /** Does nothing and fails if `isCurrent` is false when no action changes the file any more. */
+  /** Waits for running actions on the file. Then fails, and does nothing, if `isCurrent` is false. */
   async undoFile(file: ReviewedFile, isCurrent: () => boolean = () => true): Promise<void> {
     await this.turn(file.path, async () => {
       if (!isCurrent()) throw stale(file.path);

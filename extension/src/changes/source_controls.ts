@@ -1,6 +1,6 @@
 /**
  * "Agent changes" in Source Control: one entry per workspace folder, with a group per agent. An
- * entry exists only while changes are pending. Created last, its marks come before git's.
+ * entry exists only while changes are pending. It is created last, so its marks precede git's.
  */
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";

@@ -25,7 +25,7 @@ export interface SeenFile {
   mode: number;
 }
 
-/** A file on disk is not as it was seen before. Undefined is a file that does not exist. */
+/** A file on disk differs from the last state seen. Undefined: the file does not exist. */
 export interface DiskChange {
   path: string;
   before: SeenFile | undefined;
@@ -68,7 +68,7 @@ export class WorkspaceTexts implements Disposable {
     return this.seen.get(file);
   }
 
-  /** Takes the file as it is now, without a report. */
+  /** Records the file as it is now, without reporting a change. */
   accept(file: string): void {
     this.store(file, read(file));
   }

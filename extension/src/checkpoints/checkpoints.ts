@@ -44,14 +44,15 @@ const ENDED =
 
 /**
  * The worker starts with the first action that may change files. If it cannot start, actions run
- * without checkpoints, and user and agents are told. If it ends, the next action starts another.
+ * without checkpoints, and a notice tells the user and agents. If it ends, the next action starts
+ * another.
  */
 export class Checkpoints implements Disposable {
   private worker: Promise<CheckpointWorker> | undefined;
-  private hasLooked: Promise<void> | undefined;
+  private looking: Promise<void> | undefined;
   private readonly notices: string[] = [];
   /** How many of the notices each agent knows. */
-  private readonly told = new Map<string, number>();
+  private readonly noticesSeen = new Map<string, number>();
   /** Actions that run now. */
   private readonly running = new Set<RecordedAction>();
 
@@ -68,8 +69,8 @@ export class Checkpoints implements Disposable {
    */
   async prepare(): Promise<void> {
     if (this.whyOff || !this.settings.isTrusted()) return;
-    this.hasLooked ??= this.quietly((worker) => worker.request("look")).then(() => undefined);
-    await this.hasLooked;
+    this.looking ??= this.withoutFailing((worker) => worker.request("look")).then(() => undefined);
+    await this.looking;
   }
 
   /** What checkpoints leave out here, or why there are none. For people who admit an agent. */
@@ -113,15 +114,16 @@ export class Checkpoints implements Disposable {
     if (![...this.running].some(({ scope }) => scope.path === undefined)) return;
     // Then it is unknown who saved it.
     if ([...this.running].some(({ kind }) => savesDocuments(kind))) return;
-    void this.quietly((worker) => worker.request("saved", { paths: [path] }));
+    void this.withoutFailing((worker) => worker.request("saved", { paths: [path] }));
   }
 
   /** Executes one of the actions about checkpoints. */
   async execute<K extends CheckpointKind>(kind: K, args: ArgsOf<K>): Promise<ObservationBody<K>> {
     const { content, extras } = await this.ask(kind, args);
     const { checkpoint } = extras as { checkpoint?: unknown };
-    const made = kind === "restore" && typeof checkpoint === "number" ? { checkpoint } : {};
-    return { ...observe(kind, content, extras), ...made };
+    const ownCheckpoint =
+      kind === "restore" && typeof checkpoint === "number" ? { checkpoint } : {};
+    return { ...observe(kind, content, extras), ...ownCheckpoint };
   }
 
   /** Fails with `capability.missing` or `machine.missing_tool` if there are no checkpoints. */
@@ -150,7 +152,7 @@ export class Checkpoints implements Disposable {
     const request = { agent, title, ...where };
     const ask = (worker: CheckpointWorker): Promise<number | null> =>
       worker.request("begin", request);
-    return this.quietly((worker) =>
+    return this.withoutFailing((worker) =>
       ask(worker).catch(async (error: unknown) => {
         if (worker.isAlive) throw error;
         return ask(await this.open()); // the action has changed nothing yet
@@ -160,11 +162,11 @@ export class Checkpoints implements Disposable {
 
   private async end(checkpoint: number | undefined): Promise<number | undefined> {
     if (checkpoint === undefined) return undefined;
-    return this.quietly((worker) => worker.request<number | null>("end", { checkpoint }));
+    return this.withoutFailing((worker) => worker.request<number | null>("end", { checkpoint }));
   }
 
   /** An action does not fail because its checkpoint does. The failure is a notice. */
-  private async quietly<T>(
+  private async withoutFailing<T>(
     work: (worker: CheckpointWorker) => Promise<T | null>,
   ): Promise<T | undefined> {
     try {
@@ -199,8 +201,8 @@ export class Checkpoints implements Disposable {
   }
 
   private newNotices(agent: string): string[] {
-    const found = this.notices.slice(this.told.get(agent) ?? 0);
-    this.told.set(agent, this.notices.length);
+    const found = this.notices.slice(this.noticesSeen.get(agent) ?? 0);
+    this.noticesSeen.set(agent, this.notices.length);
     return found;
   }
 }

@@ -45,7 +45,9 @@ export class RestoreCommand {
     if (!all.length) {
       const limits = this.checkpoints.limits.join("\n");
       void vscode.window.showInformationMessage(
-        unlinked(`Bascule: no agent has changed files here since checkpoints exist. ${limits}`),
+        unlinked(
+          `Bascule: there are no checkpoints yet, because no agent has changed files here. ${limits}`,
+        ),
       );
       return undefined;
     }
@@ -93,9 +95,9 @@ export class RestoreCommand {
     const { extras } = await this.checkpoints.ask("restore", { ...args, dry_run: true });
     const { restored = [], removed = [], conflicts = [] } = extras;
     const detail = [
-      ...listed("Gets its earlier content", restored),
-      ...listed("Is removed, because an agent created it", removed),
-      ...listed("Is left alone", conflicts.map(reasonOf)),
+      ...pathList("Gets its earlier content", restored),
+      ...pathList("Is removed, because an agent created it", removed),
+      ...pathList("Is left alone", conflicts.map(reasonOf)),
     ].join("\n");
     const total = restored.length + removed.length;
     if (!total) {
@@ -126,7 +128,7 @@ export class RestoreCommand {
   }
 }
 
-function listed(what: string, paths: readonly string[]): string[] {
+function pathList(what: string, paths: readonly string[]): string[] {
   if (!paths.length) return [];
   const more = paths.length > LISTED ? [`  and ${paths.length - LISTED} more`] : [];
   return [`${what}:`, ...paths.slice(0, LISTED).map((path) => `  ${labelText(path)}`), ...more];

@@ -26,7 +26,7 @@ export interface RequestPart {
   text: string;
 }
 
-/** A part of a command text that asks, and why. */
+/** A part of a command text that needs approval, and why. */
 export interface AskingPart extends TextRange {
   text: string;
   reason: string;
@@ -162,9 +162,9 @@ export function warnings(request: ConsentRequest): string[] {
   return found;
 }
 
-/** Why a command asks, part by part, and which rules would settle it. */
+/** Why a command needs approval, part by part, and which rules would allow it. */
 function explained({ asking, proposals, rulesFile }: RequestedCommand, agent: string): string[] {
-  const lines = asking.length ? ["", "Asks, because of these parts:"] : [];
+  const lines = asking.length ? ["", "Needs approval because of these parts:"] : [];
   for (const { text, reason } of asking.slice(0, MAX_LISTED)) {
     lines.push(`│ ${shortened(text, LISTED_LENGTH)}`);
     lines.push(...visibleLines(visible(reason), "    ", "    "));

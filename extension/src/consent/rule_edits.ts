@@ -29,7 +29,7 @@ export function withAllowRules(text: string, { rules, agent, why }: NewRules): s
 }
 
 /**
- * `text` without one rule; without its table if it is the only rule of that. Undefined if the text
+ * `text` without one rule, and without its table if that has no other rule. Undefined if the text
  * is written in a way that only a person can edit.
  */
 export function withoutRule(text: string, rule: FileRule): string | undefined {

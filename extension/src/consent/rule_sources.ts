@@ -21,7 +21,7 @@ import {
 import type { CommandRule } from "../rules/rule_matching";
 import { withAllowRules, withoutRule, type NewRules } from "./rule_edits";
 
-/** The file of a workspace folder. Agents are asked about before they write below `.vscode`. */
+/** The file of a workspace folder. The user is asked before an agent writes below `.vscode`. */
 export const WORKSPACE_FILE = path.join(".vscode", "bascule-rules.toml");
 const MAX_BYTES = 256 << 10;
 
@@ -86,7 +86,7 @@ export class RuleSources {
     this.counts.set(key, (this.counts.get(key) ?? 0) + 1);
   }
 
-  used(rule: FileRule): number {
+  countOf(rule: FileRule): number {
     return this.counts.get(countKey(rule)) ?? 0;
   }
 
@@ -95,7 +95,7 @@ export class RuleSources {
     await this.write((text) => withAllowRules(text, added));
   }
 
-  /** Removes a rule of the user's file. False if only a person can edit the file so. */
+  /** Removes a rule of the user's file. False if the file must be edited by hand. */
   async remove(rule: FileRule): Promise<boolean> {
     let isRemoved = false;
     await this.write((text) => {
@@ -141,9 +141,9 @@ export class RuleSources {
   private keep(file: string, read: ReadFile): ReadFile {
     const known = this.files.get(file);
     this.files.set(file, read);
-    const told = [...(known?.warnings ?? []), known?.problem];
+    const reported = [...(known?.warnings ?? []), known?.problem];
     for (const each of [...read.warnings, read.problem])
-      if (each !== undefined && !told.includes(each)) this.settings.onProblem(each);
+      if (each !== undefined && !reported.includes(each)) this.settings.onProblem(each);
     return read;
   }
 }
@@ -184,9 +184,9 @@ function textOf(file: string): string | undefined {
 }
 
 async function createFile(file: string, text: string): Promise<void> {
-  const beside = path.join(path.dirname(file), `.${randomUUID()}.bascule-tmp`);
-  await fs.promises.writeFile(beside, text, { flag: "wx", mode: 0o600 });
-  await fs.promises.rename(beside, file);
+  const temporary = path.join(path.dirname(file), `.${randomUUID()}.bascule-tmp`);
+  await fs.promises.writeFile(temporary, text, { flag: "wx", mode: 0o600 });
+  await fs.promises.rename(temporary, file);
 }
 
 function countKey({ kind, words, agent, file }: FileRule): string {

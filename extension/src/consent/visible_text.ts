@@ -94,7 +94,7 @@ function rangesIn(line: string, start: number, marked: readonly TextRange[]): Te
     .map((each) => ({ start: column(each.start), end: column(each.end) }));
 }
 
-/** A line that marks what the ranges have of `piece`, which begins at `at`; none if nothing. */
+/** A line of `^` under the parts of `piece` in the ranges; empty if none. `piece` starts at `at`. */
 function marks(piece: string, at: number, ranges: readonly TextRange[], lead: number): string[] {
   let line = "";
   let position = at;

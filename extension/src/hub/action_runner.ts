@@ -42,7 +42,7 @@ export interface ActionListener {
   ended(action: AgentAction, observation: SentObservation): void;
 }
 
-const MAX_UNWANTED = 1000;
+const MAX_CANCELLED_EARLY = 1000;
 
 interface RunningAction {
   controller: AbortController;
@@ -71,15 +71,15 @@ const READS = new Set([
 export class ActionRunner implements HubReceiver, Disposable {
   private readonly running = new Map<string, RunningAction>();
   /** Ids of actions that were cancelled before they arrived. They are never started. */
-  private readonly unwanted = new Set<string>();
+  private readonly cancelledEarly = new Set<string>();
   private readonly turns = new KeyedLocks();
   private connection: HubConnection | undefined;
   private disposed = false;
 
   constructor(
     private readonly journal: Journal,
-    private readonly worker: ActionExecutor,
-    private readonly watcher: ActionListener,
+    private readonly executor: ActionExecutor,
+    private readonly listener: ActionListener,
     private readonly log: Log,
   ) {}
 
@@ -95,7 +95,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     }
     const known = this.journal.find(action.id, (action.age ?? 0) * 1000);
     if (known.state === "running") return;
-    if (known.state === "new" && this.unwanted.delete(action.id)) this.skip(action);
+    if (known.state === "new" && this.cancelledEarly.delete(action.id)) this.skip(action);
     else if (known.state === "ended") this.send(known.observation);
     else if (known.state !== "new") this.send(observationFor(action.id, unknown(known.state)));
     else this.begin(action);
@@ -107,9 +107,10 @@ export class ActionRunner implements HubReceiver, Disposable {
     running?.controller.abort();
     await running?.done;
     if (running || this.journal.find(id).state !== "new") return true;
-    this.unwanted.add(id);
-    const oldest = this.unwanted.values().next().value;
-    if (this.unwanted.size > MAX_UNWANTED && oldest) this.unwanted.delete(oldest);
+    this.cancelledEarly.add(id);
+    const oldest = this.cancelledEarly.values().next().value;
+    if (this.cancelledEarly.size > MAX_CANCELLED_EARLY && oldest)
+      this.cancelledEarly.delete(oldest);
     return false;
   }
 
@@ -126,7 +127,7 @@ export class ActionRunner implements HubReceiver, Disposable {
   }
 
   approval(answered: ApprovalAnswered): void {
-    this.worker.approval(answered);
+    this.executor.approval(answered);
   }
 
   left(ids: readonly string[]): void {
@@ -139,11 +140,11 @@ export class ActionRunner implements HubReceiver, Disposable {
   superseded(): void {
     for (const running of this.running.values()) running.isLost = true;
     void this.stop();
-    this.worker.end();
+    this.executor.end();
   }
 
   ready(): void {
-    this.worker.ready();
+    this.executor.ready();
     for (const observation of this.journal.unacknowledged()) this.send(observation);
   }
 
@@ -159,13 +160,13 @@ export class ActionRunner implements HubReceiver, Disposable {
       return;
     }
     const controller = new AbortController();
-    this.watcher.began(action);
+    this.listener.began(action);
     const running = { controller, done: Promise.resolve(), isLost: false, isAdmitted: false };
     this.running.set(action.id, running);
     running.done = this.perform(action, running).then((observation) => {
       this.running.delete(action.id);
       if (!running.isLost) this.end(observation);
-      this.watcher.ended(action, observation);
+      this.listener.ended(action, observation);
     });
   }
 
@@ -193,7 +194,7 @@ export class ActionRunner implements HubReceiver, Disposable {
       await this.admitted(action, signal);
       running.isAdmitted = true;
       const onProgress: OnProgress = (...piece) => action.progress && progress.add(...piece);
-      const what = await this.worker.perform(action, onProgress, signal);
+      const what = await this.executor.perform(action, onProgress, signal);
       return this.limited(observationFor(action.id, what));
     } catch (error) {
       return observationFor(action.id, this.failure(action, error));
@@ -210,7 +211,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     const arrived = performance.now();
     const ask = async (): Promise<void> => {
       ensureWanted(signal);
-      await this.worker.admit(action, signal, arrived);
+      await this.executor.admit(action, signal, arrived);
       ensureWanted(signal);
     };
     if (READS.has(action.action)) return ask();

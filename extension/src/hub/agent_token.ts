@@ -9,7 +9,7 @@ const REQUEST_MS = 10_000;
  * Asks the user for a token; undefined if cancelled. `complaint` says why the hub refused the last
  * token.
  */
-export type AskForToken = (hub: string, complaint: string) => Promise<string | undefined>;
+export type AskForToken = (hub: string, problem: string) => Promise<string | undefined>;
 
 /** The stored token of `hub`. Otherwise asks until a token is valid, and stores it. */
 export async function agentToken(
@@ -20,13 +20,13 @@ export async function agentToken(
 ): Promise<string | undefined> {
   const key = `${name}.${hub}`;
   const known = await secrets.get(key);
-  let complaint = known ? await refusal(hub, known) : "";
-  if (known && !complaint) return known;
+  let problem = known ? await refusal(hub, known) : "";
+  if (known && !problem) return known;
   for (;;) {
-    const given = (await ask(hub, complaint))?.trim();
+    const given = (await ask(hub, problem))?.trim();
     if (!given) return undefined;
-    complaint = await refusal(hub, given);
-    if (!complaint) {
+    problem = await refusal(hub, given);
+    if (!problem) {
       await secrets.set(key, given);
       return given;
     }

@@ -176,7 +176,7 @@ export class HubConnection implements Disposable {
   dispose(): void {
     this.registered = false;
     this.socket.disconnect();
-    this.become({ is: "closed" });
+    this.setState({ is: "closed" });
   }
 
   private listen(): void {
@@ -231,18 +231,18 @@ export class HubConnection implements Disposable {
       });
       if (socket !== this.socket.id || this.current.is === "closed") return; // a newer connection registers
       if (!response.ok) {
-        const problem = await complaint(response);
+        const problem = await errorMessage(response);
         if ([401, 403, 409].includes(response.status)) this.refuse(problem);
-        else this.again(problem);
+        else this.retryRegistration(problem);
         return;
       }
     } catch (error) {
-      if (socket === this.socket.id) this.again(messageOf(error));
+      if (socket === this.socket.id) this.retryRegistration(messageOf(error));
       return;
     }
     this.registered = true;
     this.log.info(`registered with ${hub} as ${identity.window_id}`);
-    this.become({ is: "connected", hub });
+    this.setState({ is: "connected", hub });
     const current = describe();
     // Changes during registration could not be sent.
     if (!isDeepStrictEqual(current, described)) this.changed(current);
@@ -266,9 +266,9 @@ export class HubConnection implements Disposable {
   }
 
   /** Registration failed temporarily: reconnect, which gives a new nonce. */
-  private again(problem: string): void {
+  private retryRegistration(problem: string): void {
     this.log.warn(`registering failed: ${problem}`);
-    this.become({ is: "connecting", hub: this.settings.hub, problem });
+    this.setState({ is: "connecting", hub: this.settings.hub, problem });
     // Close the transport, because after `disconnect` the client would not reconnect with backoff.
     this.socket.io.engine.close();
   }
@@ -288,7 +288,7 @@ export class HubConnection implements Disposable {
     if (reason === "io server disconnect")
       return this.refuse("The hub closed the connection and does not accept a new one");
     this.log.info(`disconnected from the hub: ${reason}`);
-    this.become({ is: "connecting", hub: this.settings.hub, problem: reason });
+    this.setState({ is: "connecting", hub: this.settings.hub, problem: reason });
   }
 
   private failed(error: Error): void {
@@ -301,17 +301,17 @@ export class HubConnection implements Disposable {
     if (status === "401")
       this.refuse("The hub does not know this window's token. Pair the window again.");
     else if (status === "403") this.refuse("The hub refuses this window (403).");
-    else this.become({ is: "connecting", hub: this.settings.hub, problem });
+    else this.setState({ is: "connecting", hub: this.settings.hub, problem });
   }
 
   private refuse(problem: string): void {
     this.log.warn(`refused by ${this.settings.hub}: ${problem}`);
     this.registered = false;
-    this.become({ is: "refused", hub: this.settings.hub, problem });
+    this.setState({ is: "refused", hub: this.settings.hub, problem });
     this.socket.disconnect();
   }
 
-  private become(state: ConnectionState): void {
+  private setState(state: ConnectionState): void {
     this.current = state;
     this.onState.fire(state);
   }
@@ -329,13 +329,13 @@ export async function pair(hub: string, code: string): Promise<string> {
     REGISTER_MS,
     () => new Failure("link", `${hub} does not answer`),
   );
-  if (!response.ok) throw new Failure("pair.invalid", await complaint(response));
+  if (!response.ok) throw new Failure("pair.invalid", await errorMessage(response));
   const { token } = (await response.json()) as { token: unknown };
   if (typeof token !== "string") throw new Failure("pair.invalid", `${hub} sent no token`);
   return token;
 }
 
-async function complaint(response: Response): Promise<string> {
+async function errorMessage(response: Response): Promise<string> {
   try {
     const { message } = (await response.json()) as { message?: string };
     if (message) return message;

@@ -34,7 +34,7 @@ export async function readIdentity(file: string): Promise<WindowIdentity> {
 async function keep(kept: KeyValueStore, name: string, make: () => string): Promise<string> {
   const known = await kept.get(name);
   if (known) return known;
-  const made = make();
-  await kept.set(name, made);
-  return made;
+  const value = make();
+  await kept.set(name, value);
+  return value;
 }

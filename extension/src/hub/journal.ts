@@ -71,9 +71,9 @@ export class Journal {
   private readonly file: string;
   private descriptor: number;
   /** Bytes of all observations in memory. */
-  private held = 0;
+  private heldBytes = 0;
   /** Bytes of this host's file. */
-  private written = 0;
+  private fileBytes = 0;
   /** File size at which the file is compacted next. */
   private rewriteAt = FILE_BYTES;
 
@@ -121,7 +121,7 @@ export class Journal {
 
   end(observation: SentObservation): void {
     this.write(this.applied({ ended: observation.cause, at: this.now(), observation }));
-    if (this.written > this.rewriteAt) this.rewrite();
+    if (this.fileBytes > this.rewriteAt) this.rewrite();
   }
 
   acknowledge(id: string): void {
@@ -149,7 +149,7 @@ export class Journal {
   }
 
   private write(line: JournalLine): void {
-    this.written += fs.writeSync(this.descriptor, `${JSON.stringify(line)}\n`);
+    this.fileBytes += fs.writeSync(this.descriptor, `${JSON.stringify(line)}\n`);
   }
 
   private applied(line: JournalLine): JournalLine {
@@ -185,16 +185,16 @@ export class Journal {
 
   private hold(entry: JournalEntry, observation: SentObservation | undefined): void {
     const size = observation ? Buffer.byteLength(JSON.stringify(observation)) : 0;
-    this.held += size - entry.size;
+    this.heldBytes += size - entry.size;
     entry.size = size;
     entry.observation = observation;
   }
 
   /** Drops the oldest observations; their ids stay known. */
   private shrink(): void {
-    if (this.held <= this.limits.bytes) return;
+    if (this.heldBytes <= this.limits.bytes) return;
     for (const entry of this.entries.values()) {
-      if (this.held <= this.limits.bytes) return;
+      if (this.heldBytes <= this.limits.bytes) return;
       this.hold(entry, undefined);
     }
   }
@@ -252,18 +252,18 @@ export class Journal {
   /** Applies the lines that were added to a file since the last read, and returns them. */
   private readFrom(name: string): JournalLine[] {
     const known = this.others.get(name);
-    const there = readFile(path.join(this.directory, name), known);
-    if (there === "unchanged") return [];
-    if (there === "gone") {
+    const content = readFile(path.join(this.directory, name), known);
+    if (content === "unchanged") return [];
+    if (content === "gone") {
       this.others.delete(name); // its host ended and another host took over the file
       return [];
     }
     // A new inode: the file was rewritten. A last line without newline is still being written.
-    const from = there.inode === known?.inode ? known.read : 0;
-    const fresh = there.data.subarray(from);
-    const whole = fresh.lastIndexOf("\n") + 1;
-    this.others.set(name, { inode: there.inode, read: from + whole });
-    const lines = fresh.subarray(0, whole).toString("utf8").split("\n").flatMap(parse);
+    const from = content.inode === known?.inode ? known.read : 0;
+    const added = content.data.subarray(from);
+    const completeLength = added.lastIndexOf("\n") + 1;
+    this.others.set(name, { inode: content.inode, read: from + completeLength });
+    const lines = added.subarray(0, completeLength).toString("utf8").split("\n").flatMap(parse);
     for (const line of lines) this.apply(line, false);
     return lines;
   }
@@ -282,8 +282,8 @@ export class Journal {
     fs.writeFileSync(`${this.file}.new`, text, { mode: 0o600 });
     fs.renameSync(`${this.file}.new`, this.file);
     this.descriptor = fs.openSync(this.file, "a", 0o600);
-    this.written = text.length;
-    this.rewriteAt = Math.max(this.limits.fileBytes, 2 * this.written);
+    this.fileBytes = text.length;
+    this.rewriteAt = Math.max(this.limits.fileBytes, 2 * this.fileBytes);
   }
 }
 

@@ -18,8 +18,8 @@ const SEVERITIES = {
 
 /**
  * Milliseconds after the last change of a TypeScript document in which its extension may not offer
- * fixes yet. It looks at no problems of others while it waits to compute its own, and nothing tells
- * when that is over.
+ * fixes yet. While it waits to compute its own problems it ignores those of others, and no event
+ * tells when that is over.
  */
 const PENDING_MS = 5000;
 
@@ -110,8 +110,8 @@ function isFix(found: FoundCodeAction): boolean {
 function asDiagnostic(problem: TypeScriptProblem): vscode.Diagnostic {
   const { line, column, end_line: endLine, end_column: endColumn, source, code } = problem;
   const range = new vscode.Range(line - 1, column - 1, endLine - 1, endColumn - 1);
-  const made = new vscode.Diagnostic(range, problem.message, SEVERITIES[problem.severity]);
-  return Object.assign(made, { source, code: Number(code) });
+  const diagnostic = new vscode.Diagnostic(range, problem.message, SEVERITIES[problem.severity]);
+  return Object.assign(diagnostic, { source, code: Number(code) });
 }
 
 function keyOf({ range, code }: vscode.Diagnostic): string {

@@ -45,7 +45,7 @@ export class LanguageDocuments {
   /** Opens the files that agents wrote lately, and waits until the editor has their text. */
   async openWritten(): Promise<vscode.TextDocument[]> {
     await this.documents.settled();
-    const opening = this.documents.lately.map(async (file) => {
+    const opening = this.documents.recentlyWritten.map(async (file) => {
       try {
         return await vscode.workspace.openTextDocument(vscode.Uri.file(file));
       } catch {

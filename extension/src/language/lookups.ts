@@ -57,7 +57,7 @@ export class Lookups {
     const items = answer.found.slice(offset, end);
     await this.addLines(items);
     const content = items.map(itemLine).join("\n") || nothing(args, total);
-    const more = end < total ? `${total} in all; \`offset\` ${end} reads on` : "";
+    const more = end < total ? `${total} results in total; continue with \`offset\` ${end}` : "";
     const note = [more, waitNote(answer)].filter(Boolean).join("\n");
     const { waited } = answer;
     const extras = { what, items, total, truncated: end < total, waited };
@@ -72,7 +72,7 @@ export class Lookups {
     if (args.what === "workspace_symbols") return this.symbols(args, cwd, patience);
     const opened = await this.documents.open(args.path, cwd);
     const { document } = opened;
-    // A wrong place fails at once. The question finds it again: the text may change meanwhile.
+    // Fail at once if the place is wrong. The request finds it again: the text may change meanwhile.
     if (args.what !== "code_actions") symbolRange(opened, args);
     else symbolOrLines(opened, args);
     const ask = <T>(question: () => Promise<readonly T[] | undefined>): Promise<ServerAnswer<T>> =>
@@ -100,7 +100,7 @@ export class Lookups {
     }
   }
 
-  /** A `path` names a file whose language server is searched; else only running ones are. */
+  /** With a `path`, asks the language server of that file; otherwise all running servers. */
   private async symbols(
     { query = "", path }: Lookup,
     cwd: string,

@@ -1,5 +1,5 @@
 /**
- * Questions to the server of VS Code's own TypeScript extension, for what no provider tells.
+ * Requests to the server of VS Code's own TypeScript extension, for what no provider reports.
  *
  * While a project is loading, the extension answers lookups and renames from a second server that
  * knows one file only, so they would be incomplete. And it shows problems only of files in tabs.

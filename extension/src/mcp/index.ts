@@ -57,7 +57,7 @@ export class McpServerProvider implements Disposable {
   }
 
   /** Makes VS Code list the servers again. Call it after the connection to the hub changed. */
-  moved(): void {
+  refresh(): void {
     this.changed.fire();
   }
 
@@ -89,10 +89,10 @@ export class McpServerProvider implements Disposable {
   }
 }
 
-async function askForToken(hub: string, complaint: string): Promise<string | undefined> {
+async function askForToken(hub: string, problem: string): Promise<string | undefined> {
   return vscode.window.showInputBox({
     title: "Let VS Code's agents use Bascule",
-    prompt: `${complaint ? `${complaint}. ` : ""}Agent token for ${hub}. Create one with: bascule token --create "VS Code"`,
+    prompt: `${problem ? `${problem}. ` : ""}Agent token for ${hub}. Create one with: bascule token --create "VS Code"`,
     password: true,
     ignoreFocusOut: true,
   });

@@ -29,7 +29,7 @@ interface FindingJson {
 
 export function readFindings(output: string, text: string): Finding[] {
   const answer = parsed(output);
-  if (!Array.isArray(answer)) throw odd(output);
+  if (!Array.isArray(answer)) throw unexpectedOutput(output);
   const lines = text.split(/\r\n|\r|\n/);
   const at = (line: number, column: number): readonly [number, number] => [
     line - 1,
@@ -48,7 +48,7 @@ export function readDrawing(output: string): NetDrawing {
   const answer = parsed(output) as Partial<
     Record<"svg" | "places" | "transitions", unknown>
   > | null;
-  if (typeof answer?.svg !== "string") throw odd(output);
+  if (typeof answer?.svg !== "string") throw unexpectedOutput(output);
   return { svg: answer.svg, places: lines(answer.places), transitions: lines(answer.transitions) };
 }
 
@@ -68,11 +68,11 @@ function parsed(output: string): unknown {
   try {
     return JSON.parse(output);
   } catch {
-    throw odd(output);
+    throw unexpectedOutput(output);
   }
 }
 
-function odd(output: string): Failure {
+function unexpectedOutput(output: string): Failure {
   return new Failure(
     "net.odd_answer",
     `bascule printed unexpected output: ${output.slice(0, 200)}`,

@@ -43,7 +43,7 @@ export class Marking {
         if (wasBegun) this.put(consumed);
         break;
       default:
-        if (event.marking) this.held = copied(event.marking);
+        if (event.marking) this.held = copyOf(event.marking);
         this.outcome = event.outcome ?? this.outcome;
     }
   }
@@ -69,17 +69,17 @@ export function shownTokens(tokens: readonly unknown[], longest: number): string
   if (tokens.every((token) => token === null))
     return tokens.length <= 3 ? "•".repeat(tokens.length) : String(tokens.length);
   const text = tokens.map(tokenText).join(", ");
-  return text.length <= longest ? text : counted(tokens.length);
+  return text.length <= longest ? text : countText(tokens.length);
 }
 
 export function tokenText(token: unknown): string {
   return typeof token === "string" ? token : JSON.stringify(token);
 }
 
-function counted(number: number): string {
+function countText(number: number): string {
   return number === 1 ? "1 token" : `${number} tokens`;
 }
 
-function copied(marking: Tokens): Map<string, unknown[]> {
+function copyOf(marking: Tokens): Map<string, unknown[]> {
   return new Map(Object.entries(marking).map(([place, tokens]) => [place, [...tokens]]));
 }

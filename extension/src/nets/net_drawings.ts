@@ -22,7 +22,7 @@ export class NetDrawings implements Disposable {
     private readonly log: Log,
   ) {
     this.watching = vscode.workspace.onDidChangeTextDocument(({ document }) => {
-      if (this.listeners.has(document.uri.toString())) this.look(document, PAUSE_MS);
+      if (this.listeners.has(document.uri.toString())) this.redraw(document, PAUSE_MS);
     });
   }
 
@@ -32,7 +32,7 @@ export class NetDrawings implements Disposable {
     const all = this.listeners.get(key) ?? new Set<Listener>();
     this.listeners.set(key, all.add(listener));
     if (this.known.has(key)) listener(this.known.get(key));
-    else if (all.size === 1) this.look(document, 0);
+    else if (all.size === 1) this.redraw(document, 0);
     return {
       dispose: () => {
         all.delete(listener);
@@ -49,7 +49,7 @@ export class NetDrawings implements Disposable {
     this.latest.dispose();
   }
 
-  private look(document: vscode.TextDocument, delayMs: number): void {
+  private redraw(document: vscode.TextDocument, delayMs: number): void {
     if (!vscode.workspace.isTrusted) return;
     const key = document.uri.toString();
     this.latest.begin(key, delayMs, async (signal) => {

@@ -9,12 +9,12 @@ export const PAUSE_MS = 250;
 
 /** Calls `look` without delay for an opened net, and with a delay for an edited one. */
 export function watchNets(
-  look: (document: vscode.TextDocument, delayMs: number) => void,
+  check: (document: vscode.TextDocument, delayMs: number) => void,
   forget: (document: vscode.TextDocument) => void,
 ): Disposable {
   const owned = new Disposables();
   const at = (delayMs: number, document: vscode.TextDocument): void => {
-    if (isOpenNet(document)) look(document, delayMs);
+    if (isOpenNet(document)) check(document, delayMs);
   };
   const all = (): void => vscode.workspace.textDocuments.forEach((each) => at(0, each));
   owned.add(vscode.workspace.onDidOpenTextDocument((document) => at(0, document)));

@@ -20,7 +20,7 @@ import {
 export const IPYTHON = "ipython";
 
 /** A `run_ipython` action as a kernel needs it. */
-export type CellOrder = ArgsOf<"run_ipython"> & { timeout?: number | undefined; cwd: string };
+export type CellRequest = ArgsOf<"run_ipython"> & { timeout?: number | undefined; cwd: string };
 
 /** Shows a cell to the user. The cell may continue after its answer was sent. */
 export interface CellView {
@@ -62,7 +62,7 @@ export class Kernel {
   private python = "";
   private cwd = "";
   private number = 0;
-  private readonly orders = new Map<string, Pending>();
+  private readonly pendingCells = new Map<string, Pending>();
   private readonly interrupts = new Map<string, (wasRunning: boolean) => void>();
   private readonly views = new Map<string, CellView>();
 
@@ -75,16 +75,16 @@ export class Kernel {
   }
 
   get isRunning(): boolean {
-    return this.orders.size > 0 || this.views.size > 0;
+    return this.pendingCells.size > 0 || this.views.size > 0;
   }
 
   async run(
-    order: CellOrder,
+    request: CellRequest,
     view: CellView | undefined,
     onPiece?: OnPiece,
     signal?: AbortSignal,
   ): Promise<ObservationBody<"run_ipython">> {
-    const limit = order.output_limit ?? this.settings.outputLimit;
+    const limit = request.output_limit ?? this.settings.outputLimit;
     if (limit < 0)
       throw new Failure(
         "shell.command_invalid",
@@ -95,31 +95,31 @@ export class Kernel {
     if (signal?.aborted) throw cancelled();
     const id = String((this.number += 1));
     const abort = (): void => worker.send({ op: "cancel", id });
-    if (view && !order.is_input) this.views.set(id, view);
+    if (view && !request.is_input) this.views.set(id, view);
     const done = await new Promise<CellResult>((resolve) => {
       const output = new CommandOutput(limit);
       const began = performance.now();
-      this.orders.set(id, { output, onPiece, logStart: undefined, began, done: resolve });
+      this.pendingCells.set(id, { output, onPiece, logStart: undefined, began, done: resolve });
       signal?.addEventListener("abort", abort, { once: true });
       worker.send({
         op: "run",
         id,
-        code: order.code,
-        cwd: this.settings.followShell ? order.cwd : null,
+        code: request.code,
+        cwd: this.settings.followShell ? request.cwd : null,
         start_dir: this.settings.workingDir,
-        timeout: order.timeout ?? null,
-        init: order.kernel_init_code ?? "",
-        is_input: order.is_input ?? false,
+        timeout: request.timeout ?? null,
+        init: request.kernel_init_code ?? "",
+        is_input: request.is_input ?? false,
       });
     });
     signal?.removeEventListener("abort", abort);
-    const pending = this.orders.get(id);
-    this.orders.delete(id);
+    const pending = this.pendingCells.get(id);
+    this.pendingCells.delete(id);
     this.usedAt = performance.now();
     // In these states no more output follows, so the cell's view ends here.
     if (["refused", "lost", "cancelled"].includes(done.state)) this.endView(id, done.error);
     if (done.state === "cancelled" || !pending) throw cancelled();
-    return this.observation(order, pending, done);
+    return this.observation(request, pending, done);
   }
 
   async interrupt(kill: boolean): Promise<boolean> {
@@ -136,7 +136,7 @@ export class Kernel {
     if (this.closed) return;
     this.closed = true;
     this.alive?.close();
-    this.onEnd();
+    this.workerEnded();
     this.log.close();
   }
 
@@ -160,7 +160,7 @@ export class Kernel {
     const worker = await KernelWorker.start(
       { python: python(), script, directory, cwd: workingDir, env, isFirst: !this.hadKernel },
       (message) => this.handle(message),
-      () => this.alive === worker && this.onEnd(),
+      () => this.alive === worker && this.workerEnded(),
     );
     this.alive = worker;
     this.hadKernel = true;
@@ -184,12 +184,12 @@ export class Kernel {
         this.interrupts.delete(message.id);
         return;
       case "done":
-        return this.orders.get(message.id)?.done(message);
+        return this.pendingCells.get(message.id)?.done(message);
     }
   }
 
   private show(id: string, data: Buffer): void {
-    const pending = this.orders.get(id);
+    const pending = this.pendingCells.get(id);
     if (!pending || this.closed) return;
     const offset = this.log.end;
     pending.logStart ??= offset;
@@ -203,22 +203,22 @@ export class Kernel {
     this.views.delete(cell);
   }
 
-  private onEnd(): void {
+  private workerEnded(): void {
     const gone = { name: "KernelDied", value: notes.WORKER_GONE };
-    for (const [id, { done }] of [...this.orders]) done({ ...GONE, id });
+    for (const [id, { done }] of [...this.pendingCells]) done({ ...GONE, id });
     for (const resolve of this.interrupts.values()) resolve(true);
     this.interrupts.clear();
     for (const cell of [...this.views.keys()]) this.endView(cell, gone);
   }
 
   private observation(
-    order: CellOrder,
+    request: CellRequest,
     pending: Pending,
     done: CellResult,
   ): ObservationBody<"run_ipython"> {
     if (done.state === "lost")
       throw new Failure("sandbox.start_failed", `IPython did not start: ${done.notes.join(" ")}`);
-    this.cwd = done.cwd || this.cwd || order.cwd;
+    this.cwd = done.cwd || this.cwd || request.cwd;
     const taken = pending.output.take(true);
     const start = pending.logStart ?? this.log.end;
     const end = start + taken.size;
@@ -226,7 +226,7 @@ export class Kernel {
     if (taken.leftOut) text += leftOut(taken.leftOut, this.log.path, start, end) + taken.tail;
     let parts = [text.trimEnd(), ...done.notes];
     if (done.state === "done" && parts.every((part) => !part)) parts = [notes.NO_OUTPUT];
-    if (order.include_extra ?? true) parts.push(notes.whereabouts(this.cwd, this.python));
+    if (request.include_extra ?? true) parts.push(notes.locationNote(this.cwd, this.python));
     const metadata: CellMetadata = {
       state: done.state as Exclude<CellResult["state"], "cancelled" | "lost">,
       error_name: done.error?.name ?? "",
@@ -244,7 +244,7 @@ export class Kernel {
       duration: (performance.now() - pending.began) / 1000,
     };
     const images = done.images.length ? done.images : null;
-    const extras = { code: order.code, image_urls: images, metadata };
+    const extras = { code: request.code, image_urls: images, metadata };
     const content = parts.filter(Boolean).join("\n");
     return observe("run_ipython", content, extras, done.state === "done");
   }

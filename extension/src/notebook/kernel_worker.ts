@@ -117,8 +117,8 @@ export class KernelWorker {
     return worker;
   }
 
-  send(order: Record<string, unknown>): void {
-    if (this.isAlive) this.child.stdin.write(`${JSON.stringify(order)}\n`);
+  send(message: Record<string, unknown>): void {
+    if (this.isAlive) this.child.stdin.write(`${JSON.stringify(message)}\n`);
   }
 
   /** Closes its stdin; the worker then ends its kernel and exits. */

@@ -2,7 +2,7 @@
 import type { Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
 import { observe, type ArgsOf, type CellMetadata, type ObservationBody } from "../protocol";
-import { IPYTHON, Kernel, type CellOrder, type CellView, type KernelSettings } from "./kernel";
+import { IPYTHON, Kernel, type CellRequest, type CellView, type KernelSettings } from "./kernel";
 
 export interface KernelsSettings {
   /** Settings of a new kernel. */
@@ -23,7 +23,7 @@ export class Kernels implements Disposable {
 
   async run(
     agent: string,
-    order: CellOrder,
+    order: CellRequest,
     onProgress: (shell: string, offset: number, data: Buffer) => void,
     signal: AbortSignal,
   ): Promise<ObservationBody> {
@@ -38,7 +38,7 @@ export class Kernels implements Disposable {
    */
   async runForUser(
     agent: string,
-    order: CellOrder,
+    order: CellRequest,
     view: CellView,
     ask: (question: string) => Promise<string | undefined>,
   ): Promise<void> {

@@ -18,7 +18,7 @@ const EMPTY = JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_mi
 const MAX_CELLS = 200;
 /**
  * Milliseconds for VS Code to open a notebook with our controller, or to add a cell. Long, because a
- * busy machine takes its time for the first notebook of a window, and a cell does not wait for it.
+ * busy machine is slow to open the first notebook of a window, and cells do not wait for it.
  */
 const OPEN_MS = 60_000;
 
@@ -61,8 +61,8 @@ export class Notebooks implements Disposable {
       agent,
       shown.catch(() => undefined),
     );
-    const save = (): void => void this.save(agent).catch((error: unknown) => this.complain(error));
-    return new ShownCell(shown, (error) => this.complain(error), save);
+    const save = (): void => void this.save(agent).catch((error: unknown) => this.logError(error));
+    return new ShownCell(shown, (error) => this.logError(error), save);
   }
 
   dispose(): void {
@@ -78,9 +78,9 @@ export class Notebooks implements Disposable {
     if (at >= MAX_CELLS)
       edits.push(vscode.NotebookEdit.deleteCells(new vscode.NotebookRange(0, at + 1 - MAX_CELLS)));
     edit.set(notebook.uri, edits);
-    const taking = Promise.resolve(vscode.workspace.applyEdit(edit));
-    if (!(await within(taking, OPEN_MS, () => new Error("the notebook takes no cell"))))
-      throw new Error("the notebook took no cell");
+    const adding = Promise.resolve(vscode.workspace.applyEdit(edit));
+    if (!(await within(adding, OPEN_MS, () => new Error("VS Code did not add the cell in time"))))
+      throw new Error("VS Code refused to add the cell");
     const added = notebook.cellAt(notebook.cellCount - 1);
     const execution = this.controller.createNotebookCellExecution(added);
     execution.start(Date.now());
@@ -98,8 +98,9 @@ export class Notebooks implements Disposable {
       if (notebook && !notebook.isClosed) return notebook;
     }
     // If the editor is closed while it opens, VS Code may never answer.
-    const silent = (): Error => new Error("VS Code did not show the notebook with our controller");
-    const opening = within(this.openAnew(file), OPEN_MS, silent);
+    const timedOut = (): Error =>
+      new Error("VS Code did not show the notebook with our controller");
+    const opening = within(this.openAnew(file), OPEN_MS, timedOut);
     this.opening.set(file, opening);
     return opening;
   }
@@ -152,7 +153,7 @@ export class Notebooks implements Disposable {
       await execution.clearOutput();
       const save = (): void => void notebook.save();
       const shown = Promise.resolve(execution);
-      const view = new ShownCell(shown, (error) => this.complain(error), save);
+      const view = new ShownCell(shown, (error) => this.logError(error), save);
       if (agent === undefined)
         view.over({ name: "NoAgent", value: "this notebook does not belong to an agent" });
       else await this.settings.run(agent, cell.document.getText(), view).catch(() => undefined);
@@ -174,7 +175,7 @@ export class Notebooks implements Disposable {
     return decodeURIComponent(path.basename(file, ".ipynb"));
   }
 
-  private complain(error: unknown): void {
+  private logError(error: unknown): void {
     this.settings.log.warn("a cell is not shown in its notebook", error);
   }
 }

@@ -7,6 +7,6 @@ export const WORKER_GONE =
   "[The process that ran the kernel has ended, and the kernel with it. All variables are gone; " +
   "the next cell gets a new kernel.]";
 
-export function whereabouts(cwd: string, python: string): string {
+export function locationNote(cwd: string, python: string): string {
   return `[Jupyter current working directory: ${cwd}]\n[Jupyter Python interpreter: ${python}]`;
 }

@@ -85,9 +85,9 @@ export class ShownCell implements CellView {
       }
       await this.clearIfWanted(execution);
       this.printed = undefined;
-      const made = new vscode.NotebookCellOutput(itemsOf(output));
-      if (id !== undefined) this.shown.set(id, made);
-      await execution.appendOutput(made);
+      const shownOutput = new vscode.NotebookCellOutput(itemsOf(output));
+      if (id !== undefined) this.shown.set(id, shownOutput);
+      await execution.appendOutput(shownOutput);
     });
   }
 

@@ -1,4 +1,4 @@
-/** When agents' commands ran, to tell who changed a file: its time of change decides. */
+/** Records when agents' commands ran: a file's time of change then shows who changed it. */
 
 /** Milliseconds by which the clock of a file system may be coarser than ours. */
 const BEFORE_MS = 50;

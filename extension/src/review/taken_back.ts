@@ -1,7 +1,7 @@
-/** What the user took back, for the next observation of each agent. */
+/** Which changes the user undid, for the next observation of each agent. */
 import type { Hunk } from "./hunks";
 
-/** Notes of one agent. Older ones are dropped, with a word about it. */
+/** Maximum notes for one agent. Older notes are dropped, and the text gives their number. */
 const MAX_NOTES = 20;
 
 export class TakenBack {

@@ -39,7 +39,7 @@ function inAscii(value: object): string {
   );
 }
 
-/** The answer to a line that is no question: what is not understood asks. */
+/** The answer to a malformed line: the verdict `ask`. */
 function refusal(reason: string): string {
   const part = { text: "", start: 0, end: 0, verdict: "ask", reason, rule: null };
   return inAscii({ verdict: "ask", parts: [part] });

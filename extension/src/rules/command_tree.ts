@@ -111,7 +111,7 @@ export const DOES_NOT_PARSE = "It does not parse as a bash command, or is not fi
 
 // Bash first tries to read it as arithmetic. If that fails, bash reads its here-documents again.
 const DOUBLE_PARENTHESES =
-  "It begins like arithmetic and is none; put a blank between the brackets.";
+  "It starts like arithmetic but is not; put a space between the parentheses.";
 const NOTHING: Step = { kind: "sequence", steps: [] };
 const OPENS_BRACKET = /^(?:[ \t]|\\\n)*\(/;
 const PLAIN_DELIMITER = /^(?:\\?[\w.@%+-]+|'[\w.@%+ -]+'|"[\w.@%+ -]+")$/;
@@ -145,7 +145,7 @@ class TreeBuilder {
     const isLiteral = (at: number) => this.literal.some(({ pos, end }) => pos <= at && at < end);
     const problem = continuationProblem(this.source, isLiteral);
     if (problem === undefined) return tree;
-    return this.beside({ pos: 0, end: this.source.length }, problem, tree);
+    return this.withTrouble({ pos: 0, end: this.source.length }, problem, tree);
   }
 
   script(script: Script): Step {
@@ -181,10 +181,10 @@ class TreeBuilder {
     const step: Step = others.length ? { kind: "pipeline", steps } : only;
     const [negated, ...furtherNegations] = node.prefixes.map(({ type }) => type === "Negation");
     const whole: Step = negated ? { kind: "not", step } : step;
-    if (negated && !steps.length) return this.beside(node, DOES_NOT_PARSE, whole);
+    if (negated && !steps.length) return this.withTrouble(node, DOES_NOT_PARSE, whole);
     if (!furtherNegations.includes(true)) return whole;
-    // Not every parser of bash takes it, so that it is refused everywhere.
-    return this.beside(node, "`!` follows `!` or `time`.", whole);
+    // Not every bash parser accepts this, so it is refused here too.
+    return this.withTrouble(node, "`!` follows `!` or `time`.", whole);
   }
 
   private command(node: CommandNode): Step {
@@ -196,7 +196,7 @@ class TreeBuilder {
       case "Function":
         return this.functionDefinition(node);
       case "Coproc":
-        return this.beside(
+        return this.withTrouble(
           node,
           "A coprocess is not understood.",
           node.body.type === "CompoundList" ? this.list(node.body) : this.command(node.body),
@@ -208,7 +208,7 @@ class TreeBuilder {
 
   private functionDefinition(node: FunctionDefinition): Step {
     const body = node.body.type === "CompoundList" ? this.list(node.body) : this.command(node.body);
-    return this.beside(node, "It defines a function.", body);
+    return this.withTrouble(node, "It defines a function.", body);
   }
 
   private compound(node: CompoundCommand): Step {
@@ -216,7 +216,7 @@ class TreeBuilder {
       case "Subshell": {
         const step: Step = { kind: "subshell", step: this.list(node.body) };
         return this.text(node).startsWith("((")
-          ? this.beside(node, DOUBLE_PARENTHESES, step)
+          ? this.withTrouble(node, DOUBLE_PARENTHESES, step)
           : step;
       }
       case "BraceGroup":
@@ -236,7 +236,7 @@ class TreeBuilder {
       case "Case":
         return this.caseOf(node);
       case "Select":
-        return this.beside(
+        return this.withTrouble(
           node,
           "`select` is not understood.",
           this.forLoop(node.name, node.wordlist ?? [], this.list(node.body)),
@@ -246,7 +246,10 @@ class TreeBuilder {
           (each) => each !== undefined,
         );
         const steps = [this.collect(...header).step(node), this.list(node.body)];
-        return this.beside(node, "`for (( ))` is not understood.", { kind: "sequence", steps });
+        return this.withTrouble(node, "`for (( ))` is not understood.", {
+          kind: "sequence",
+          steps,
+        });
       }
       case "TestCommand":
         return this.test(node);
@@ -274,7 +277,7 @@ class TreeBuilder {
 
   private forLoop(name: Word, words: readonly Word[], body: Step): Step {
     const collected = this.collect(...words);
-    this.joints(collected, words);
+    this.checkAdjacentWords(collected, words);
     const last = words.at(-1) ?? name;
     for (const word of words.length ? words : [name])
       collected.variable(name, name.text, false, literalText(word));
@@ -287,11 +290,11 @@ class TreeBuilder {
     const header = this.collect(node.word, ...patterns).step(node.word);
     const steps = node.items.map(({ body }) => this.list(body));
     // With `;&` execution continues in the next body, so a body may start where another ended.
-    const falls = node.items.some(({ terminator }) => terminator && terminator !== ";;");
+    const fallsThrough = node.items.some(({ terminator }) => terminator && terminator !== ";;");
     const bodies: Step = { kind: "branches", steps: [...steps, NOTHING] };
     return {
       kind: "sequence",
-      steps: [header, falls ? { kind: "loop", test: NOTHING, body: bodies } : bodies],
+      steps: [header, fallsThrough ? { kind: "loop", test: NOTHING, body: bodies } : bodies],
     };
   }
 
@@ -317,7 +320,7 @@ class TreeBuilder {
   }
 
   /** A step for unsupported syntax, followed by the commands inside it. */
-  private beside(node: Positioned, reason: string, body: Step): Step {
+  private withTrouble(node: Positioned, reason: string, body: Step): Step {
     const collected = this.collect();
     collected.trouble(node, reason);
     return { kind: "sequence", steps: [collected.step(node), body] };
@@ -330,20 +333,27 @@ class TreeBuilder {
       else this.redirection(collected, each);
     }
     if (node.name) this.word(collected, node.name);
-    // The parser skips a bracket after the name that makes no function.
+    // The parser ignores an opening bracket after the name if no function definition follows.
     if (node.name && OPENS_BRACKET.test(this.source.slice(node.name.end)))
       collected.trouble(node, DOES_NOT_PARSE);
     for (const each of node.suffix) {
       if (each.type === "Word") this.word(collected, each);
-      else if (each.type === "Assignment") this.declared(collected, each);
+      else if (each.type === "Assignment") this.declarationArgument(collected, each);
       else this.redirection(collected, each);
     }
-    this.joints(collected, [...node.prefix, ...(node.name ? [node.name] : []), ...node.suffix]);
+    this.checkAdjacentWords(collected, [
+      ...node.prefix,
+      ...(node.name ? [node.name] : []),
+      ...node.suffix,
+    ]);
     return collected.step(node);
   }
 
   /** For `a<(b)` the parser returns two words, but bash reads one. */
-  private joints(collected: Collected, nodes: readonly (Positioned & SyntaxNode)[]): void {
+  private checkAdjacentWords(
+    collected: Collected,
+    nodes: readonly (Positioned & SyntaxNode)[],
+  ): void {
     for (const [at, node] of nodes.entries())
       if (node.type === "Word" && nodes[at - 1]?.end === node.pos)
         collected.trouble(node, "A process substitution is part of a longer word.");
@@ -363,7 +373,7 @@ class TreeBuilder {
   }
 
   /** In `export a=b`, rules treat `a=b` as a word, but the parser returns an assignment. */
-  private declared(collected: Collected, node: Assignment): void {
+  private declarationArgument(collected: Collected, node: Assignment): void {
     this.arrays(collected, node);
     this.expansions(collected, node);
     collected.words.push(assignmentWord(node, this.span(node)));

@@ -50,13 +50,13 @@ export interface CommandPart extends TextSpan {
   readonly reason: string;
   /** The rule that decided, if one did. */
   readonly rule: CommandRule | null;
-  /** The words of a command that asks only because no allow rule matches. */
+  /** The words of a command that needs approval only because no allow rule matches. */
   readonly lacksRule: readonly ShellWord[] | null;
   /** The name of the command, if it is one and its name is known. */
   readonly name: string | null;
   /**
-   * It asks even if the agent may run anything: an ask rule matches, a deny or ask rule could match, or
-   * it writes a protected file.
+   * Needs approval even if the agent may run anything: an ask rule matches, a deny or ask rule could
+   * match, or it writes a protected file.
    */
   readonly insists: boolean;
 }
@@ -171,17 +171,17 @@ class Decider {
       }
       case "subshell":
         this.step(step.step, context);
-        return unmoved(context);
+        return unchangedEnds(context);
       case "pipeline":
         for (const [at, each] of step.steps.entries())
           this.step(each, at ? { ...context, piped: true } : context);
-        return unmoved(context);
+        return unchangedEnds(context);
       case "if":
         return this.conditional(step, context);
       case "loop":
         return this.loop(step, context);
       case "branches":
-        return either(step.steps.map((each) => this.step(each, context)));
+        return unionOfEnds(step.steps.map((each) => this.step(each, context)));
       case "redirected": {
         this.simple(step.header, context);
         const piped = context.piped || step.header.redirections.some(feedsInput);
@@ -191,9 +191,9 @@ class Decider {
   }
 
   private sequence(steps: readonly Step[], context: Context): Ends {
-    let ends = unmoved(context);
+    let ends = unchangedEnds(context);
     for (const [at, step] of steps.entries())
-      ends = this.step(step, at ? { ...context, directories: anywhere(ends) } : context);
+      ends = this.step(step, at ? { ...context, directories: directoriesAfter(ends) } : context);
     return ends;
   }
 
@@ -214,23 +214,24 @@ class Decider {
     const test = this.step(step.test, context);
     const then = this.step(step.then, { ...context, directories: test.success });
     const otherwise = this.step(step.otherwise, { ...context, directories: test.failure });
-    return either([then, otherwise]);
+    return unionOfEnds([then, otherwise]);
   }
 
   /** A loop may change the directory any number of times, and so end further down. */
   private loop(step: Step & { kind: "loop" }, context: Context): Ends {
     const before = this.parts.length;
-    const ends = this.round(step, context);
+    const ends = this.iteration(step, context);
     const { directories } = context;
-    if (!directories || directories.orBelow || isSubset(anywhere(ends), directories)) return ends;
+    if (!directories || directories.orBelow || isSubset(directoriesAfter(ends), directories))
+      return ends;
     this.parts.length = before;
-    return this.round(step, { ...context, directories: { ...directories, orBelow: true } });
+    return this.iteration(step, { ...context, directories: { ...directories, orBelow: true } });
   }
 
-  private round(step: Step & { kind: "loop" }, context: Context): Ends {
+  private iteration(step: Step & { kind: "loop" }, context: Context): Ends {
     const test = this.step(step.test, context);
     const body = this.step(step.body, { ...context, directories: test.success });
-    return either([test, body]);
+    return unionOfEnds([test, body]);
   }
 
   private simple(step: SimpleStep, context: Context): Ends {
@@ -238,8 +239,8 @@ class Decider {
       this.step(substituted, piped ? { ...context, piped } : context);
     for (const trouble of step.troubles) this.add(trouble, asks(trouble.reason));
     for (const { name, beforeCommand, value, ...span } of step.variables) {
-      const may = beforeCommand ? maySetForCommand(name) : maySetInShell(name);
-      if (!may) this.add(span, asks(settingAsks(name)));
+      const isAllowed = beforeCommand ? maySetForCommand(name) : maySetInShell(name);
+      if (!isAllowed) this.add(span, asks(settingReason(name)));
       else if (RUNS_IN_ARITHMETIC.test(value))
         this.add(span, asks(`Arithmetic with ${name} would run what is in its value.`));
     }
@@ -247,7 +248,7 @@ class Decider {
     const piped = context.piped || step.redirections.some(feedsInput);
     if (step.words.length) return this.command(step.words, { ...context, piped }, step.text);
     if (!step.troubles.length) this.add(step, allows("It runs no command by itself."));
-    return unmoved(context);
+    return unchangedEnds(context);
   }
 
   private redirection(redirection: ShellRedirection, { directories }: Context): void {
@@ -274,11 +275,11 @@ class Decider {
   ): { opinion: Opinion; ends: Ends } {
     const name = words[0]?.value;
     if (context.depth > MAX_DEPTH)
-      return { opinion: asks("Too many commands run one another."), ends: nowhere() };
+      return { opinion: asks("Too many commands run one another."), ends: unknownEnds() };
     const ruled = this.strictRule(words);
     if (name === undefined) {
       const unknown = { ...asks("The name of the command is not known."), insists: !!ruled };
-      return { opinion: unknown, ends: nowhere() };
+      return { opinion: unknown, ends: unknownEnds() };
     }
     const { opinion, ends } = this.withoutStrictRules(name, words, {
       ...context,
@@ -311,14 +312,14 @@ class Decider {
     context: Context,
   ): { opinion: Opinion; ends: Ends } {
     if (name === "cd") return this.changeDirectory(words, context);
-    const ends = unmoved(context);
+    const ends = unchangedEnds(context);
     if (FREE.has(name)) return { opinion: freeOpinion(name, words), ends };
     const wrapped = unwrap(words);
     if (wrapped) return this.wrapper(words, wrapped, context);
     const input = shellInput(words);
     if (input) return this.shell(words, input, context);
     const moves = name === "pushd" || name === "popd";
-    return { opinion: this.ordinary(words), ends: moves ? nowhere() : ends };
+    return { opinion: this.ordinary(words), ends: moves ? unknownEnds() : ends };
   }
 
   private changeDirectory(
@@ -330,18 +331,18 @@ class Decider {
     const known = path !== undefined && path !== "" && !others.length && !path.startsWith("-");
     const paths = known ? possiblePaths(path, context.directories, this.place) : undefined;
     const orBelow = context.directories?.orBelow ?? false;
-    // Bash removes `..` from the text of the path, and goes by the links if that fails.
+    // Bash removes `..` from the text of the path, and follows links only if that fails.
     const reached = paths?.map((each) => posix.resolve(each));
     const areInside = [...(paths ?? []), ...(reached ?? [])].every(
       (each) =>
         isInFolders(each, this.place) &&
-        // In the next round of a loop, what stands before `cd .git` would write there.
+        // In the next iteration of a loop, commands before `cd .git` would write there.
         !(orBelow && isProtectedPath(each, this.place)),
     );
     if (!reached || !areInside)
       return {
         opinion: asks("It leaves the workspace, or goes somewhere unknown."),
-        ends: nowhere(),
+        ends: unknownEnds(),
       };
     return {
       opinion: allows("It stays in the workspace."),
@@ -354,18 +355,17 @@ class Decider {
     wrapped: Wrapped,
     context: Context,
   ): { opinion: Opinion; ends: Ends } {
-    const feed = words[0]?.value !== "xargs" && context.piped;
-    let ends = unmoved(context);
-    for (const command of wrapped.commands)
-      ends = this.command(command, { ...context, piped: feed });
-    if (!wrapped.sameShell) ends = unmoved(context);
+    const piped = words[0]?.value !== "xargs" && context.piped;
+    let ends = unchangedEnds(context);
+    for (const command of wrapped.commands) ends = this.command(command, { ...context, piped });
+    if (!wrapped.sameShell) ends = unchangedEnds(context);
     return { opinion: this.wrapperOpinion(words, wrapped), ends };
   }
 
   private wrapperOpinion(words: readonly ShellWord[], wrapped: Wrapped): Opinion {
     if (wrapped.problem !== undefined) return asks(wrapped.problem);
-    const unset = wrapped.variables.find(({ name }) => !maySetForCommand(name));
-    if (unset) return asks(settingAsks(unset.name));
+    const forbidden = wrapped.variables.find(({ name }) => !maySetForCommand(name));
+    if (forbidden) return asks(settingReason(forbidden.name));
     if (wrapped.needsRule || words[0]?.value?.includes("/")) return this.ordinary(words);
     return allows(wrapped.commands.length ? "It runs the command after it." : "It runs nothing.");
   }
@@ -375,7 +375,7 @@ class Decider {
     input: ShellInput,
     context: Context,
   ): { opinion: Opinion; ends: Ends } {
-    const ends = unmoved(context);
+    const ends = unchangedEnds(context);
     switch (input.kind) {
       case "nothing":
         return { opinion: allows("It runs nothing."), ends };
@@ -400,14 +400,14 @@ class Decider {
     const { text, word, dialect, problem, sameShell } = input;
     if (text === undefined) {
       const opinion = asks("The text that the shell would run is not known.");
-      return { opinion, ends: sameShell ? nowhere() : unmoved(context) };
+      return { opinion, ends: sameShell ? unknownEnds() : unchangedEnds(context) };
     }
     const span = { start: word.start, end: word.end };
     const ends = this.text(text, { dialect, context: { ...context, place: span }, span });
     const isPath = words[0]?.value?.includes("/");
     const ruled = isPath ? this.ordinary(words) : allows("It runs the text after it.");
     const opinion = problem === undefined ? ruled : asks(problem);
-    return { opinion, ends: sameShell ? ends : unmoved(context) };
+    return { opinion, ends: sameShell ? ends : unchangedEnds(context) };
   }
 
   /** A command that needs an allow rule. */
@@ -442,7 +442,7 @@ function part(
   return { text, start, end, verdict, reason, rule, lacksRule, name, insists };
 }
 
-function settingAsks(name: string): string {
+function settingReason(name: string): string {
   return `It sets ${name}, which can change what other programs do.`;
 }
 
@@ -471,11 +471,11 @@ function feedsInput({ operator, descriptor }: ShellRedirection): boolean {
   return READS.has(operator) && (descriptor ?? 0) === 0;
 }
 
-function unmoved({ directories }: Context): Ends {
+function unchangedEnds({ directories }: Context): Ends {
   return { success: directories, failure: directories };
 }
 
-function nowhere(): Ends {
+function unknownEnds(): Ends {
   return { success: undefined, failure: undefined };
 }
 
@@ -486,11 +486,11 @@ function union(a: Directories, b: Directories): Directories {
   return { paths, orBelow: a.orBelow || b.orBelow };
 }
 
-function anywhere({ success, failure }: Ends): Directories {
+function directoriesAfter({ success, failure }: Ends): Directories {
   return union(success, failure);
 }
 
-function either(ends: readonly Ends[]): Ends {
+function unionOfEnds(ends: readonly Ends[]): Ends {
   return ends.reduce((a, b) => ({
     success: union(a.success, b.success),
     failure: union(a.failure, b.failure),

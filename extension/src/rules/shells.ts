@@ -11,7 +11,7 @@ export type ShellInput =
       readonly text: string | undefined;
       readonly word: ShellWord;
       readonly dialect: Dialect;
-      /** Why it asks, whatever the text does; undefined if it does not. */
+      /** Why it needs approval, whatever the text does; undefined if it does not. */
       readonly problem: string | undefined;
       readonly sameShell: boolean;
     }

@@ -27,7 +27,7 @@ export function textProblem(text: string): string | undefined {
  * Why a backslash at the end of a line is not understood, or undefined.
  *
  * A run of backslashes continues the line only if its length is odd; the rest are escaped.
- * `isLiteral` tells of a position whether no backslash is special there, as in single quotes.
+ * `isLiteral` is true for a position where a backslash is not special, as in single quotes.
  */
 export function continuationProblem(
   text: string,

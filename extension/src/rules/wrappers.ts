@@ -76,7 +76,7 @@ const WRAPPERS: Readonly<Record<string, WrapperOptions>> = {
   exec: { flags: [], valued: [], risky: ["-a"] },
 };
 /** The user is always asked about these. Deny rules still apply to the command they run. */
-const ASKING = new Set(["sudo", "doas", "exec"]);
+const ALWAYS_ASK = new Set(["sudo", "doas", "exec"]);
 const ASSIGNMENT = /^([^=]*)=/s;
 /** Options of xargs that name the text to replace. */
 const REPLACES = new Set(["-I", "-i", "--replace"]);
@@ -92,7 +92,7 @@ export function unwrap(words: readonly ShellWord[]): Wrapped | undefined {
   const name = baseName(written);
   if (name === "find") return unwrapFind(words);
   if (!Object.hasOwn(WRAPPERS, name)) return undefined;
-  if (name === "command" && isQuery(words)) return queried(words);
+  if (name === "command" && isQuery(words)) return queryResult(words);
   const options = WRAPPERS[name];
   return options && new Unwrapping(name, words, options).result();
 }
@@ -110,7 +110,7 @@ function isQuery(words: readonly ShellWord[]): boolean {
   return commandOptions(words).some((option) => /^-[^-]*[vV]/.test(option));
 }
 
-function queried(words: readonly ShellWord[]): Wrapped {
+function queryResult(words: readonly ShellWord[]): Wrapped {
   const unknown = commandOptions(words).find((option) => !/^-[pvV]+$/.test(option));
   if (unknown === undefined) return NOTHING_RUN;
   return { ...NOTHING_RUN, problem: `The option ${unknown} of command is not known.` };
@@ -138,7 +138,7 @@ class Unwrapping {
     private readonly words: readonly ShellWord[],
     private readonly options: WrapperOptions,
   ) {
-    if (ASKING.has(name)) this.problem = `${name} asks, whatever the rules allow.`;
+    if (ALWAYS_ASK.has(name)) this.problem = `${name} always needs approval.`;
   }
 
   result(): Wrapped {
@@ -212,7 +212,7 @@ class Unwrapping {
     if (REPLACES.has(name)) this.replaced = argument || "{}";
   }
 
-  /** A long option may be cut short as long as only one begins like that. */
+  /** The full name of a long option: an abbreviation counts if it is unique. */
   private fullName(given: string): string {
     const { flags, valued, optional = [], risky = [] } = this.options;
     const known = [...flags, ...valued, ...optional, ...risky];

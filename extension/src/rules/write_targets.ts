@@ -124,7 +124,7 @@ export function possiblePaths(
   { realPath }: WritableFolders,
 ): string[] | undefined {
   if (posix.isAbsolute(path)) return [path];
-  // A later round of a loop may go up from elsewhere, or through links that were not looked at.
+  // A later iteration of a loop may start in another directory, or pass through unchecked links.
   if (directories?.orBelow && (realPath ?? path.split("/").includes(".."))) return undefined;
   return directories?.paths.map((directory) => `${directory}/${path}`);
 }

@@ -98,13 +98,13 @@ export class BashProcess {
   ): Promise<BashProcess> {
     channels += 1;
     const name = path.join(place.directory, `channel-${process.pid}-${channels}`);
-    const made: Fifo[] = [];
+    const fifos: Fifo[] = [];
     try {
       await run("mkfifo", ["-m", "600", name, `${name}-ends`]);
       const commands = new Fifo(name, { readable: false, writable: true });
-      made.push(commands);
+      fifos.push(commands);
       const channel = new Fifo(`${name}-ends`, { readable: true, writable: false });
-      made.push(channel);
+      fifos.push(channel);
       const script = 'exec bash --norc --noprofile --noediting -i <"$0"';
       const pty = module.spawn("bash", ["-c", script, name], {
         name: "xterm-256color",
@@ -116,7 +116,7 @@ export class BashProcess {
       });
       return new BashProcess(pty, commands, channel, events);
     } catch (error) {
-      for (const fifo of made) fifo.close();
+      for (const fifo of fifos) fifo.close();
       throw new Failure("sandbox.start_failed", `bash could not be started: ${String(error)}`);
     }
   }
@@ -310,12 +310,12 @@ class Fifo {
 
   constructor(
     readonly path: string,
-    ways: { readable: boolean; writable: boolean },
+    modes: { readable: boolean; writable: boolean },
   ) {
     // O_RDWR: otherwise opening would block until bash opens it, and either side could see EOF
     // between two lines.
     this.descriptor = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
-    this.socket = new net.Socket({ fd: this.descriptor, ...ways });
+    this.socket = new net.Socket({ fd: this.descriptor, ...modes });
     // Errors are ignored: the terminal reports the end of bash.
     this.socket.on("error", () => undefined);
   }

@@ -10,7 +10,7 @@ export type WaitResult = "end" | "soft" | "hard" | "lost";
 
 export class Execution {
   /** The command was sent to bash. */
-  isTold = false;
+  isSent = false;
   /** Output from here on belongs to the command. */
   started = false;
   /** Marks on the terminal show where its output starts and ends. */
@@ -85,7 +85,7 @@ export class Execution {
   }
 
   markSent(): void {
-    this.isTold = true;
+    this.isSent = true;
     this.resolveSent();
   }
 
@@ -126,12 +126,12 @@ export class Execution {
         this.reject = reject;
         // Instead of moving the timer on every output, check the time of the last output when it
         // fires.
-        const look = (): void => {
+        const checkSilence = (): void => {
           const left = Math.max(begin, this.lastOutput) + (softMs ?? 0) - performance.now();
           if (left <= 0) resolve("soft");
-          else timers.push(setTimeout(look, left));
+          else timers.push(setTimeout(checkSilence, left));
         };
-        if (softMs !== undefined) timers.push(setTimeout(look, softMs));
+        if (softMs !== undefined) timers.push(setTimeout(checkSilence, softMs));
         if (hardMs !== undefined) timers.push(setTimeout(() => resolve("hard"), hardMs));
       });
     } finally {

@@ -22,7 +22,7 @@ export class ShellInspection {
   ask(bash: BashProcess, names: readonly string[]): Promise<ShellState> {
     const asked = this.last.then(async (): Promise<ShellState> => {
       const nonce = newNonce();
-      const said = new Promise<ShellFacts | typeof UNCLEAR>((resolve) => {
+      const answered = new Promise<ShellFacts | typeof UNCLEAR>((resolve) => {
         const end = (): void => resolve(UNCLEAR);
         const feed = (data: Buffer): void => {
           const facts = findFacts(data, names, nonce);
@@ -32,7 +32,7 @@ export class ShellInspection {
       });
       bash.sendLines(inspectLine(names, nonce, bash.ends));
       const late = (): Failure => new Failure("shell.closed", "bash does not answer");
-      const facts = await within(said, INSPECT_MS, late).catch((): typeof UNCLEAR => UNCLEAR);
+      const facts = await within(answered, INSPECT_MS, late).catch((): typeof UNCLEAR => UNCLEAR);
       this.current = undefined;
       return facts === UNCLEAR ? UNCLEAR : { ...facts, directory: bash.directory() ?? "" };
     });

@@ -21,7 +21,7 @@ import { KEY_NAME, newNonce, quoted } from "./marks";
 import * as notes from "./notes";
 import { CommandOutput } from "./output";
 import { IntegrationOutput } from "./integration_output";
-import { KEY } from "./processes";
+import { MARK_VARIABLE } from "./processes";
 import { cancelled, shellClosed, type OutputPiece } from "./shell";
 import type { AgentShell, ShellRequest } from "./shells";
 
@@ -41,25 +41,25 @@ export class IntegratedShell implements AgentShell {
   private execution: Execution | undefined;
   private unread: Execution | undefined;
   private directory: string;
-  private hadLife = false;
+  private hasStartedBefore = false;
   private closed = false;
 
   constructor(
-    private readonly order: ShellRequest,
+    private readonly request: ShellRequest,
     logger: Log,
   ) {
     this.onOutput = new Emitter((error) => logger.error("a listener failed", error));
-    this.log = new DiskLog(order.logFile, order.settings.logLimit);
-    this.observations = new ShellObservations(order.name, this.log, order.settings.softSeconds);
-    this.directory = order.settings.workingDir;
-    this.hadLife = order.settings.isReplacement ?? false;
+    this.log = new DiskLog(request.logFile, request.settings.logLimit);
+    this.observations = new ShellObservations(request.name, this.log, request.settings.softSeconds);
+    this.directory = request.settings.workingDir;
+    this.hasStartedBefore = request.settings.isReplacement ?? false;
     this.listening = vscode.window.onDidCloseTerminal((terminal) => {
       if (terminal === this.terminal) this.lost(terminal.exitStatus?.code ?? -1);
     });
   }
 
   get name(): string {
-    return this.order.name;
+    return this.request.name;
   }
 
   get cwd(): string {
@@ -68,7 +68,7 @@ export class IntegratedShell implements AgentShell {
 
   async run(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
     this.ensureOpen();
-    if (command.is_input || !command.command.trim()) return this.goOn(command, signal);
+    if (command.is_input || !command.command.trim()) return this.continueCommand(command, signal);
     while (this.execution) {
       if (!command.queue && !this.execution.abandoned)
         return this.observations.refused(command, this.execution, this.cwd);
@@ -96,7 +96,7 @@ export class IntegratedShell implements AgentShell {
   }
 
   private async runNew(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
-    const limit = command.output_limit ?? this.order.settings.outputLimit;
+    const limit = command.output_limit ?? this.request.settings.outputLimit;
     const execution = new Execution(
       command.command,
       newNonce(),
@@ -110,8 +110,8 @@ export class IntegratedShell implements AgentShell {
       if (signal?.aborted) throw cancelled();
       execution.logStart = this.log.end;
       execution.begin();
-      const go = command.cwd ? `cd -- ${quoted(command.cwd)} && ` : "";
-      void this.follow(execution, integration, go + command.command);
+      const changeDirectory = command.cwd ? `cd -- ${quoted(command.cwd)} && ` : "";
+      void this.follow(execution, integration, changeDirectory + command.command);
     } catch (error) {
       this.execution = undefined;
       execution.close();
@@ -122,18 +122,18 @@ export class IntegratedShell implements AgentShell {
 
   private async ready(execution: Execution): Promise<vscode.TerminalShellIntegration> {
     if (this.terminal?.shellIntegration) return this.terminal.shellIntegration;
-    execution.newShell = this.hadLife;
-    if (!this.hadLife) execution.leftByPrevious = notes.INTEGRATED;
-    const { agent, name, settings, isSeen } = this.order;
+    execution.newShell = this.hasStartedBefore;
+    if (!this.hasStartedBefore) execution.leftByPrevious = notes.INTEGRATED;
+    const { agent, name, settings, isVisible } = this.request;
     const terminal = (this.terminal = vscode.window.createTerminal({
       name: name === "main" ? agent : `${agent} · ${name}`,
       cwd: this.directory,
-      env: { PAGER: "cat", GIT_PAGER: "cat", [KEY]: settings.env[KEY] ?? null },
+      env: { PAGER: "cat", GIT_PAGER: "cat", [MARK_VARIABLE]: settings.env[MARK_VARIABLE] ?? null },
       isTransient: true,
-      hideFromUser: !isSeen,
+      hideFromUser: !isVisible,
       ...(process.platform === "win32" ? {} : { shellPath: "bash" }),
     }));
-    if (isSeen) terminal.show(true);
+    if (isVisible) terminal.show(true);
     const integration = await within(integrationOf(terminal), START_MS, noIntegration).catch(
       (error: unknown) => {
         terminal.dispose();
@@ -142,7 +142,7 @@ export class IntegratedShell implements AgentShell {
     );
     this.processId = await terminal.processId;
     this.ensureOpen();
-    this.hadLife = true;
+    this.hasStartedBefore = true;
     return integration;
   }
 
@@ -183,7 +183,10 @@ export class IntegratedShell implements AgentShell {
     this.finish(execution, status ?? -1);
   }
 
-  private async goOn(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
+  private async continueCommand(
+    command: RunCommand,
+    signal?: AbortSignal,
+  ): Promise<ObservationBody<"run">> {
     const { execution, unread } = this;
     if (!execution && unread) {
       this.unread = undefined;
@@ -207,7 +210,7 @@ export class IntegratedShell implements AgentShell {
     signal: AbortSignal | undefined,
     key = "",
   ): Promise<ObservationBody<"run">> {
-    const soft = command.blocking ? undefined : this.order.settings.softSeconds * 1000;
+    const soft = command.blocking ? undefined : this.request.settings.softSeconds * 1000;
     const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
     execution.answers += 1;
     const abandon = (): void => this.abandon(execution);

@@ -120,9 +120,9 @@ export function commandLine(
     first = `{ ${start} } >/dev/null 2>&1\n${text}`;
     start = "";
   }
-  const go = state.cwd ? `\\builtin cd -- ${quoted(state.cwd)} && ` : "";
+  const changeDirectory = state.cwd ? `\\builtin cd -- ${quoted(state.cwd)} && ` : "";
   const line =
-    `${start}${go}\\builtin eval -- ${quoted(first)} <&255; ` +
+    `${start}${changeDirectory}\\builtin eval -- ${quoted(first)} <&255; ` +
     `{ ${report(nonce, "E", state.isMarked)}; } ${into(state.ends)}\n`;
   const half = halfCharacter(line);
   if (half !== undefined)
@@ -143,7 +143,7 @@ export function askLine(nonce: string, ends: string): string {
   return `\\builtin eval ${quoted(report(nonce, "F", true))} ${into(ends)}\n`;
 }
 
-/** What bash says about itself between two commands. */
+/** What bash reports about itself between two commands. */
 export interface ShellFacts {
   /** Bash's `$PWD`. */
   cwd: string;
@@ -172,15 +172,15 @@ export function inspectLine(names: readonly string[], nonce: string, ends: strin
 
 /** The answer to `inspectLine`, if it has arrived completely and can be understood. */
 export function findFacts(
-  said: Buffer,
+  data: Buffer,
   names: readonly string[],
   nonce: string,
 ): ShellFacts | "unclear" | undefined {
   const opening = `\x1b${nonce}Q`;
-  const at = said.indexOf(opening);
-  const stop = at < 0 ? -1 : said.indexOf(`\x1f${nonce}`, at);
+  const at = data.indexOf(opening);
+  const stop = at < 0 ? -1 : data.indexOf(`\x1f${nonce}`, at);
   if (stop < 0) return undefined;
-  const fields = said.toString("utf8", at + opening.length, stop).split("\x1f");
+  const fields = data.toString("utf8", at + opening.length, stop).split("\x1f");
   const [flags = "", options = "", cdPath, cwd = "", ...types] = fields;
   // A trace (`set -x`) or a hook has printed too, or the directory has such a character.
   if (types.length !== names.length || !types.every((type) => TYPE.test(type))) return "unclear";

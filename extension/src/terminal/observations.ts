@@ -47,7 +47,7 @@ export class ShellObservations {
       state: "done",
       exitCode: execution.status,
       prefix: execution.leftByPrevious,
-      suffix: lastWords(execution, cwd, key),
+      suffix: endNote(execution, cwd, key),
     });
   }
 
@@ -156,7 +156,7 @@ export function which(program: string, searched: string): string | null {
   return null;
 }
 
-function lastWords(execution: Execution, cwd: string, key: string): string {
+function endNote(execution: Execution, cwd: string, key: string): string {
   const typed = execution.userTyped ? notes.USER_TYPED : "";
   if (execution.replaced) return notes.shellReplaced(cwd) + typed;
   if (execution.statusUnknown) return notes.statusUnknown() + typed;

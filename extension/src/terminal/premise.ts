@@ -1,6 +1,6 @@
 /**
- * What a rule takes for granted when it allows a command: the shell's directory, and that names
- * mean programs. A shell remembers what earlier commands did, so bash is asked. Pure.
+ * The conditions under which a rule allows a command: the shell's directory, and that names mean
+ * programs. Earlier commands may have changed both, so bash is asked.
  */
 import { realPath } from "../rules/real_path";
 import type { ShellFacts } from "./marks";
@@ -37,7 +37,7 @@ export function redefinedNames(state: ShellState): ReadonlyMap<string, string> {
 
 /** Why no text can be judged in a shell of this state, or undefined. */
 export function shellObjection(state: ShellState): string | undefined {
-  if (state === UNCLEAR) return "The shell does not say what its commands mean.";
+  if (state === UNCLEAR) return "The shell does not report what its commands mean.";
   if (state.options.includes("expand_aliases")) return "Aliases are on in this shell.";
   if (state.options.includes("extglob")) return "Extended globs are on in this shell.";
   if (state.flags.includes("k")) return "The option -k is on in this shell.";

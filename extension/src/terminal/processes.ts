@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 
 /** The environment variable with the mark: window id, host id and PID of the extension host. */
-export const KEY = "BASCULE_SHELL";
+export const MARK_VARIABLE = "BASCULE_SHELL";
 
 /**
  * Kills every process whose mark `isOurs` accepts, and returns their number. Child processes
@@ -15,7 +15,7 @@ export function endProcesses(isOurs: (value: string) => boolean): number {
   // Repeat until none is left: a process may start another one meanwhile.
   for (let found = marked(isOurs); found.length && ended < 10_000; found = marked(isOurs)) {
     for (const pid of parentsFirst(found, parentOf)) if (kill(pid)) ended += 1;
-    if (!found.some(isThere)) break;
+    if (!found.some(exists)) break;
   }
   return ended;
 }
@@ -63,8 +63,8 @@ function marked(isOurs: (value: string) => boolean): number[] {
 function markOf(pid: number): string {
   try {
     const environment = fs.readFileSync(`/proc/${pid}/environ`, "utf8");
-    const found = environment.split("\0").find((pair) => pair.startsWith(`${KEY}=`));
-    return found?.slice(KEY.length + 1) ?? "";
+    const found = environment.split("\0").find((pair) => pair.startsWith(`${MARK_VARIABLE}=`));
+    return found?.slice(MARK_VARIABLE.length + 1) ?? "";
   } catch {
     return ""; // it ended, or belongs to another user
   }
@@ -79,6 +79,6 @@ function kill(pid: number): boolean {
   }
 }
 
-function isThere(pid: number): boolean {
+function exists(pid: number): boolean {
   return fs.existsSync(`/proc/${pid}/environ`);
 }

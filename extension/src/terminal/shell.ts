@@ -94,7 +94,7 @@ export class BashShell {
   private turn: Promise<void> = Promise.resolve();
   private status = 0;
   private options = "";
-  private hadLife = false;
+  private hasStartedBefore = false;
   /** Only the next command will print, so it needs no marks. */
   private isCalm = false;
   /** After a signal or a stopped job, this bash may print at any later prompt. */
@@ -129,7 +129,7 @@ export class BashShell {
     });
     this.env = settings.env;
     this.directory = settings.workingDir;
-    this.hadLife = settings.isReplacement ?? false;
+    this.hasStartedBefore = settings.isReplacement ?? false;
   }
 
   get isRunning(): boolean {
@@ -147,9 +147,9 @@ export class BashShell {
   ): Promise<ObservationBody<"run">> {
     this.ensureOpen();
     const text = command.command;
-    if (command.is_input || !text.trim()) return this.goOn(command, signal);
-    if (!this.execution && KEY_NAME.test(text)) return this.nothingRuns(command);
-    if (command.queue) return this.inTurn(() => this.runNew(command, signal, who), signal);
+    if (command.is_input || !text.trim()) return this.continueCommand(command, signal);
+    if (!this.execution && KEY_NAME.test(text)) return this.answerIdle(command);
+    if (command.queue) return this.runInTurn(() => this.runNew(command, signal, who), signal);
     for (let running = this.execution; running; running = this.execution) {
       // Wait for the user's command: the agent does not know it and cannot end it.
       const willEnd = running.abandoned || running.who === "user";
@@ -209,7 +209,7 @@ export class BashShell {
 
   // Running commands --------------------------------------------------------------------------
 
-  private async inTurn<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  private async runInTurn<T>(work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
     const mine = this.turn.then(async () => {
       while (this.execution) await this.execution.ended;
       if (signal?.aborted) throw cancelled();
@@ -290,7 +290,7 @@ export class BashShell {
   }
 
   private async start(execution: Execution): Promise<void> {
-    execution.newShell = this.hadLife;
+    execution.newShell = this.hasStartedBefore;
     if (!isDirectory(this.directory)) this.directory = this.settings.workingDir;
     this.terminal.reset();
     this.buffer = EMPTY;
@@ -310,7 +310,7 @@ export class BashShell {
         onMessage: (data) => this.onMessage(data),
         ended: (status) => {
           ended.status = status;
-          this.onEnd(status);
+          this.bashEnded(status);
         },
       },
     );
@@ -333,14 +333,17 @@ export class BashShell {
     });
     if (ended.status !== undefined)
       throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
-    this.hadLife = true;
+    this.hasStartedBefore = true;
     bash.drain(); // output until here belongs to no command
     this.terminal.isSettled = true;
   }
 
-  private async goOn(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
+  private async continueCommand(
+    command: RunCommand,
+    signal?: AbortSignal,
+  ): Promise<ObservationBody<"run">> {
     const { execution } = this;
-    if (!execution) return this.nothingRuns(command);
+    if (!execution) return this.answerIdle(command);
     let key = "";
     if (command.is_input && command.command) {
       if (KEY_NAME.test(command.command)) {
@@ -357,7 +360,7 @@ export class BashShell {
     return this.answer(command, execution, signal, key, "agent");
   }
 
-  private nothingRuns(command: RunCommand): ObservationBody<"run"> {
+  private answerIdle(command: RunCommand): ObservationBody<"run"> {
     const { unread } = this;
     if (unread) {
       this.unread = undefined;
@@ -410,12 +413,12 @@ export class BashShell {
     const { execution } = this;
     if (execution?.end) return; // a second answer to the same question
     const end = execution && findEnd(message, execution.nonce);
-    if (end) this.takeEnd(execution, end);
+    if (end) this.handleEnd(execution, end);
     else if (execution || this.sync.settled || this.inspection.isOpen)
       this.buffer = message.subarray(-MAX_BUFFERED);
   }
 
-  private takeEnd(execution: Execution, end: CommandEnd): void {
+  private handleEnd(execution: Execution, end: CommandEnd): void {
     execution.end = end;
     if (!execution.isPrinted) {
       this.bash?.drain(); // its output is in the terminal by now
@@ -468,7 +471,7 @@ export class BashShell {
     this.onShown.fire({ is: "end", status: execution.status });
   }
 
-  private onEnd(status: number): void {
+  private bashEnded(status: number): void {
     const { bash } = this;
     this.bash = undefined;
     this.sync.end();
@@ -478,7 +481,7 @@ export class BashShell {
     if (this.closed) return;
     [this.status, this.options] = [0, ""];
     if (!execution) return;
-    if (!execution.isTold) return; // `start` reports the error or starts another bash
+    if (!execution.isSent) return; // `start` reports the error or starts another bash
     if (bash && neverBegan(execution, bash)) {
       this.execution = undefined;
       if (execution.lose()) return; // a new bash runs it
@@ -527,8 +530,8 @@ async function endsInTime(running: Execution, seconds: number | undefined): Prom
   return running.isOver;
 }
 
-function isDirectory(place: string): boolean {
-  return fs.statSync(place, { throwIfNoEntry: false })?.isDirectory() ?? false;
+function isDirectory(path: string): boolean {
+  return fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
 export function cancelled(): Failure {

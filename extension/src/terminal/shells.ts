@@ -8,11 +8,11 @@ import { makeTemporary } from "../common/temporary_directories";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { RunCommand } from "./observations";
 import type { ShellState } from "./premise";
-import { endProcesses, KEY } from "./processes";
+import { endProcesses, MARK_VARIABLE } from "./processes";
 import type { OutputPiece, ShellSettings } from "./shell";
 
 /** The shell used when an action names none. */
-export const DEFAULT = "main";
+export const DEFAULT_SHELL = "main";
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 /** Variables that would change bash's behaviour, describe another terminal, or are internal. */
@@ -56,12 +56,12 @@ export interface ShellRequest {
   settings: ShellSettings;
   logFile: string;
   /** Shown to the user in its own terminal. */
-  isSeen: boolean;
+  isVisible: boolean;
   /** Call when the user has closed that terminal. */
   onClosed: () => void;
 }
 
-export type MakeShell = (order: ShellRequest) => AgentShell;
+export type MakeShell = (request: ShellRequest) => AgentShell;
 
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
@@ -76,7 +76,7 @@ export class Shells implements Disposable {
   ) {}
 
   /** The working directory of an agent's shell. Relative paths refer to the default shell's. */
-  cwd(agent: string, name = DEFAULT): string {
+  cwd(agent: string, name = DEFAULT_SHELL): string {
     return this.shells.get(key(agent, name))?.cwd ?? this.settings.workingDir();
   }
 
@@ -85,7 +85,7 @@ export class Shells implements Disposable {
   }
 
   /** Whether the agent has a shell of this name. */
-  has(agent: string, name = DEFAULT): boolean {
+  has(agent: string, name = DEFAULT_SHELL): boolean {
     return this.shells.has(key(agent, name));
   }
 
@@ -127,7 +127,7 @@ export class Shells implements Disposable {
         `output_limit is ${command.output_limit ?? 0}; it is a number of characters, or 0 for no limit`,
       );
     if (command.is_static) return this.runStatic(agent, command, signal);
-    const shell = this.open(agent, command.shell || DEFAULT);
+    const shell = this.open(agent, command.shell || DEFAULT_SHELL);
     const listening = shell.onOutput.listen((piece) => onPiece(shell.name, piece));
     try {
       return await shell.run(command, signal);
@@ -137,7 +137,7 @@ export class Shells implements Disposable {
   }
 
   async interrupt(agent: string, args: ArgsOf<"interrupt">): Promise<ObservationBody<"interrupt">> {
-    const name = args.shell || DEFAULT;
+    const name = args.shell || DEFAULT_SHELL;
     const shell = this.shells.get(key(agent, name));
     if (!shell)
       throw new Failure(
@@ -211,7 +211,7 @@ export class Shells implements Disposable {
     return shell;
   }
 
-  private make(agent: string, name: string, workingDir: string, isSeen: boolean): AgentShell {
+  private make(agent: string, name: string, workingDir: string, isVisible: boolean): AgentShell {
     const settings: ShellSettings = {
       ...this.settings.limits(),
       directory: this.directory,
@@ -221,7 +221,7 @@ export class Shells implements Disposable {
     };
     const logFile = this.logFile(agent, name);
     const onClosed = (): void => this.closeShell(agent, name, shell);
-    const shell = this.makeShell({ agent, name, settings, logFile, isSeen, onClosed });
+    const shell = this.makeShell({ agent, name, settings, logFile, isVisible, onClosed });
     return shell;
   }
 
@@ -232,9 +232,9 @@ export class Shells implements Disposable {
     signal: AbortSignal,
   ): Promise<ObservationBody> {
     const cwd = path.resolve(this.cwd(agent), command.cwd ?? "");
-    const there = fs.statSync(cwd, { throwIfNoEntry: false });
-    if (!there) throw new Failure("path.not_found", `the command's cwd does not exist: ${cwd}`);
-    if (!there.isDirectory())
+    const stats = fs.statSync(cwd, { throwIfNoEntry: false });
+    if (!stats) throw new Failure("path.not_found", `the command's cwd does not exist: ${cwd}`);
+    if (!stats.isDirectory())
       throw new Failure("path.not_directory", `the command's cwd is not a directory: ${cwd}`);
     this.statics += 1;
     const shell = this.make(agent, `static-${this.statics}`, cwd, false);
@@ -257,7 +257,7 @@ export class Shells implements Disposable {
       PAGER: "cat", // `less` would wait for a key
       GIT_PAGER: "cat",
       SHELL: "/bin/bash",
-      [KEY]: this.settings.key,
+      [MARK_VARIABLE]: this.settings.key,
     };
   }
 }

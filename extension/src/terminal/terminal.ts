@@ -5,7 +5,7 @@ import type { BashShell, TerminalEvent } from "./shell";
 import type { ShellRequest } from "./shells";
 
 /** Milliseconds for which output is batched: every write is a message and a redraw. */
-const GATHER = 50;
+const BATCH_MS = 50;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
 /** Opens a terminal for a shell. */
@@ -29,7 +29,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
   private readonly listening;
   private isOpen = false;
   private unwritten = "";
-  private gathering: NodeJS.Timeout | undefined;
+  private batchTimer: NodeJS.Timeout | undefined;
   private line = "";
   private afterReturn = false;
   private atLineStart = true;
@@ -64,7 +64,7 @@ class ShellTerminal implements vscode.Pseudoterminal {
 
   close(): void {
     this.listening.dispose();
-    clearTimeout(this.gathering);
+    clearTimeout(this.batchTimer);
     this.onClosed();
   }
 
@@ -122,12 +122,12 @@ class ShellTerminal implements vscode.Pseudoterminal {
     if (!text) return;
     this.atLineStart = text.endsWith("\n");
     this.unwritten += text;
-    if (this.isOpen) this.gathering ??= setTimeout(() => this.flush(), GATHER);
+    if (this.isOpen) this.batchTimer ??= setTimeout(() => this.flush(), BATCH_MS);
   }
 
   private flush(): void {
-    clearTimeout(this.gathering);
-    this.gathering = undefined;
+    clearTimeout(this.batchTimer);
+    this.batchTimer = undefined;
     const text = this.unwritten;
     this.unwritten = "";
     if (text) this.writing.fire(text);

@@ -69,7 +69,7 @@ export class TerminalReader {
       data = Buffer.concat([this.rest, chunk]);
       this.rest = EMPTY;
     }
-    if (!execution?.isTold || execution.isPrinted) return this.idleOutput(data);
+    if (!execution?.isSent || execution.isPrinted) return this.idleOutput(data);
     const { nonce } = execution;
     let mark = findMark(data, nonce);
     if (!execution.started) {

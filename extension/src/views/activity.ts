@@ -79,7 +79,7 @@ export class ActivityView implements vscode.TreeDataProvider<ActivityEntry>, Dis
 
   getTreeItem(entry: ActivityEntry): vscode.TreeItem {
     const item = new vscode.TreeItem(summary(entry.action, vscode.workspace.asRelativePath));
-    item.description = `${entry.action.agent} · ${took(entry)}`;
+    item.description = `${entry.action.agent} · ${timeText(entry)}`;
     item.tooltip = entry.outcome ?? "";
     item.iconPath = new vscode.ThemeIcon(
       entry.ended === undefined ? "sync~spin" : entry.failed ? "error" : "check",
@@ -108,7 +108,7 @@ export class ActivityView implements vscode.TreeDataProvider<ActivityEntry>, Dis
   }
 }
 
-function took(entry: ActivityEntry): string {
+function timeText(entry: ActivityEntry): string {
   const at = new Date(entry.began).toLocaleTimeString();
   if (entry.ended === undefined) return at;
   const ms = entry.ended - entry.began;

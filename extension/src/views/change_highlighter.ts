@@ -16,8 +16,8 @@ interface RevealRequest {
 }
 
 /**
- * Skips to the newest change: an agent may be faster than the editor. A change that the user or
- * another action has overtaken by opening something else is not shown any more.
+ * Shows only the newest change, because an agent may be faster than the editor. Does not show a
+ * change if the user or another action has opened something else in the meantime.
  */
 export class ChangeHighlighter implements Disposable {
   private readonly mark = vscode.window.createTextEditorDecorationType({
@@ -50,10 +50,10 @@ export class ChangeHighlighter implements Disposable {
     for (let request = this.next; request; request = this.next) {
       this.next = undefined;
       const { change } = request;
-      const complain = (error: unknown): void =>
+      const logError = (error: unknown): void =>
         this.log.warn(`the change of ${change.shown} could not be shown`, error);
-      const document = await this.open(request).catch(complain);
-      if (document) void this.highlight(document, change).catch(complain);
+      const document = await this.open(request).catch(logError);
+      if (document) void this.highlight(document, change).catch(logError);
     }
     this.isOpening = false;
   }

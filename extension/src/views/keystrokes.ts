@@ -8,18 +8,18 @@ import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 
 /** Minimum milliseconds between two updates of the file. */
-const APART = 5_000;
+const MIN_INTERVAL_MS = 5_000;
 
 /**
  * Only keyboard and mouse selection changes count, not edits by agents, opened files or open tabs.
  */
-export function noteKeystrokes(file: string, log: Log): vscode.Disposable {
-  let noted = 0;
+export function watchKeystrokes(file: string, log: Log): vscode.Disposable {
+  let lastTouch = 0;
   return vscode.window.onDidChangeTextEditorSelection(({ kind }) => {
     const { Keyboard, Mouse } = vscode.TextEditorSelectionChangeKind;
     const now = Date.now();
-    if ((kind !== Keyboard && kind !== Mouse) || now - noted < APART) return;
-    noted = now;
+    if ((kind !== Keyboard && kind !== Mouse) || now - lastTouch < MIN_INTERVAL_MS) return;
+    lastTouch = now;
     touch(file).catch((error: unknown) => log.debug(`no keystroke noted: ${messageOf(error)}`));
   });
 }

@@ -50,13 +50,13 @@ export class RulesList {
 
   private item(rule: FileRule): RuleItem {
     const { kind, words, agent, why, owner, file, line } = rule;
-    const used = this.sources.used(rule);
-    const times = `decided ${used} ${used === 1 ? "command" : "commands"} since this window opened`;
-    const made = owner === "person" ? "your rule" : "rule of the workspace";
+    const count = this.sources.countOf(rule);
+    const times = `decided ${count} ${count === 1 ? "command" : "commands"} since this window opened`;
+    const origin = owner === "person" ? "your rule" : "rule of the workspace";
     return {
       label: `$(${ICONS[kind]}) ${kind} ${labelText(words.join(" "))}`,
       description: `${agent === undefined ? "all agents" : labelText(agent)} · ${times}`,
-      detail: `${made} · ${labelText(`${file}:${line}`)}${why ? ` · ${labelText(why)}` : ""}`,
+      detail: `${origin} · ${labelText(`${file}:${line}`)}${why ? ` · ${labelText(why)}` : ""}`,
       buttons: owner === "person" ? [REMOVE] : [],
       rule,
     };

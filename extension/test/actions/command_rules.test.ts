@@ -130,7 +130,7 @@ test("a command that a rule allows runs without a question, with a premise", asy
   });
   expect(asked).toEqual([]);
   const [rule] = sources.current().rules;
-  expect(rule && sources.used(rule)).toBe(1);
+  expect(rule && sources.countOf(rule)).toBe(1);
 });
 
 test("a deny rule refuses with its words, its place and its reason, whoever was admitted", async () => {

@@ -122,7 +122,7 @@ test("a rule is counted and removed", async () => {
   const [first] = sources.current().rules;
   if (!first) throw new Error("no rule");
   sources.count(first);
-  expect(sources.used(first)).toBe(1);
+  expect(sources.countOf(first)).toBe(1);
   expect(await sources.remove(first)).toBe(true);
   expect(known()).toEqual(["allow pwd"]);
   expect(await sources.remove(first)).toBe(false);

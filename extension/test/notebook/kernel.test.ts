@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Kernel, type CellOrder, type CellView } from "../../src/notebook/kernel";
+import { Kernel, type CellRequest, type CellView } from "../../src/notebook/kernel";
 import { Kernels } from "../../src/notebook/kernels";
 import { findPython } from "../../src/notebook/python";
 import type { CellError, RichOutput } from "../../src/notebook/kernel_worker";
@@ -58,7 +58,7 @@ class Watched implements CellView {
 
 function run(
   code: string,
-  more: Partial<CellOrder> = {},
+  more: Partial<CellRequest> = {},
   view?: CellView,
   signal?: AbortSignal,
 ): Promise<ObservationBody<"run_ipython">> {

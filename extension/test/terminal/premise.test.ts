@@ -90,7 +90,7 @@ test.each([
   ["set -P", "directory"],
   ["CDPATH=/tmp", "CDPATH"],
   ["command_not_found_handle() { echo ran; }", "command_not_found_handle"],
-  ["set -x", "does not say"],
+  ["set -x", "does not report"],
 ])("after %s no text is judged", async (command, reason) => {
   await run(command);
   const found = await shell.inspect(namesToInspect(["ls"]));
