@@ -5,10 +5,10 @@ import { connection, key, connectionState, watchedSessionId, refusedReason } fro
 import "./theme";
 import { WatchPage } from "./watch_page";
 
-const place = document.getElementById("page");
-if (place) {
-  place.classList.toggle("watching", watchedSessionId !== null);
-  render(watchedSessionId === null ? <App /> : <WatchPage id={watchedSessionId} />, place);
+const root = document.getElementById("page");
+if (root) {
+  root.classList.toggle("watching", watchedSessionId !== null);
+  render(watchedSessionId === null ? <App /> : <WatchPage id={watchedSessionId} />, root);
 }
 document.addEventListener("click", onLink);
 if (key) connection.open();

@@ -18,7 +18,7 @@ export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners" |
 export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
 export const windows = signal<readonly Window[]>([]);
 export const approvals = signal<readonly Approval[]>([]);
-/** How often the hub reported other pending changes in a window; empty after a reconnect. */
+/** How often the pending changes of a window changed; empty after a reconnect. */
 export const reviewCounts = signal<ReadonlyMap<string, number>>(new Map());
 export const demo = signal<Demo | null>(null);
 export const apps = signal<ReadonlyMap<string, readonly SessionApp[]>>(new Map());
@@ -35,10 +35,10 @@ export const watchedSessionId = /^\/watch\/([^/]+)$/.exec(location.pathname)?.[1
 
 export const rest = new HubApi(key ?? "");
 export const connection = new HubConnection(key ?? "", {
-  standing(state, reason) {
+  stateChanged(state, reason) {
     connectionState.value = state;
     refusedReason.value = reason;
-    if (state === "lost") void seeWhetherSignedOut();
+    if (state === "lost") void checkSignedOut();
   },
   hello(hello) {
     me.value = hello;
@@ -47,11 +47,11 @@ export const connection = new HubConnection(key ?? "", {
     approvals.value = hello.approvals;
     demo.value = hello.demo;
     reviewCounts.value = new Map();
-    for (const session of hello.sessions) void seeApps(session);
+    for (const session of hello.sessions) void loadApps(session);
   },
   session(session) {
     sessions.value = new Map(sessions.value).set(session.id, session);
-    void seeApps(session);
+    void loadApps(session);
   },
   removed(id) {
     const left = new Map(sessions.value);
@@ -74,7 +74,7 @@ export const connection = new HubConnection(key ?? "", {
 });
 
 /** A refused WebSocket has no reason, so a REST call checks whether the user is signed out. */
-async function seeWhetherSignedOut(): Promise<void> {
+async function checkSignedOut(): Promise<void> {
   try {
     await rest.sessions();
   } catch (error) {
@@ -85,7 +85,7 @@ async function seeWhetherSignedOut(): Promise<void> {
   }
 }
 
-async function seeApps(session: Session): Promise<void> {
+async function loadApps(session: Session): Promise<void> {
   if (watchedSessionId) return;
   if (session.state !== "ready") {
     if (apps.value.has(session.id)) {
@@ -103,24 +103,24 @@ async function seeApps(session: Session): Promise<void> {
   }
 }
 
-let before = new Map<string, { usage: Usage; at: number }>();
+let lastUsages = new Map<string, { usage: Usage; at: number }>();
 
 /** Measures CPU and memory of sessions. CPU needs two measurements. */
 export async function measure(): Promise<void> {
   const used = await connection.usage();
   const at = performance.now();
   const measured = new Map<string, Load>();
-  const next: typeof before = new Map();
+  const next: typeof lastUsages = new Map();
   for (const [id, usage] of Object.entries(used)) {
-    const then = before.get(id);
-    const seconds = then ? (at - then.at) / 1000 : 0;
+    const previous = lastUsages.get(id);
+    const seconds = previous ? (at - previous.at) / 1000 : 0;
     const cores =
-      then && seconds > 0.5
-        ? Math.max(0, usage.cpu_seconds - then.usage.cpu_seconds) / seconds
+      previous && seconds > 0.5
+        ? Math.max(0, usage.cpu_seconds - previous.usage.cpu_seconds) / seconds
         : null;
     measured.set(id, { memory: usage.memory_bytes, cores });
     next.set(id, { usage, at });
   }
-  before = next;
+  lastUsages = next;
   loads.value = measured;
 }

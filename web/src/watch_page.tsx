@@ -18,8 +18,8 @@ const SANDBOX =
  */
 export function WatchPage({ id }: { id: string }) {
   const session = sessions.value.get(id);
-  const [isAlone, setAlone] = useState(false);
-  const [isDrawn, setDrawn] = useState(false);
+  const [isTimelineHidden, setTimelineHidden] = useState(false);
+  const [isLoaded, setLoaded] = useState(false);
   const log = useLog(connection, { kind: "session", id });
   const demo = demoOf(id);
   useEffect(() => {
@@ -33,15 +33,21 @@ export function WatchPage({ id }: { id: string }) {
     );
   return (
     <>
-      <Bar id={id} session={session} isDemo={demo !== null} isAlone={isAlone} alone={setAlone} />
-      <main id="main" class="watch" data-alone={isAlone || undefined}>
+      <Bar
+        id={id}
+        session={session}
+        isDemo={demo !== null}
+        isTimelineHidden={isTimelineHidden}
+        onHide={setTimelineHidden}
+      />
+      <main id="main" class="watch" data-alone={isTimelineHidden || undefined}>
         <section class="watch-editor" aria-label="VS Code">
-          <Editor id={id} session={session} isDrawn={isDrawn} drawn={() => setDrawn(true)} />
+          <Editor id={id} session={session} isLoaded={isLoaded} onLoaded={() => setLoaded(true)} />
         </section>
-        {!isAlone && (
+        {!isTimelineHidden && (
           <aside class="watch-side" aria-label="Agent activity">
             <Banner />
-            {demo && <DemoSteps demo={demo} session={session} isDrawn={isDrawn} />}
+            {demo && <DemoSteps demo={demo} session={session} isEditorLoaded={isLoaded} />}
             <h2>Timeline</h2>
             <Timeline log={log} />
           </aside>
@@ -55,10 +61,10 @@ function Bar(props: {
   id: string;
   session: Session | undefined;
   isDemo: boolean;
-  isAlone: boolean;
-  alone: (is: boolean) => void;
+  isTimelineHidden: boolean;
+  onHide: (isHidden: boolean) => void;
 }) {
-  const { session, isAlone } = props;
+  const { session, isTimelineHidden } = props;
   return (
     <header class="bar">
       <a class="brand" href="/" aria-label="Bascule" title="All sessions and windows of this hub">
@@ -96,10 +102,10 @@ function Bar(props: {
         <button
           type="button"
           class="quiet"
-          aria-pressed={!isAlone}
+          aria-pressed={!isTimelineHidden}
           aria-label="Timeline"
-          title={isAlone ? "Show the timeline" : "Hide the timeline"}
-          onClick={() => props.alone(!isAlone)}
+          title={isTimelineHidden ? "Show the timeline" : "Hide the timeline"}
+          onClick={() => props.onHide(!isTimelineHidden)}
         >
           <Icon name="side" />
         </button>
@@ -112,8 +118,8 @@ function Bar(props: {
 function Editor(props: {
   id: string;
   session: Session | undefined;
-  isDrawn: boolean;
-  drawn: () => void;
+  isLoaded: boolean;
+  onLoaded: () => void;
 }) {
   const { id, session } = props;
   if (!me.value) return <p class="loading">Connecting…</p>;
@@ -124,7 +130,7 @@ function Editor(props: {
     case "paused":
       return (
         <>
-          {!props.isDrawn && <p class="loading">Starting VS Code…</p>}
+          {!props.isLoaded && <p class="loading">Starting VS Code…</p>}
           <iframe
             src={`/vscode/${id}/`}
             title={`VS Code of ${nameOf(session)}`}
@@ -134,7 +140,7 @@ function Editor(props: {
             allow="clipboard-read *; clipboard-write *; fullscreen *"
             // No allow-top-navigation: the frame cannot navigate this tab.
             sandbox={SANDBOX}
-            onLoad={props.drawn}
+            onLoad={props.onLoaded}
           />
         </>
       );

@@ -17,13 +17,13 @@ import type {
 export type ConnectionState = "connecting" | "live" | "lost" | "refused";
 
 export interface HubListener {
-  standing(standing: ConnectionState, why: string): void;
+  stateChanged(state: ConnectionState, why: string): void;
   hello(hello: Hello): void;
   session(session: Session): void;
   removed(id: string): void;
   windows(windows: Window[]): void;
   approvals(approvals: Approval[]): void;
-  /** The pending changes in a window are other ones now. */
+  /** The pending changes in a window have changed. */
   review(window: string): void;
   demo(demo: Demo | null): void;
 }
@@ -63,7 +63,7 @@ export class HubConnection {
 
   constructor(
     key: string,
-    private readonly news: HubListener,
+    private readonly listener: HubListener,
   ) {
     this.socket = io("/page", {
       transports: ["websocket"],
@@ -107,14 +107,14 @@ export class HubConnection {
   }
 
   /** Follows a timeline until the returned function is called. */
-  watch(place: TimelineSource, watcher: TimelineWatcher): () => void {
-    const name = `${place.kind} ${place.id}`;
-    this.watchers.set(name, [place, watcher]);
-    this.follow(place, watcher);
+  watch(source: TimelineSource, watcher: TimelineWatcher): () => void {
+    const name = `${source.kind} ${source.id}`;
+    this.watchers.set(name, [source, watcher]);
+    this.follow(source, watcher);
     return () => {
       if (this.watchers.get(name)?.[1] !== watcher) return;
       this.watchers.delete(name);
-      if (this.socket.connected) this.socket.emit("unwatch", place);
+      if (this.socket.connected) this.socket.emit("unwatch", source);
     };
   }
 
@@ -155,9 +155,9 @@ export class HubConnection {
     this.socket.emit("terminal.keys", { session_id: session, name, columns, rows });
   }
 
-  private follow(place: TimelineSource, watcher: TimelineWatcher): void {
+  private follow(source: TimelineSource, watcher: TimelineWatcher): void {
     if (!this.socket.connected) return;
-    this.ask("watch", { ...place, ...watcher.position() }).catch((error: unknown) =>
+    this.ask("watch", { ...source, ...watcher.position() }).catch((error: unknown) =>
       watcher.ended(error instanceof Error ? error.message : String(error)),
     );
   }
@@ -181,40 +181,41 @@ export class HubConnection {
   private listen(): void {
     const on = this.socket.on.bind(this.socket);
     on("hello", (hello: Hello) => {
-      this.news.hello(hello);
-      this.news.standing("live", "");
-      for (const [place, watcher] of this.watchers.values()) this.follow(place, watcher);
+      this.listener.hello(hello);
+      this.listener.stateChanged("live", "");
+      for (const [source, watcher] of this.watchers.values()) this.follow(source, watcher);
       for (const known of this.screens.values()) this.openTerminal(...known);
     });
-    on("session", (session: Session) => this.news.session(session));
-    on("session.removed", ({ id }: { id: string }) => this.news.removed(id));
-    on("windows", (windows: Window[]) => this.news.windows(windows));
-    on("approvals", (approvals: Approval[]) => this.news.approvals(approvals));
-    on("review", ({ window_id: window }: { window_id: string }) => this.news.review(window));
-    on("demo", (demo: Demo | null) => this.news.demo(demo));
+    on("session", (session: Session) => this.listener.session(session));
+    on("session.removed", ({ id }: { id: string }) => this.listener.removed(id));
+    on("windows", (windows: Window[]) => this.listener.windows(windows));
+    on("approvals", (approvals: Approval[]) => this.listener.approvals(approvals));
+    on("review", ({ window_id: window }: { window_id: string }) => this.listener.review(window));
+    on("demo", (demo: Demo | null) => this.listener.demo(demo));
     on("timeline", (batch: TimelineBatch) => {
       this.watchers.get(`${batch.kind} ${batch.id}`)?.[1].entries(batch.epoch, batch.entries);
     });
     on("timeline.ended", ({ kind, id, error }: TimelineSource & { error: Partial<HubError> }) => {
       this.watchers.get(`${kind} ${id}`)?.[1].ended(error.message ?? "");
     });
-    on("terminal.output", (told: TerminalOutput) => {
-      const bytes = Uint8Array.from(atob(told.data), (letter) => letter.charCodeAt(0));
-      this.screens.get(`${told.session_id} ${told.name}`)?.[2].output(told.offset, bytes);
+    on("terminal.output", (message: TerminalOutput) => {
+      const bytes = Uint8Array.from(atob(message.data), (letter) => letter.charCodeAt(0));
+      this.screens.get(`${message.session_id} ${message.name}`)?.[2].output(message.offset, bytes);
     });
-    on("terminal.ended", (told: { session_id: string; name: string; why: string }) => {
-      this.screens.get(`${told.session_id} ${told.name}`)?.[2].ended(told.why);
+    on("terminal.ended", (message: { session_id: string; name: string; why: string }) => {
+      this.screens.get(`${message.session_id} ${message.name}`)?.[2].ended(message.why);
     });
     on("disconnect", (reason) => {
       // The hub disconnects a client only after sign-out; a hub that stops drops the transport.
-      if (reason === "io server disconnect") this.news.standing("refused", "You are signed out.");
-      else this.news.standing("lost", "");
+      if (reason === "io server disconnect")
+        this.listener.stateChanged("refused", "You are signed out.");
+      else this.listener.stateChanged("lost", "");
     });
     on("connect_error", (error: Error & { data?: Partial<HubError> }) => {
       if (error.data?.code === "access.denied") {
         this.socket.disconnect();
-        this.news.standing("refused", error.message);
-      } else this.news.standing("lost", "");
+        this.listener.stateChanged("refused", error.message);
+      } else this.listener.stateChanged("lost", "");
     });
   }
 }

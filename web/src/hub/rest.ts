@@ -36,46 +36,49 @@ export class HubApi {
   }
 
   async rulesInUse(session: string): Promise<RuleInUse[]> {
-    return this.ask<RuleInUse[]>("GET", `${one(session)}/rules`);
+    return this.ask<RuleInUse[]>("GET", `${sessionPath(session)}/rules`);
   }
 
   async act(session: string, verb: "pause" | "resume" | "stop"): Promise<void> {
-    await this.ask("POST", `${one(session)}/${verb}`);
+    await this.ask("POST", `${sessionPath(session)}/${verb}`);
   }
 
   /** Deletes a session. A fork with changes that are not merged needs `force`. */
   async remove(session: string, force = false): Promise<void> {
-    await this.ask("DELETE", one(session) + (force ? "?force=true" : ""));
+    await this.ask("DELETE", sessionPath(session) + (force ? "?force=true" : ""));
   }
 
   async forks(session: string): Promise<Forks> {
-    return this.ask<Forks>("GET", `${one(session)}/forks`);
+    return this.ask<Forks>("GET", `${sessionPath(session)}/forks`);
   }
 
   async fork(session: string): Promise<void> {
-    await this.ask("POST", `${one(session)}/forks`, {});
+    await this.ask("POST", `${sessionPath(session)}/forks`, {});
   }
 
-  /** Merges the changes of a fork; with `isPlan`, only tells what it would do. */
-  async merge(fork: string, isPlan: boolean): Promise<Merged> {
-    return this.ask<Merged>("POST", `${one(fork)}/merge`, { dry_run: isPlan });
+  /** Merges the changes of a fork; with `isDryRun`, only reports what it would do. */
+  async merge(fork: string, isDryRun: boolean): Promise<Merged> {
+    return this.ask<Merged>("POST", `${sessionPath(fork)}/merge`, { dry_run: isDryRun });
   }
 
   async apps(session: string): Promise<SessionApp[]> {
-    return this.ask<SessionApp[]>("GET", `${one(session)}/ports`);
+    return this.ask<SessionApp[]>("GET", `${sessionPath(session)}/ports`);
   }
 
   async logs(session: string): Promise<string> {
-    return (await this.ask<{ text: string }>("GET", `${one(session)}/logs`)).text;
+    return (await this.ask<{ text: string }>("GET", `${sessionPath(session)}/logs`)).text;
   }
 
   async files(session: string, path: string): Promise<{ path: string; names: string[] }> {
-    return this.ask("GET", `${one(session)}/files?path=${encodeURIComponent(path)}`);
+    return this.ask("GET", `${sessionPath(session)}/files?path=${encodeURIComponent(path)}`);
   }
 
   /** A file's bytes, or null when it is larger than `most`. */
   async file(session: string, path: string, most: number): Promise<Blob | null> {
-    const reply = await this.send("GET", `${one(session)}/file?path=${encodeURIComponent(path)}`);
+    const reply = await this.send(
+      "GET",
+      `${sessionPath(session)}/file?path=${encodeURIComponent(path)}`,
+    );
     if (Number(reply.headers.get("content-length") ?? 0) > most) {
       await reply.body?.cancel();
       return null;
@@ -83,22 +86,22 @@ export class HubApi {
     return reply.blob();
   }
 
-  /** Undoes what one action changed in a session; with `isPlan`, only tells what it would do. */
-  async restore(session: string, checkpoint: number, isPlan: boolean): Promise<Restored> {
-    const where = `${one(session)}/checkpoints/${checkpoint}/restore`;
-    return this.ask<Restored>("POST", where, { dry_run: isPlan });
+  /** Undoes what one action changed in a session; with `isDryRun`, only reports what it would do. */
+  async restore(session: string, checkpoint: number, isDryRun: boolean): Promise<Restored> {
+    const where = `${sessionPath(session)}/checkpoints/${checkpoint}/restore`;
+    return this.ask<Restored>("POST", where, { dry_run: isDryRun });
   }
 
   /** The same in a window, whose user is asked. */
-  async restoreIn(window: string, checkpoint: number, isPlan: boolean): Promise<Restored> {
-    const args = { checkpoint, dry_run: isPlan };
-    const seen = await this.actIn(window, { action: "restore", args });
+  async restoreInWindow(window: string, checkpoint: number, isDryRun: boolean): Promise<Restored> {
+    const args = { checkpoint, dry_run: isDryRun };
+    const seen = await this.actInWindow(window, { action: "restore", args });
     if (seen.observation !== "restore") throw new Failure("error", seen.content);
     return seen.extras as unknown as Restored;
   }
 
   /** Performs an action in a window. Rejects if the action failed. */
-  async actIn(window: string, action: object): Promise<Observation> {
+  async actInWindow(window: string, action: object): Promise<Observation> {
     const event = { id: crypto.randomUUID(), source: "user", ...action };
     const where = `/api/vscode/instance/${encodeURIComponent(window)}/actions`;
     const seen = await this.ask<Observation>("POST", where, event);
@@ -109,12 +112,12 @@ export class HubApi {
 
   /** The changes of agents in a window that nobody has reviewed yet. */
   async review(window: string): Promise<ReviewList> {
-    return this.ask<ReviewList>("GET", reviewOf(window));
+    return this.ask<ReviewList>("GET", reviewPath(window));
   }
 
   /** The changed lines of a file. Rejects if the file has another version now. */
   async hunks(window: string, { file, version }: ReviewTarget): Promise<ReviewHunks> {
-    return this.ask<ReviewHunks>("GET", `${reviewOf(window)}/${file}?version=${version}`);
+    return this.ask<ReviewHunks>("GET", `${reviewPath(window)}/${file}?version=${version}`);
   }
 
   /** Keeps or undoes changes. Rejects, and changes nothing, if a file has another version now. */
@@ -123,7 +126,7 @@ export class HubApi {
     answer: "keep" | "undo",
     files: ReviewTarget[],
   ): Promise<void> {
-    await this.ask("POST", reviewOf(window), { answer, files });
+    await this.ask("POST", reviewPath(window), { answer, files });
   }
 
   /** The trajectory of a session or window: one event per line of JSON. */
@@ -160,16 +163,16 @@ export class HubApi {
       throw new Failure("hub.unreachable", UNREACHABLE);
     }
     if (reply.ok) return reply;
-    const said = (await reply.json().catch(() => ({}))) as Partial<HubError>;
-    const failure = Failure.of(said, `The hub answered with HTTP ${reply.status}`);
+    const error = (await reply.json().catch(() => ({}))) as Partial<HubError>;
+    const failure = Failure.of(error, `The hub answered with HTTP ${reply.status}`);
     throw reply.status === 401 ? new Failure("signed.out", failure.message) : failure;
   }
 }
 
-function one(session: string): string {
+function sessionPath(session: string): string {
   return `/api/sessions/${encodeURIComponent(session)}`;
 }
 
-function reviewOf(window: string): string {
+function reviewPath(window: string): string {
   return `/api/windows/${encodeURIComponent(window)}/review`;
 }

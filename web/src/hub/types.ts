@@ -210,7 +210,7 @@ export interface ForkChange {
   change: "added" | "changed" | "removed";
 }
 
-/** A fork, and what it has not merged. Lists are cut; `count` is of all. */
+/** A fork, and what it has not merged. Lists are shortened; `count` counts all paths. */
 export interface Fork {
   id: string;
   name: string;
@@ -230,7 +230,7 @@ export interface Forks {
   overlaps: { path: string; sessions: string[] }[];
 }
 
-/** What became of each path of a merge. */
+/** The result of a merge, with the outcome for each path. */
 export interface Merged {
   into: string;
   /** The checkpoint that undoes the merge. */

@@ -16,13 +16,13 @@ export function pieces(output: string): StyledText[] {
   let style = { colour: -1, isBold: false };
   let from = 0;
   const push = (text: string): void => {
-    const plain = settled(text).replace(CONTROLS, "");
+    const plain = afterCarriageReturns(text).replace(CONTROLS, "");
     if (plain !== "") found.push({ text: plain, style: classOf(style) });
   };
   for (const match of output.matchAll(ESCAPES)) {
     push(output.slice(from, match.index));
     from = match.index + match[0].length;
-    if (match[2] === "m") style = after(style, match[1] ?? "");
+    if (match[2] === "m") style = withCodes(style, match[1] ?? "");
   }
   push(output.slice(from));
   return found;
@@ -39,7 +39,7 @@ interface Style {
   isBold: boolean;
 }
 
-function after(style: Style, codes: string): Style {
+function withCodes(style: Style, codes: string): Style {
   let { colour, isBold } = style;
   const numbers = codes.split(/[;:]/).map(Number);
   for (let i = 0; i < numbers.length; i += 1) {
@@ -60,7 +60,7 @@ function classOf({ colour, isBold }: Style): string {
 }
 
 /** Keeps only what follows the last carriage return of each line, as a terminal does. */
-function settled(text: string): string {
+function afterCarriageReturns(text: string): string {
   return text
     .replace(/\r+\n/g, "\n")
     .split("\n")

@@ -18,7 +18,7 @@ const GROUPS: Record<string, ActionGroup> = {
 };
 
 /** Arguments that describe an action, best first. */
-const TELLING = [
+const DESCRIPTIVE_ARGS = [
   "command",
   "code",
   "path",
@@ -47,17 +47,17 @@ export function subjectOf(row: TimelineRow): string {
   if (!action) return row.observation?.message ?? "";
   const args = argsOf(action);
   if (action.action === "edit")
-    return `${within(action.args.path)} ${action.args.command ?? ""}`.trim();
-  for (const name of TELLING) {
+    return `${withoutWorkspace(action.args.path)} ${action.args.command ?? ""}`.trim();
+  for (const name of DESCRIPTIVE_ARGS) {
     const value = args[name];
     if (typeof value === "string" && value.trim() !== "")
-      return firstLines(name === "path" ? within(value) : value);
+      return asOneLine(name === "path" ? withoutWorkspace(value) : value);
   }
   return action.message ?? "";
 }
 
 /** A path without the workspace prefix: space is short and the end of a path matters most. */
-function within(path: string): string {
+function withoutWorkspace(path: string): string {
   return path.startsWith(WORKSPACE) && path !== WORKSPACE ? path.slice(WORKSPACE.length) : path;
 }
 
@@ -70,7 +70,7 @@ export function outcomeOf(row: TimelineRow): string {
     if (status === -1) return "still running";
     return status === 0 || status === undefined ? "" : `exit ${status}`;
   }
-  if (seen?.observation === "error") return firstLines(seen.content);
+  if (seen?.observation === "error") return asOneLine(seen.content);
   return "";
 }
 
@@ -102,7 +102,7 @@ export function durationOf(seconds: number | null): string {
   return `${minutes} min ${Math.round(seconds - minutes * 60)} s`;
 }
 
-function firstLines(text: string): string {
+function asOneLine(text: string): string {
   const line = text.trim().replace(/\s*\n\s*/g, " ⏎ ");
   return line.length > 300 ? `${line.slice(0, 300)}…` : line;
 }

@@ -5,7 +5,7 @@ import type { TimelineRow } from "./timeline_log";
 
 const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
 /** Arguments that the list of arguments leaves out. */
-const UNSAID = new Set(["thought", "security_risk", "confirmation_state", "impl_source"]);
+const HIDDEN_ARGS = new Set(["thought", "security_risk", "confirmation_state", "impl_source"]);
 /** Default values, which are not shown. */
 const DEFAULTS: Record<string, unknown> = { start: 0, end: -1, include_extra: true };
 /** Arguments that the diff already shows. */
@@ -64,7 +64,7 @@ function RequestedArguments({ row, hasDiff }: { row: TimelineRow; hasDiff: boole
       value !== null &&
       value !== "" &&
       value !== false &&
-      !UNSAID.has(name) &&
+      !HIDDEN_ARGS.has(name) &&
       value !== DEFAULTS[name] &&
       !(name === "start" && value === 1) &&
       !(hasDiff && IN_DIFF.has(name)),

@@ -2,8 +2,8 @@ import { useState } from "preact/hooks";
 import { ActionButton, ErrorNote } from "../ui/parts";
 import type { Restored } from "../hub/types";
 
-/** Undoes what an action changed; with `isPlan`, only tells what it would do. */
-export type RestoreCheckpoint = (checkpoint: number, isPlan: boolean) => Promise<Restored>;
+/** Undoes what an action changed; with `isDryRun`, only reports what it would do. */
+export type RestoreCheckpoint = (checkpoint: number, isDryRun: boolean) => Promise<Restored>;
 
 /** Offers to undo what an action changed. Shows all files and conflicts before it does. */
 export function Restore(props: { checkpoint: number; restore: RestoreCheckpoint }) {

@@ -18,10 +18,10 @@ export interface LiveLog {
 }
 
 /** Follows a timeline while the component is mounted. */
-export function useLog(connection: HubConnection, place: TimelineSource): LiveLog {
+export function useLog(connection: HubConnection, source: TimelineSource): LiveLog {
   const live = useMemo<LiveLog>(
     () => ({ log: new TimelineLog(), version: signal(0), ended: signal<string | null>(null) }),
-    [place.kind, place.id],
+    [source.kind, source.id],
   );
   useEffect(() => {
     let frame = 0;
@@ -29,7 +29,7 @@ export function useLog(connection: HubConnection, place: TimelineSource): LiveLo
       frame = 0;
       live.version.value += 1;
     };
-    const leave = connection.watch(place, {
+    const leave = connection.watch(source, {
       position: () => ({ epoch: live.log.epoch, after: live.log.last }),
       entries(epoch, entries) {
         live.log.apply(epoch, entries);
@@ -104,7 +104,9 @@ export function Timeline({
           ))}
         </div>
         <output class="tally">
-          {isWhole ? counted(rows.length) : `${rows.length} of ${counted(live.log.rows.length)}`}
+          {isWhole
+            ? countText(rows.length)
+            : `${rows.length} of ${countText(live.log.rows.length)}`}
         </output>
         {download && (
           <ActionButton
@@ -122,7 +124,7 @@ export function Timeline({
       </div>
       {trouble && <ErrorNote what={trouble} />}
       {rows.length === 0 ? (
-        <Nothing isWhole={isWhole} ended={live.ended.value} />
+        <EmptyTimeline isWhole={isWhole} ended={live.ended.value} />
       ) : (
         <Rows rows={rows} live={live} version={version} restore={restore} />
       )}
@@ -130,11 +132,11 @@ export function Timeline({
   );
 }
 
-function counted(actions: number): string {
+function countText(actions: number): string {
   return actions === 1 ? "1 action" : `${actions} actions`;
 }
 
-function Nothing({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
+function EmptyTimeline({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
   if (!isWhole)
     return (
       <EmptyState icon="search" title="No matching actions">
@@ -174,7 +176,7 @@ function Rows({
   }
   const shape = { count: rows.length, height: ROW, extra };
   const total = totalOf(shape);
-  const sight = visibleRows(shape, view.top, view.height);
+  const visible = visibleRows(shape, view.top, view.height);
 
   useEffect(() => {
     const element = box.current;
@@ -205,15 +207,15 @@ function Rows({
     isFollowing.current = false;
     open.value = next;
   };
-  const measured = (id: string, height: number): void => {
+  const onMeasured = (id: string, height: number): void => {
     if (heights.get(id) !== height) setHeights((known) => new Map(known).set(id, height));
   };
   const onKey = (event: KeyboardEvent): void => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const here = (event.target as Element).closest<HTMLElement>("[data-row]");
-    if (step === undefined || !here) return;
+    const focused = (event.target as Element).closest<HTMLElement>("[data-row]");
+    if (step === undefined || !focused) return;
     event.preventDefault();
-    focusRow(Number(here.dataset["row"]) + step);
+    focusRow(Number(focused.dataset["row"]) + step);
   };
   const focusRow = (index: number): void => {
     const element = box.current;
@@ -227,7 +229,7 @@ function Rows({
       element.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus(),
     );
   };
-  const shown = rows.slice(sight.first, sight.end);
+  const shown = rows.slice(visible.first, visible.end);
   return (
     <div
       class="rows"
@@ -239,16 +241,16 @@ function Rows({
       aria-label="Actions, oldest first"
     >
       <div class="rows-all" style={{ height: `${total}px` }}>
-        <div class="rows-seen" style={{ transform: `translateY(${sight.top}px)` }}>
+        <div class="rows-seen" style={{ transform: `translateY(${visible.top}px)` }}>
           {shown.map((row, index) => (
             <RowView
               key={row.id}
               row={row}
-              index={sight.first + index}
+              index={visible.first + index}
               count={rows.length}
               isOpen={open.value.has(row.id)}
               toggle={toggle}
-              measured={measured}
+              onMeasured={onMeasured}
               restore={restore}
             />
           ))}
@@ -265,7 +267,7 @@ function RowView(props: {
   count: number;
   isOpen: boolean;
   toggle: (id: string) => void;
-  measured: (id: string, height: number) => void;
+  onMeasured: (id: string, height: number) => void;
   restore: RestoreCheckpoint | undefined;
 }) {
   const { row, isOpen } = props;
@@ -298,14 +300,14 @@ function RowView(props: {
           )}
         </span>
       </button>
-      {isOpen && <Opened row={row} measured={props.measured} restore={props.restore} />}
+      {isOpen && <Opened row={row} onMeasured={props.onMeasured} restore={props.restore} />}
     </div>
   );
 }
 
 function Opened(props: {
   row: TimelineRow;
-  measured: (id: string, height: number) => void;
+  onMeasured: (id: string, height: number) => void;
   restore: RestoreCheckpoint | undefined;
 }) {
   const { row, restore } = props;
@@ -313,7 +315,7 @@ function Opened(props: {
   useEffect(() => {
     const node = element.current;
     if (!node) return;
-    const resized = new ResizeObserver(() => props.measured(props.row.id, node.offsetHeight));
+    const resized = new ResizeObserver(() => props.onMeasured(props.row.id, node.offsetHeight));
     resized.observe(node);
     return () => resized.disconnect();
   }, [props.row.id]);

@@ -113,11 +113,16 @@ export function Modal(props: { title: string; onClose: () => void; children: Com
   useEffect(() => {
     dialog.current?.showModal();
   }, []);
-  const beside = (event: TargetedMouseEvent<HTMLDialogElement>): void => {
+  const onBackdropClick = (event: TargetedMouseEvent<HTMLDialogElement>): void => {
     if (event.target === event.currentTarget) props.onClose();
   };
   return (
-    <dialog ref={dialog} aria-labelledby="modal-title" onClose={props.onClose} onClick={beside}>
+    <dialog
+      ref={dialog}
+      aria-labelledby="modal-title"
+      onClose={props.onClose}
+      onClick={onBackdropClick}
+    >
       <div class="modal">
         <h2 id="modal-title">{props.title}</h2>
         {props.children}

@@ -93,7 +93,7 @@ function Place({
   );
 }
 
-/** The parts of a command; those that ask are marked. And the rules that would allow them. */
+/** The parts of a command with the verdict on each, and the rules that would allow them. */
 function Parts({ approval: { parts = [], proposals = [], choices = [] } }: { approval: Approval }) {
   return (
     <>
@@ -125,6 +125,6 @@ function Parts({ approval: { parts = [], proposals = [], choices = [] } }: { app
 /** Says how much of a request that was cut is shown. */
 function cutText({ detail = "", detail_length: length = 0 }: Approval): string {
   const [shown, all] = [detail.length, length].map((each) => each.toLocaleString("en"));
-  const of = length ? `${shown} of ${all}` : shown;
-  return `Only the first ${of} characters are shown here. The rest is shown in the window: allow the request there, or deny it here.`;
+  const range = length ? `${shown} of ${all}` : shown;
+  return `Only the first ${range} characters are shown here. The rest is shown in the window: allow the request there, or deny it here.`;
 }

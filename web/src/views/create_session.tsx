@@ -6,7 +6,7 @@ import { me, rest } from "../state";
 import { Modal, ErrorNote } from "../ui/parts";
 import { requestBody, type NewSession } from "./session_form";
 
-const START: NewSession = {
+const DEFAULTS: NewSession = {
   name: "",
   workspace: "empty",
   url: "",
@@ -24,7 +24,7 @@ const AMOUNT = { type: "number", min: "0.25", step: "0.25" } as const;
 
 /** The form for a new session. Every field has a usable default. */
 export function CreateSession({ onClose }: { onClose: () => void }) {
-  const [form, setForm] = useState(START);
+  const [form, setForm] = useState(DEFAULTS);
   const [trouble, setTrouble] = useState("");
   const [isBusy, setBusy] = useState(false);
   const set = (name: keyof NewSession) => (event: { currentTarget: { value: string } }) =>
@@ -41,7 +41,7 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
     }
   };
   const spawners = me.value?.spawners ?? [];
-  const ways = me.value?.egress ?? [];
+  const networkModes = me.value?.egress ?? [];
   return (
     <Modal title="New session" onClose={onClose}>
       <form
@@ -82,8 +82,8 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
             <option value="">
               {form.workspace === "git" ? "Only the host it is cloned from" : "None"}
             </option>
-            {ways.includes("proxy") && <option value="proxy">Only listed domains</option>}
-            {ways.includes("open") && <option value="open">Unrestricted</option>}
+            {networkModes.includes("proxy") && <option value="proxy">Only listed domains</option>}
+            {networkModes.includes("open") && <option value="open">Unrestricted</option>}
           </select>
         </label>
         {form.network === "proxy" && (

@@ -29,7 +29,7 @@ export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string
  * Whether the user clicked "Watch a demo" on another page of this hub. A link on another site must
  * not start the demo; its referrer is another site or empty.
  */
-function isAsked(): boolean {
+function wasStartedByClick(): boolean {
   return location.hash === "#play" && document.referrer.startsWith(`${location.origin}/`);
 }
 
@@ -38,7 +38,7 @@ export function DemoView() {
   const [trouble, setTrouble] = useState("");
   const canPlay = (me.value?.spawners.length ?? 0) > 0;
   useEffect(() => {
-    if (!canPlay || !isAsked()) return;
+    if (!canPlay || !wasStartedByClick()) return;
     history.replaceState(null, "", "/demo"); // so that "Back" does not start the demo again
     watch().catch((error: unknown) => setTrouble(messageOf(error)));
   }, [canPlay]);
@@ -71,7 +71,11 @@ export function DemoView() {
 type StepState = "done" | "now" | "failed" | "later";
 
 /** Progress of the demo, from the start of its session to the agent's last message. */
-export function DemoSteps(props: { demo: Demo; session: Session | undefined; isDrawn: boolean }) {
+export function DemoSteps(props: {
+  demo: Demo;
+  session: Session | undefined;
+  isEditorLoaded: boolean;
+}) {
   const { demo: shown } = props;
   const [trouble, setTrouble] = useState("");
   const list = useRef<HTMLOListElement>(null);
@@ -91,8 +95,8 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
     <section class="demo" aria-label="The demo">
       <ol ref={list} tabIndex={0} aria-live="polite">
         {shown.phase !== "resting" &&
-          stages.map(([text, standing]) => (
-            <Step key={text} text={detailed(text, standing, props)} standing={standing} />
+          stages.map(([text, state]) => (
+            <Step key={text} text={stepText(text, state, props)} state={state} />
           ))}
         {shown.said.map((each, index) =>
           each.kind === "seen" ? (
@@ -103,9 +107,7 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
             <Step
               key={index}
               text={each.kind === "done" ? `The agent ${each.text}.` : `The agent ${each.text}`}
-              standing={
-                index < last || shown.phase === "done" ? "done" : hasFailed ? "failed" : "now"
-              }
+              state={index < last || shown.phase === "done" ? "done" : hasFailed ? "failed" : "now"}
             />
           ),
         )}
@@ -118,26 +120,26 @@ export function DemoSteps(props: { demo: Demo; session: Session | undefined; isD
   );
 }
 
-function detailed(
+function stepText(
   text: string,
-  standing: StepState,
-  props: { session: Session | undefined; isDrawn: boolean },
+  state: StepState,
+  props: { session: Session | undefined; isEditorLoaded: boolean },
 ): string {
-  if (standing !== "now") return text;
-  const state = props.session;
-  if (state?.state === "starting" && state.stage) return `${text}: ${state.stage}`;
-  return props.isDrawn ? `${text}: waiting for the Bascule extension` : text;
+  if (state !== "now") return text;
+  const { session } = props;
+  if (session?.state === "starting" && session.stage) return `${text}: ${session.stage}`;
+  return props.isEditorLoaded ? `${text}: waiting for the Bascule extension` : text;
 }
 
-function Step({ text, standing }: { text: string; standing: StepState }) {
+function Step({ text, state }: { text: string; state: StepState }) {
   return (
-    <li data-standing={standing} aria-current={standing === "now" ? "step" : undefined}>
+    <li data-standing={state} aria-current={state === "now" ? "step" : undefined}>
       <span class="mark" aria-hidden="true">
-        {standing === "now" ? (
+        {state === "now" ? (
           <i class="spinner" />
-        ) : standing === "done" ? (
+        ) : state === "done" ? (
           "✓"
-        ) : standing === "failed" ? (
+        ) : state === "failed" ? (
           "✗"
         ) : (
           "·"

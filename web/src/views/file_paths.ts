@@ -11,10 +11,10 @@ export function crumbsOf(root: string, path: string): Crumb[] {
   const base = isBelow ? root : "/";
   const parts = path.slice(base.length).split("/").filter(Boolean);
   const crumbs = [{ name: isBelow ? "workspace" : "/", path: base }];
-  let so = base.replace(/\/$/, "");
+  let current = base.replace(/\/$/, "");
   for (const part of parts) {
-    so += `/${part}`;
-    crumbs.push({ name: part, path: so });
+    current += `/${part}`;
+    crumbs.push({ name: part, path: current });
   }
   return crumbs;
 }

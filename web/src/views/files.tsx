@@ -110,19 +110,19 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
   const [shown, setShown] = useState<FileContent | null>(null);
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
-    let made = "";
-    let isHere = true;
+    let pictureUrl = "";
+    let isMounted = true;
     read(folder, path).then(
       (found) => {
-        if (found.kind === "picture") made = found.url;
-        if (isHere) setShown(found);
-        else if (made) URL.revokeObjectURL(made);
+        if (found.kind === "picture") pictureUrl = found.url;
+        if (isMounted) setShown(found);
+        else if (pictureUrl) URL.revokeObjectURL(pictureUrl);
       },
       (error: unknown) => setTrouble(messageOf(error)),
     );
     return () => {
-      isHere = false;
-      if (made) URL.revokeObjectURL(made);
+      isMounted = false;
+      if (pictureUrl) URL.revokeObjectURL(pictureUrl);
     };
   }, [folder, path]);
   return (

@@ -4,10 +4,10 @@ import type { Fork, ForkChange, Forks, Merged, Session } from "../hub/types";
 import { rest, sessions } from "../state";
 import { ActionButton, Badge, EmptyState, ErrorNote } from "../ui/parts";
 
-const MOST_SHOWN = 100;
+const MAX_SHOWN_PATHS = 100;
 const LETTERS = { added: "A", changed: "M", removed: "D" } as const;
 
-/** The forks of a session side by side: what each changed, and the paths that two changed. */
+/** The forks of a session side by side: the changes of each, and paths that several changed. */
 export function ForksView({ session }: { session: Session }) {
   const source = session.workspace.fork_of || session.id;
   const [found, setFound] = useState<Forks | null>(null);
@@ -20,7 +20,7 @@ export function ForksView({ session }: { session: Session }) {
       setTrouble(messageOf(error));
     }
   };
-  // The hub tells when a session is used, so the list follows without a timer.
+  // The hub reports when a session is used, so the list needs no timer.
   const used = [...sessions.value.values()]
     .filter((each) => each.id === source || each.workspace.fork_of === source)
     .map((each) => `${each.id} ${each.state} ${each.last_active}`)
@@ -52,7 +52,7 @@ export function ForksView({ session }: { session: Session }) {
         <div class="fork-columns">
           <article>
             <h3>This session</h3>
-            <Changes found={found} of={found} />
+            <Changes found={found} session={found} />
           </article>
           {found.forks.map((fork) => (
             <Column key={fork.id} fork={fork} found={found} onMerged={load} />
@@ -63,7 +63,7 @@ export function ForksView({ session }: { session: Session }) {
   );
 }
 
-/** The first path that two changed, with their names. */
+/** The first path that several sessions changed, with the names of these sessions. */
 function Overlap({ found }: { found: Forks }) {
   const [first] = found.overlaps;
   if (!first) return null;
@@ -91,7 +91,7 @@ function Column(props: { fork: Fork; found: Forks; onMerged: () => Promise<void>
         <Badge state={fork.state} />
       </h3>
       {trouble && <ErrorNote what={trouble} again={() => setTrouble("")} />}
-      <Changes found={found} of={fork} />
+      <Changes found={found} session={fork} />
       {done && <Results merged={done} title="Merged" />}
       {plan ? (
         <>
@@ -114,13 +114,19 @@ function Column(props: { fork: Fork; found: Forks; onMerged: () => Promise<void>
   );
 }
 
-function Changes({ found, of }: { found: Forks; of: { count: number; changes: ForkChange[] } }) {
-  if (of.count === 0) return <p class="sub">Nothing changed.</p>;
+function Changes({
+  found,
+  session,
+}: {
+  found: Forks;
+  session: { count: number; changes: ForkChange[] };
+}) {
+  if (session.count === 0) return <p class="sub">Nothing changed.</p>;
   const shared = new Set(found.overlaps.map(({ path }) => path));
-  const more = of.count - Math.min(of.changes.length, MOST_SHOWN);
+  const more = session.count - Math.min(session.changes.length, MAX_SHOWN_PATHS);
   return (
     <ul>
-      {of.changes.slice(0, MOST_SHOWN).map(({ path, change }) => (
+      {session.changes.slice(0, MAX_SHOWN_PATHS).map(({ path, change }) => (
         <li key={path} class={shared.has(path) ? "shared" : ""}>
           <abbr title={change}>{LETTERS[change]}</abbr> {path}
           {shared.has(path) && <em> changed in two</em>}
@@ -137,13 +143,13 @@ function Results({ merged, title }: { merged: Merged; title: string }) {
     <>
       <h4>{title}</h4>
       <ul>
-        {shown.slice(0, MOST_SHOWN).map(({ path, outcome, reason }) => (
+        {shown.slice(0, MAX_SHOWN_PATHS).map(({ path, outcome, reason }) => (
           <li key={path} class={outcome === "conflict" ? "shared" : ""}>
             {outcome} {path}
             {reason && `: ${reason}`}
           </li>
         ))}
-        {shown.length > MOST_SHOWN && <li>and {shown.length - MOST_SHOWN} more</li>}
+        {shown.length > MAX_SHOWN_PATHS && <li>and {shown.length - MAX_SHOWN_PATHS} more</li>}
       </ul>
     </>
   );

@@ -13,19 +13,19 @@ const LABELS: Record<HealthCheck["state"], string> = {
 export function HealthView() {
   const [checks, setChecks] = useState<HealthCheck[] | null>(null);
   const [trouble, setTrouble] = useState("");
-  const look = (): void => {
+  const refresh = (): void => {
     setTrouble("");
     setChecks(null);
     rest.checks().then(setChecks, (error: unknown) => setTrouble(messageOf(error)));
   };
-  useEffect(look, []);
+  useEffect(refresh, []);
   const running = [...sessions.value.values()].filter((each) => each.state === "ready").length;
   const healthy = windows.value.filter((each) => each.status === "healthy").length;
   return (
     <>
       <header class="head">
         <h1>Health</h1>
-        <button type="button" onClick={look} disabled={!checks && !trouble}>
+        <button type="button" onClick={refresh} disabled={!checks && !trouble}>
           Refresh
         </button>
       </header>
@@ -34,7 +34,7 @@ export function HealthView() {
         <Fact label="Windows responding" value={`${healthy} of ${windows.value.length}`} />
         <Fact label="Version" value={me.value?.version ?? ""} />
       </dl>
-      {trouble && <ErrorNote what={trouble} again={look} />}
+      {trouble && <ErrorNote what={trouble} again={refresh} />}
       {!checks && !trouble && <p class="loading">Checking the hub's machine…</p>}
       {checks && (
         <ul class="checks">

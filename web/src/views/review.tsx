@@ -96,7 +96,7 @@ function File(props: {
   const { window, file, answer, onTrouble } = props;
   const [shown, setShown] = useState<{ version: string; hunks: ReviewHunks } | null>(null);
   const target = targetOf(file);
-  const isOpen = shown?.version === file.version; // other lines must be asked for again
+  const isOpen = shown?.version === file.version; // another version needs another request
   const show = async (): Promise<void> => {
     setShown(isOpen ? null : { version: file.version, hunks: await rest.hunks(window, target) });
   };

@@ -18,8 +18,8 @@ export function countText({ change, hunks, added, removed }: ReviewFile): string
 
 /** `2 files, 5 changes, +10 −3` */
 export function filesText(files: readonly ReviewFile[]): string {
-  const sum = (of: (file: ReviewFile) => number): number =>
-    files.reduce((total, file) => total + of(file), 0);
+  const sum = (valueOf: (file: ReviewFile) => number): number =>
+    files.reduce((total, file) => total + valueOf(file), 0);
   const [hunks, count] = [sum((file) => file.hunks), files.length];
   return [
     `${count} ${count === 1 ? "file" : "files"}`,

@@ -63,7 +63,7 @@ export function SessionView({ id }: { id: string }) {
               <Timeline
                 log={log}
                 download={() => download(id, nameOf(session))}
-                restore={(checkpoint, isPlan) => rest.restore(id, checkpoint, isPlan)}
+                restore={(checkpoint, isDryRun) => rest.restore(id, checkpoint, isDryRun)}
               />
             ),
           },
@@ -73,12 +73,13 @@ export function SessionView({ id }: { id: string }) {
               isRunning ? (
                 <LazyView load={terminal} session={id} />
               ) : (
-                <Resting state={session.state} />
+                <SessionNotRunning state={session.state} />
               ),
           },
           {
             name: "Files",
-            show: () => (isRunning ? <Files folder={folder} /> : <Resting state={session.state} />),
+            show: () =>
+              isRunning ? <Files folder={folder} /> : <SessionNotRunning state={session.state} />,
           },
           { name: "Forks", show: () => <ForksView session={session} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
@@ -92,7 +93,7 @@ async function download(id: string, name: string): Promise<void> {
   saveAs(await rest.timeline({ kind: "session", id }), `${name}.jsonl`);
 }
 
-function Resting({ state }: { state: string }) {
+function SessionNotRunning({ state }: { state: string }) {
   return (
     <EmptyState icon="play" title={`The session is ${state}`}>
       <p>
@@ -105,19 +106,19 @@ function Resting({ state }: { state: string }) {
 }
 
 function Failed({ id, cause }: { id: string; cause: string }) {
-  const [words, setWords] = useState("");
+  const [logText, setLogText] = useState("");
   return (
     <div class="trouble" role="alert">
       <pre>{cause}</pre>
-      {words ? (
-        <pre>{words}</pre>
+      {logText ? (
+        <pre>{logText}</pre>
       ) : (
         <button
           type="button"
           onClick={() =>
             void rest.logs(id).then(
-              (text) => setWords(text || "The log is empty."),
-              (error: unknown) => setWords(String(error)),
+              (text) => setLogText(text || "The log is empty."),
+              (error: unknown) => setLogText(String(error)),
             )
           }
         >

@@ -56,7 +56,7 @@ export function assignments(text: string): Record<string, string> {
 }
 
 /** An empty field means no limit. */
-function amount(text: string, of: (value: number) => number): number | null {
+function amount(text: string, convert: (value: number) => number): number | null {
   const value = Number(text);
-  return text.trim() === "" || !Number.isFinite(value) ? null : of(value);
+  return text.trim() === "" || !Number.isFinite(value) ? null : convert(value);
 }

@@ -7,16 +7,16 @@ import { ActionButton, Badge, EmptyState, Fact, Modal, ErrorNote, bytes, since }
 import { CreateSession } from "./create_session";
 import { WatchDemo } from "./demo";
 
-const MEASURED_EVERY = 4000;
+const MEASURE_INTERVAL_MS = 4000;
 
 /** Measures CPU and memory of sessions while the view is mounted and the page is visible. */
 export function useMeasures(): void {
   useEffect(() => {
-    const look = (): void => {
+    const measureIfVisible = (): void => {
       if (!document.hidden && connectionState.value === "live") measure().catch(() => undefined);
     };
-    look();
-    const clock = setInterval(look, MEASURED_EVERY);
+    measureIfVisible();
+    const clock = setInterval(measureIfVisible, MEASURE_INTERVAL_MS);
     return () => clearInterval(clock);
   }, []);
 }
@@ -193,17 +193,17 @@ function DeleteSession(props: {
   onTrouble: (what: string) => void;
 }) {
   const { session, onClose } = props;
-  const [kept, setKept] = useState("");
+  const [refusal, setRefusal] = useState("");
   const remove = async (): Promise<void> => {
     try {
-      await rest.remove(session.id, kept !== "");
+      await rest.remove(session.id, refusal !== "");
       onClose();
     } catch (error) {
       if (!(error instanceof Failure && error.code === "fork.not_merged")) {
         onClose();
         throw error;
       }
-      setKept(error.message);
+      setRefusal(error.message);
     }
   };
   return (
@@ -213,13 +213,13 @@ function DeleteSession(props: {
         {session.workspace.kind === "folder" ? "The folder on the hub's machine is kept." : ""} This
         cannot be undone.
       </p>
-      {kept && <ErrorNote what={kept} />}
+      {refusal && <ErrorNote what={refusal} />}
       <div class="modal-end">
         <button type="button" onClick={onClose}>
           Cancel
         </button>
         <ActionButton
-          label={kept ? "Delete anyway" : "Delete"}
+          label={refusal ? "Delete anyway" : "Delete"}
           class="primary danger"
           act={remove}
           onTrouble={props.onTrouble}

@@ -12,10 +12,10 @@ const NAME = "page";
  * the view again shows the same shell.
  */
 export function Terminal({ session }: { session: string }) {
-  const place = useRef<HTMLDivElement>(null);
+  const container = useRef<HTMLDivElement>(null);
   const [ended, setEnded] = useState("");
   useEffect(() => {
-    if (!place.current) return;
+    if (!container.current) return;
     const terminal = new XTerm({
       allowProposedApi: true, // needed by the Unicode addon below
       cursorBlink: true,
@@ -31,7 +31,7 @@ export function Terminal({ session }: { session: string }) {
     // wrapped line that contains an emoji overwrites itself.
     terminal.loadAddon(new Unicode11Addon());
     terminal.unicode.activeVersion = "11";
-    terminal.open(place.current);
+    terminal.open(container.current);
     fit.fit();
     let next: number | null = null;
     const encoder = new TextEncoder();
@@ -65,7 +65,7 @@ export function Terminal({ session }: { session: string }) {
       connection.resize(session, NAME, cols, rows),
     );
     const resized = new ResizeObserver(() => fit.fit());
-    resized.observe(place.current);
+    resized.observe(container.current);
     terminal.focus();
     return () => {
       leave();
@@ -76,7 +76,7 @@ export function Terminal({ session }: { session: string }) {
   }, [session]);
   return (
     <div class="terminal">
-      <div ref={place} class="terminal-place" />
+      <div ref={container} class="terminal-place" />
       {ended && (
         <p class="terminal-end" role="status">
           {ended}{" "}

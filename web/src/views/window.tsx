@@ -41,7 +41,7 @@ export function WindowView({ id }: { id: string }) {
       <Review window={id} />
       <Tabs
         tabs={[
-          { name: "Timeline", show: () => <Watched id={id} log={log} /> },
+          { name: "Timeline", show: () => <WindowTimeline id={id} log={log} /> },
           { name: "Files", show: () => <Files folder={folder} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
         ]}
@@ -51,14 +51,14 @@ export function WindowView({ id }: { id: string }) {
 }
 
 /** The window's timeline and a command line. The window's user must consent, as for agents. */
-function Watched({ id, log }: { id: string; log: LiveLog }) {
+function WindowTimeline({ id, log }: { id: string; log: LiveLog }) {
   const [command, setCommand] = useState("");
   const [trouble, setTrouble] = useState("");
   const run = async (): Promise<void> => {
     if (command.trim() === "") return;
     setTrouble("");
     setCommand("");
-    await rest.actIn(id, { action: "run", args: { command, shell: "page" } });
+    await rest.actInWindow(id, { action: "run", args: { command, shell: "page" } });
   };
   return (
     <>
@@ -84,7 +84,7 @@ function Watched({ id, log }: { id: string; log: LiveLog }) {
       {trouble && <ErrorNote what={trouble} />}
       <Timeline
         log={log}
-        restore={(checkpoint, isPlan) => rest.restoreIn(id, checkpoint, isPlan)}
+        restore={(checkpoint, isDryRun) => rest.restoreInWindow(id, checkpoint, isDryRun)}
         download={async () =>
           saveAs(await rest.timeline({ kind: "window", id }), `window-${id}.jsonl`)
         }
@@ -110,7 +110,7 @@ function windowFolder(window: string, first: string): FileSource {
   return {
     async list(path) {
       const where = path || first || ".";
-      const seen = await rest.actIn(window, { action: "list", args: { path: where } });
+      const seen = await rest.actInWindow(window, { action: "list", args: { path: where } });
       if (seen.observation !== "list") return { path: where, names: [] };
       const names = (seen.extras.entries ?? []).map((entry) =>
         entry.type === "directory" ? `${entry.path}/` : entry.path,
@@ -118,7 +118,7 @@ function windowFolder(window: string, first: string): FileSource {
       return { path: seen.extras.path, names };
     },
     async read(path) {
-      const seen = await rest.actIn(window, { action: "read", args: { path } });
+      const seen = await rest.actInWindow(window, { action: "read", args: { path } });
       return new Blob([seen.content]);
     },
   };

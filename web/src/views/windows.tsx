@@ -67,20 +67,20 @@ export function foldersOf(window: Window): string {
 function Pair({ onClose }: { onClose: () => void }) {
   const [code, setCode] = useState<{ code: string; link: string; expires: string } | null>(null);
   const [trouble, setTrouble] = useState("");
-  const [had] = useState(() => new Set(windows.value.map((each) => each.connection_id)));
-  const come = windows.value.find((each) => !had.has(each.connection_id));
-  const ask = (): void => {
+  const [earlierIds] = useState(() => new Set(windows.value.map((each) => each.connection_id)));
+  const connected = windows.value.find((each) => !earlierIds.has(each.connection_id));
+  const requestCode = (): void => {
     setTrouble("");
     rest.pair().then(setCode, (error: unknown) => setTrouble(messageOf(error)));
   };
-  if (!code && !trouble) ask();
+  if (!code && !trouble) requestCode();
   const left = code ? Math.max(0, (Date.parse(code.expires) - now.value) / 60_000) : 0;
   return (
     <Modal title="Connect a window" onClose={onClose}>
-      {trouble && <ErrorNote what={trouble} again={ask} />}
-      {come ? (
+      {trouble && <ErrorNote what={trouble} again={requestCode} />}
+      {connected ? (
         <p class="good">
-          <b>{titleOf(come)}</b> is connected.
+          <b>{titleOf(connected)}</b> is connected.
         </p>
       ) : (
         code && (
@@ -100,7 +100,7 @@ function Pair({ onClose }: { onClose: () => void }) {
       )}
       <div class="modal-end">
         <button type="button" class="primary" onClick={onClose}>
-          {come ? "Done" : "Close"}
+          {connected ? "Done" : "Close"}
         </button>
       </div>
     </Modal>
