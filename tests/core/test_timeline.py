@@ -24,11 +24,11 @@ def test_whoever_knows_the_last_number_gets_what_came_after_it() -> None:
 
 
 def test_the_oldest_go_first_when_there_are_too_many_or_too_large() -> None:
-    few = Timeline(most=2)
+    few = Timeline(max_entries=2)
     noted(few, "a", "b", "c")
     assert kinds(few.after(0)) == ["b", "c"]
     assert kinds(few.after(2, few.epoch)) == ["c"]
-    small = Timeline(most_bytes=25)
+    small = Timeline(max_bytes=25)
     noted(small, "a", "b", "c")
     assert kinds(small.after(0)) == ["b", "c"]
 

@@ -391,7 +391,7 @@ def test_a_kill_in_the_middle_of_a_command_leaves_a_store_that_restores(
         process.kill()
 
     with CheckpointStore.existing(tmp_path / "store") as store:
-        store.look()
+        store.scan()
         whole, half = store.checkpoints()
         assert half.is_interrupted
         # The end of the second was not seen, so its paths must be named.

@@ -1116,8 +1116,8 @@ export interface DiagnosticsAction {
     limit?: number;
     thought?: string;
     /**
-     * Wait until the problems of this file, or of all files that agents changed, belong to the
-     * current text.
+     * Wait until the editor has checked the current text of this file, or of all files that agents
+     * changed.
      */
     settle?: boolean;
     [k: string]: unknown;
@@ -1210,7 +1210,7 @@ export interface LanguageLookupAction {
      */
     query?: string;
     /**
-     * `call_hierarchy`: the callers of the symbol, or what it calls.
+     * `call_hierarchy`: `incoming` lists the callers of the symbol, `outgoing` what it calls.
      */
     direction?: "incoming" | "outgoing";
     /**
@@ -1218,7 +1218,7 @@ export interface LanguageLookupAction {
      */
     end_line?: number | null;
     /**
-     * How many results to leave out, to read on.
+     * How many results to skip, to read the next part of a long list.
      */
     offset?: number;
     limit?: number;

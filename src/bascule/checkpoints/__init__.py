@@ -27,7 +27,7 @@ __all__ = [
     "Version",
 ]
 
-_HOMES = {
+_MODULES = {
     "Change": "changes",
     "Checkpoint": "database",
     "CheckpointLimits": "limits",
@@ -40,4 +40,4 @@ _HOMES = {
     "Version": "versions",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _MODULES)

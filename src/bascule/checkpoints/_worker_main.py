@@ -1,4 +1,4 @@
-"""Starts a `CheckpointWorker`: `python -I _worker_main.py STORE WORKSPACE MOST_BYTES`.
+"""Starts a `CheckpointWorker`: `python -I _worker_main.py STORE WORKSPACE MAX_BYTES`.
 
 The VS Code extension contains this file and the modules that it imports, so it runs with any Python
 3.11 or newer without Bascule. It must compile on older versions, to report them.
@@ -11,11 +11,11 @@ import os
 import sys
 from pathlib import Path
 
-OLDEST = (3, 11)
+MIN_PYTHON = (3, 11)
 
 
 def main() -> None:
-    # Messages have a descriptor of their own; whatever else prints goes to stderr.
+    # Messages get their own descriptor; all other output goes to stderr.
     sink = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
@@ -23,7 +23,7 @@ def main() -> None:
         sink.write(json.dumps(message).encode() + b"\n")
         sink.flush()
 
-    if sys.version_info < OLDEST:
+    if sys.version_info < MIN_PYTHON:
         found = ".".join(map(str, sys.version_info[:3]))
         send({"op": "failed", "text": f"Python {found} is too old; checkpoints need 3.11 or newer"})
         return
@@ -37,8 +37,8 @@ def main() -> None:
     from bascule.checkpoints.recording import StoreRecording
     from bascule.checkpoints.worker import CheckpointWorker
 
-    store, workspace, most_bytes = sys.argv[1:]
-    limits = CheckpointLimits(store_bytes=int(most_bytes))
+    store, workspace, max_bytes = sys.argv[1:]
+    limits = CheckpointLimits(store_bytes=int(max_bytes))
     recording = StoreRecording(Path(store), Path(workspace), limits)
     send({"op": "ready", "python": sys.executable})
     CheckpointWorker(recording, sys.stdin.buffer, sink).serve()

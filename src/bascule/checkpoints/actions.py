@@ -25,26 +25,27 @@ MAX_NOT_KEPT_LISTED: Final = 1000
 _MAX_DIFF: Final = 1 << 20
 """Maximum characters of a diff."""
 _MAX_DIFFED_FILE: Final = 4 << 20
-"""Bytes of a file from which it is named, but not compared: a diff takes long."""
+"""Bytes of the largest file that is compared, because a diff takes long. Larger files are only
+named."""
 
 
 def execute(
     store: CheckpointStore, action: CheckpointAction, editor: OpenFileEditor | None = None
 ) -> CheckpointObservation:
-    """A restore writes files that are open in `editor` by it.
+    """Execute one action. A restore writes files that are open in `editor` through it.
 
     Raises `NoSuchCheckpoint`, `NoSuchPath` or another error of the store.
     """
     match action:
         case ListCheckpoints():
-            return _listed(store)
+            return _list_checkpoints(store)
         case ShowCheckpoint():
             return _show_checkpoint(store, action)
         case RestoreCheckpoint():
-            return _restored(store, action, editor)
+            return _restore_checkpoint(store, action, editor)
 
 
-def _listed(store: CheckpointStore) -> CheckpointList:
+def _list_checkpoints(store: CheckpointStore) -> CheckpointList:
     counts = store.counts()
     items = tuple(_item(each, counts.get(each.id, 0)) for each in store.checkpoints())
     not_kept = tuple(
@@ -68,12 +69,14 @@ def _show_checkpoint(store: CheckpointStore, action: ShowCheckpoint) -> Checkpoi
     return CheckpointDetail(
         content=text,
         checkpoint=_item(found, len(every)),
-        changes=tuple({"path": shown_path(each.path), "change": _word(each)} for each in changes),
+        changes=tuple(
+            {"path": shown_path(each.path), "change": _change_kind(each)} for each in changes
+        ),
         truncated=is_truncated,
     )
 
 
-def _restored(
+def _restore_checkpoint(
     store: CheckpointStore, action: RestoreCheckpoint, editor: OpenFileEditor | None
 ) -> CheckpointRestored:
     first, last = action.checkpoint, None if action.since else action.checkpoint
@@ -91,17 +94,19 @@ def _outcome(
     steps = [each for each in plan.steps if each.path in paths]
     restored = tuple(shown_path(each.path) for each in steps if each.target is not None)
     removed = tuple(shown_path(each.path) for each in steps if each.target is None)
-    left = tuple({"path": shown_path(each.path), "reason": each.reason} for each in conflicts)
+    not_restored = tuple(
+        {"path": shown_path(each.path), "reason": each.reason} for each in conflicts
+    )
     lines = [
         *(f"restored {path}" for path in restored),
         *(f"removed {path}" for path in removed),
-        *(f"left alone: {each['path']}: {each['reason']}" for each in left),
+        *(f"left alone: {each['path']}: {each['reason']}" for each in not_restored),
     ]
     return CheckpointRestored(
         content="\n".join(lines) or "Everything is as it was before; nothing had to be restored.",
         restored=restored,
         removed=removed,
-        conflicts=left,
+        conflicts=not_restored,
     )
 
 
@@ -145,7 +150,7 @@ def _item(found: Checkpoint, files: int) -> dict[str, Any]:
     }
 
 
-def _word(change: Change) -> str:
+def _change_kind(change: Change) -> str:
     return "added" if change.before is None else "deleted" if change.after is None else "modified"
 
 

@@ -113,7 +113,7 @@ class BlobBatch:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         digest = hashlib.sha256()
         try:
-            write_sparse(descriptor, _hashed(pieces, digest))
+            write_sparse(descriptor, _update_digest(pieces, digest))
             # Starts writing to the disk without waiting. A killed process loses nothing either
             # way, and `fsync` for each file would delay a command by seconds.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -169,7 +169,7 @@ def _write_all(descriptor: int, piece: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _hashed(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
+def _update_digest(pieces: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
     for piece in pieces:
         digest.update(piece)
         yield piece

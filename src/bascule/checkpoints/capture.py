@@ -23,7 +23,10 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TICK_NS = 20_000_000
 """Longer than the resolution of file timestamps."""
 _TRIES = 3
-_RULES = 1 << 20
+_MAX_GITIGNORE = 1 << 20
+"""Bytes of a `.gitignore` file that are read."""
+_SMALL_FILE = 1 << 20
+"""Bytes below which a file is not checked for holes."""
 
 
 class _Unstable(Exception):
@@ -45,7 +48,7 @@ class Capture:
 
 
 class _Hashes:
-    """Takes contents like a batch, but only names them."""
+    """Has the method `add` of a `BlobBatch`, but stores nothing: it only computes digests."""
 
     def add(self, pieces: Iterable[bytes]) -> Content:
         digest = hashlib.sha256()
@@ -105,8 +108,8 @@ class Capturer:
 
     def is_ignored(self, path: str) -> bool:
         """Whether a `.gitignore` excludes the file or a directory above it."""
-        above = parents_of(path)
-        for each, is_directory in [*((parent, True) for parent in above), (path, False)]:
+        parents = parents_of(path)
+        for each, is_directory in [*((parent, True) for parent in parents), (path, False)]:
             if is_ignored(self._levels(each), each, is_directory=is_directory):
                 return True
         return False
@@ -121,17 +124,19 @@ class Capturer:
 
     def _read_rules(self, directory: str) -> IgnoreRules | None:
         try:
-            above = open_below(self._root, directory)
+            parent_fd = open_below(self._root, directory)
         except OSError:
             return None
         try:
-            descriptor = os.open(".gitignore", _FILE, dir_fd=above)
+            descriptor = os.open(".gitignore", _FILE, dir_fd=parent_fd)
         except OSError:
             return None
         finally:
-            os.close(above)
+            os.close(parent_fd)
         try:
-            return parse_rules(os.read(descriptor, _RULES).decode("utf-8", "surrogateescape"))
+            return parse_rules(
+                os.read(descriptor, _MAX_GITIGNORE).decode("utf-8", "surrogateescape")
+            )
         except OSError:
             return None
         finally:
@@ -148,22 +153,23 @@ class Capturer:
 
     def _allocated(self, path: str, found: FileStat) -> int:
         """The file's size on disk. Holes of a sparse file use no space in the store either."""
-        if found.size < _RULES:
+        if found.size < _SMALL_FILE:
             return found.size
         directory, _, name = path.rpartition("/")
         try:
-            above = open_below(self._root, directory)
+            parent_fd = open_below(self._root, directory)
         except OSError:
             return found.size
         try:
-            return os.stat(name, dir_fd=above, follow_symlinks=False).st_blocks * 512
+            return os.stat(name, dir_fd=parent_fd, follow_symlinks=False).st_blocks * 512
         except OSError:
             return found.size
         finally:
-            os.close(above)
+            os.close(parent_fd)
 
     def _has_content(self, path: str, content: Content | None, done: Capture) -> bool:
-        """Whether the file has a content that the store has: it then needs no room."""
+        """Whether the file still has `content`, which the store has already, so that it needs no
+        space."""
         found = Capture()
         if content is None or not self._copy(path, _Hashes(), found):
             return False
@@ -177,14 +183,14 @@ class Capturer:
     def _copy(self, path: str, batch: BlobBatch | _Hashes, done: Capture) -> bool:
         directory, _, name = path.rpartition("/")
         try:
-            above = open_below(self._root, directory)
+            parent_fd = open_below(self._root, directory)
         except OSError:
             done.gone.add(path)
             return False
         try:
             for _ in range(_TRIES):
                 try:
-                    self._copy_from(above, name, path, batch, done)
+                    self._copy_from(parent_fd, name, path, batch, done)
                 except _Unstable:
                     continue
                 return True
@@ -196,18 +202,18 @@ class Capturer:
         except OSError as error:
             done.not_kept[path] = (0, (error.strerror or str(error)).lower())
         finally:
-            os.close(above)
+            os.close(parent_fd)
         return False
 
     def _copy_from(
-        self, above: int, name: str, path: str, batch: BlobBatch | _Hashes, done: Capture
+        self, parent_fd: int, name: str, path: str, batch: BlobBatch | _Hashes, done: Capture
     ) -> None:
         began = time.time_ns()
-        first = FileStat.of(os.stat(name, dir_fd=above, follow_symlinks=False))
+        first = FileStat.of(os.stat(name, dir_fd=parent_fd, follow_symlinks=False))
         if first.is_link:
-            content = batch.add([os.fsencode(os.readlink(name, dir_fd=above))])
+            content = batch.add([os.fsencode(os.readlink(name, dir_fd=parent_fd))])
         elif first.is_file:
-            descriptor = os.open(name, _FILE, dir_fd=above)
+            descriptor = os.open(name, _FILE, dir_fd=parent_fd)
             try:
                 if FileStat.of(os.fstat(descriptor)) != first:
                     raise _Unstable
@@ -217,7 +223,7 @@ class Capturer:
         else:
             done.stats[path] = first
             return
-        if FileStat.of(os.stat(name, dir_fd=above, follow_symlinks=False)) != first:
+        if FileStat.of(os.stat(name, dir_fd=parent_fd, follow_symlinks=False)) != first:
             raise _Unstable
         done.contents[path] = content
         done.stats[path] = first

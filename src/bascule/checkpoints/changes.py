@@ -92,7 +92,7 @@ def plan_restore(
     A path is restored only if nobody else changed it between these changes or since the last one,
     and if no editor has `unsaved` changes of it. `actions` tells which actions are undone. A change
     that may belong to another action, or that is not certain, is undone only if the user named the
-    path (`is_named`).
+    path (`is_named`). `current` returns the present version of a path.
     """
     chains: dict[str, list[Change]] = {}
     for change in changes:
@@ -140,17 +140,19 @@ def _refuse_last_copies(
     After `mv a b`, the file `b` has the content of `a`. If somebody has created a new `a` since,
     the restore does not change it, so `b` must stay too.
     """
-    homeless: dict[bytes, str] = {}
+    not_restored: dict[bytes, str] = {}
     refused = list(reasons)
     while refused:
         path = refused.pop()
         for change in chains[path]:
             if change.before is not None and change.before.content:
-                homeless[change.before.content] = path
+                not_restored[change.before.content] = path
         for other, step in list(steps.items()):
             content = NOT_KEPT if step.current is None else step.current.content
-            if content in homeless:
-                reasons[other] = f"it has the content of {homeless[content]}, which is left alone"
+            if content in not_restored:
+                reasons[other] = (
+                    f"it has the content of {not_restored[content]}, which is left alone"
+                )
                 del steps[other]
                 refused.append(other)
 

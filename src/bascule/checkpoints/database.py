@@ -70,7 +70,7 @@ class Checkpoint:
     notes: tuple[str, ...] = ()
     """Facts for users, for example that a branch moved."""
     is_interrupted: bool = False
-    """Whether its process ended before the action."""
+    """Whether the process that ran the action ended before the action did."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class State:
     tree: dict[str, dict[str, FileStat]]
     contents: dict[str, Content]
     not_kept: dict[str, tuple[int, str]]
-    """Size and reason by path, including directories that are left out."""
+    """Size and reason by path. Directories that are left out have size -1."""
     ignored: set[str]
     """Copied files that `.gitignore` excludes."""
 
@@ -213,7 +213,7 @@ class Database:
             why = (
                 f"Checkpoints up to {removed} were removed to save space"
                 if action <= removed
-                else "`bascule checkpoint list` shows those there are"
+                else "`bascule checkpoint list` shows all checkpoints"
             )
             raise NoSuchCheckpoint(f"There is no checkpoint {action}. {why}")
         return _checkpoint(row)

@@ -22,11 +22,11 @@ class EditedPath:
     """Whether the action changes the target of a link: edits do, removals do not."""
 
     def changed_in(self, store: CheckpointStore) -> Sequence[str] | None:
-        """The changed paths, relative to the workspace; None: any path, because a directory that
-        contains the workspace is removed."""
-        place = self.path.parent.resolve() / self.path.name
+        """The changed paths, relative to the workspace. None if any path may change, because the
+        action removes a directory that contains the workspace."""
+        entry = self.path.parent.resolve() / self.path.name
         # The link itself may be in the workspace, and its target elsewhere.
-        touched = {place, self.path.resolve()} if self.follows_links else {place}
+        touched = {entry, self.path.resolve()} if self.follows_links else {entry}
         if any(store.workspace.is_relative_to(each) for each in touched):
             return None
         return paths_inside(touched, store)

@@ -70,12 +70,12 @@ class GitObjects:
         if not wanted:
             return {}
         # From a file, because `subprocess` writes only 512 bytes at a time to a pipe.
-        with tempfile.TemporaryFile(dir=self._directory) as asked:
-            asked.write(("\n".join([each.hex() for each in wanted]) + "\n").encode())
-            asked.seek(0)
+        with tempfile.TemporaryFile(dir=self._directory) as names:
+            names.write(("\n".join([each.hex() for each in wanted]) + "\n").encode())
+            names.seek(0)
             answer = subprocess.run(
                 self._command("--batch-check=%(objecttype) %(objectsize)"),
-                stdin=asked,
+                stdin=names,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=_ENVIRONMENT,

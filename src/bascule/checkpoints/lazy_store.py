@@ -19,9 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 class LazyStore:
-    """Opens the store once. A workspace that gets no checkpoints is refused without a second try.
+    """Opens the store once. If the workspace cannot have checkpoints, each later call raises the
+    same error.
 
-    `on_open` gets a new store before anybody else uses it. `on_notice` gets each notice once.
+    `on_open` is called with the new store before any other use. `on_notice` gets each notice once.
     """
 
     def __init__(
@@ -59,10 +60,10 @@ class LazyStore:
             self._store = store
         return self._store
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Store the workspace as it is now, so that the next `begin` has less to copy."""
         try:
-            self.get().look()
+            self.get().scan()
         except (BasculeError, OSError) as error:
             self.report(f"There are no checkpoints: {error}")
         else:

@@ -14,7 +14,7 @@ _NAMED: Final = 5
 
 
 def left_out_notice(store: CheckpointStore) -> str:
-    """Empty if nothing is left out."""
+    """The sentence; empty if nothing is left out."""
     if not (left_out := store.not_kept()):
         return ""
     named = ", ".join(

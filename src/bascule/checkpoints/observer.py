@@ -28,13 +28,13 @@ from .versions import (
 )
 from .walk import FoundTree, Walk, open_below, walk
 
-_MANY = 200
+_MIN_FILES_FOR_INDEX = 200
 """Number of unknown files from which reading git's index is faster than reading the files."""
 _KINDS = {stat.S_IFSOCK: "socket", stat.S_IFBLK: "device", stat.S_IFCHR: "device"}
 
 
 @dataclass(slots=True)
-class Seen:
+class ScanResult:
     """The current workspace, and its differences from the previous state."""
 
     tree: FoundTree
@@ -63,9 +63,9 @@ class Observer:
     ) -> None:
         self._root, self._workspace, self._store = root, workspace, store
         self._database, self._git, self._limits = database, git, limits
-        self._generated: dict[str, bool] = {}
+        self._tracked_directories: dict[str, bool] = {}
 
-    def look(
+    def scan(
         self,
         state: State,
         batch: BlobBatch,
@@ -74,14 +74,14 @@ class Observer:
         racy: set[str],
         is_attributed: bool,
         make_room: Callable[[int], bool],
-    ) -> Seen:
+    ) -> ScanResult:
         """Compare `paths`, or everything, with `state`; add new contents to `batch`.
 
         With `is_attributed` the differences will be recorded as an agent's changes, so the old
         contents of changed files are copied out of git too.
         """
         paths = None if paths is None else set(paths)
-        seen = self._walked(state) if paths is None else self._looked_at(state, paths)
+        seen = self._scan_all(state) if paths is None else self._scan_paths(state, paths)
         found = differing(state.tree, seen.tree)
         again = racy if paths is None else racy.intersection(paths)
         found |= {path: each for path in again if (each := _stat(seen.tree, path)) is not None}
@@ -96,8 +96,8 @@ class Observer:
             elif kind in _KINDS:
                 reason = f"a {_KINDS[kind]}, which has no content to keep"
                 seen.capture.not_kept[path] = (0, reason)
-        if not is_attributed and len(unknown) >= _MANY and seen.repositories:
-            seen.capture.contents = self._in_git(seen, unknown)
+        if not is_attributed and len(unknown) >= _MIN_FILES_FOR_INDEX and seen.repositories:
+            seen.capture.contents = self._contents_in_git(seen, unknown)
             for path in seen.capture.contents:
                 del unknown[path]
         self._copy(state, seen, unknown, batch, make_room)
@@ -105,7 +105,7 @@ class Observer:
             self._compare(state, seen, batch)
         return seen
 
-    def replace_dropped_packs(self, state: State, seen: Seen, batch: BlobBatch) -> list[Path]:
+    def replace_dropped_packs(self, state: State, seen: ScanResult, batch: BlobBatch) -> list[Path]:
         """Copy the objects that only exist in packs that git has removed. Returns these packs. The
         caller removes them after the copies are recorded."""
         if seen.repositories is None or not self._git.has_dropped_packs():
@@ -124,21 +124,20 @@ class Observer:
 
     # Walking ----------------------------------------------------------------------------
 
-    def _walked(self, state: State) -> Seen:
+    def _scan_all(self, state: State) -> ScanResult:
         found = walk(
             self._root, known=state.tree, entries=self._limits.entries, tracked=self._is_tracked
         )
         _keep_skipped(found, state)
-        return Seen(found.tree, skipped=found.skipped, repositories=found.repositories)
+        return ScanResult(found.tree, skipped=found.skipped, repositories=found.repositories)
 
-    def _looked_at(self, state: State, paths: set[str]) -> Seen:
+    def _scan_paths(self, state: State, paths: set[str]) -> ScanResult:
         """Walk only `paths`, the directories above them and everything below them."""
-        seen = Seen(dict(state.tree))
+        seen = ScanResult(dict(state.tree))
         wanted = {each for path in paths for each in (*parents_of(path), path)}
         walked: set[str] = set()
         for path in sorted(wanted, key=lambda each: each.count("/")):
-            above = parents_of(path)
-            if not walked.isdisjoint(above):
+            if not walked.isdisjoint(parents_of(path)):
                 continue
             self._update(seen.tree, path, state)
             if path in paths and path in seen.tree:
@@ -170,30 +169,32 @@ class Observer:
 
     def _stat_now(self, directory: str, name: str) -> FileStat | None:
         try:
-            above = open_below(self._root, directory)
+            parent_fd = open_below(self._root, directory)
         except OSError:
             return None
         try:
-            return FileStat.of(os.stat(name, dir_fd=above, follow_symlinks=False))
+            return FileStat.of(os.stat(name, dir_fd=parent_fd, follow_symlinks=False))
         except FileNotFoundError:
             return None
         finally:
-            os.close(above)
+            os.close(parent_fd)
 
     def _is_tracked(self, directory: str) -> bool:
         """Whether git tracks a file in the directory. The answer is cached, because reading the
         index for every walk would take too long."""
-        if directory not in self._generated:
+        if directory not in self._tracked_directories:
             repository = GitRepository.find(self._workspace, "")
             entries = repository.read_index()[0] if repository else {}
             prefix = f"{directory}/"
-            self._generated[directory] = any(path.startswith(prefix) for path in entries)
-        return self._generated[directory]
+            self._tracked_directories[directory] = any(path.startswith(prefix) for path in entries)
+        return self._tracked_directories[directory]
 
     # Contents ---------------------------------------------------------------------------
 
-    def _in_git(self, seen: Seen, unknown: Mapping[str, FileStat]) -> dict[str, Content]:
-        """The contents of clean files that could be linked, by path."""
+    def _contents_in_git(
+        self, seen: ScanResult, unknown: Mapping[str, FileStat]
+    ) -> dict[str, Content]:
+        """The contents of clean files, by path, whose git objects the store could link."""
         kept: dict[str, Content] = {}
         if not self._git.is_available:
             return kept
@@ -211,7 +212,7 @@ class Observer:
     def _copy(
         self,
         state: State,
-        seen: Seen,
+        seen: ScanResult,
         files: dict[str, FileStat],
         batch: BlobBatch,
         make_room: Callable[[int], bool],
@@ -251,25 +252,29 @@ class Observer:
             else:
                 seen.tree[directory][name] = done.stats[path]
 
-    def _compare(self, state: State, seen: Seen, batch: BlobBatch) -> None:
-        pairs = [(path, state.version(path), self._after(seen, path)) for path in seen.candidates]
+    def _compare(self, state: State, seen: ScanResult, batch: BlobBatch) -> None:
+        pairs = [
+            (path, state.version(path), self._new_version(seen, path)) for path in seen.candidates
+        ]
         wanted = {before.content for _, before, _ in pairs if before is not None}
         self._copy_out({each for each in wanted if is_git_object(each)}, seen, batch)
-        pairs = [(path, self._copied(before, seen), after) for path, before, after in pairs]
+        pairs = [
+            (path, self._with_copied_content(before, seen), after) for path, before, after in pairs
+        ]
         seen.changes = [each for each in pairs if is_worth_recording(each[1], each[2])]
 
-    def _after(self, seen: Seen, path: str) -> Version | None:
+    def _new_version(self, seen: ScanResult, path: str) -> Version | None:
         found = _stat(seen.tree, path)
         if found is None:
             return None
         return Version(found, seen.capture.contents.get(path, NOT_KEPT))
 
-    def _copied(self, version: Version | None, seen: Seen) -> Version | None:
+    def _with_copied_content(self, version: Version | None, seen: ScanResult) -> Version | None:
         if version is None or not is_git_object(version.content):
             return version
         return version._replace(content=seen.copied_out.get(version.content, NOT_KEPT))
 
-    def _copy_out(self, objects: set[Content], seen: Seen, batch: BlobBatch) -> None:
+    def _copy_out(self, objects: set[Content], seen: ScanResult, batch: BlobBatch) -> None:
         """Copy git objects to blobs, so that they no longer depend on packs."""
         for name in objects:
             if (copy := self._database.copy_of(name)) is not None:

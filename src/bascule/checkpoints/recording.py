@@ -28,8 +28,8 @@ class StoreRecording:
         self.on_notice: Callable[[str], None] = lambda _: None
 
     def begin(self, agent: str, title: str, edited: EditedPath | None = None) -> int | None:
-        """Store the state before an action, which changes `edited` or, if None, any path. Returns
-        None if it gets no checkpoint."""
+        """Store the state before an action. The action changes only `edited`, or any path if that
+        is None. Returns None if the action gets no checkpoint."""
         try:
             store = self.store()
             paths = None if edited is None else edited.changed_in(store)
@@ -44,7 +44,7 @@ class StoreRecording:
         return number
 
     def end(self, checkpoint: int) -> int | None:
-        """Record the changes since `begin`. None if there are none."""
+        """Record the changes since `begin`. Returns the checkpoint, or None if nothing changed."""
         if checkpoint not in self._open:
             return None
         self._open.discard(checkpoint)
@@ -56,8 +56,8 @@ class StoreRecording:
         return checkpoint if recorded.changes or recorded.notes else None
 
     def saved(self, paths: Sequence[str]) -> None:
-        """Record that the user saved these absolute paths, which are the user's changes even while
-        an agent's command runs."""
+        """Record that the user saved these absolute paths. They count as the user's changes, even
+        while an agent's command runs."""
         try:
             store = self.store()
             if found := paths_inside(map(Path, paths), store):
@@ -65,9 +65,9 @@ class StoreRecording:
         except (BasculeError, OSError) as error:
             self._store.report(f"What the user saves cannot be recorded: {error}")
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Store the workspace as it is now, so that the next `begin` has less to copy."""
-        self._store.look()
+        self._store.scan()
 
     def store(self) -> CheckpointStore:
         """Raises `CheckpointsUnavailable` for a workspace that gets no checkpoints."""

@@ -21,7 +21,7 @@ from .editor import EditorRefused
 from .versions import Content, FileStat, Version
 from .walk import open_below
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PARENT_REPLACED = (errno.ELOOP, errno.ENOTDIR)
 
 
@@ -45,7 +45,7 @@ class Restorer:
         """`present`: files outside the plan, to which a restored file may be a hard link.
 
         `owner` is part of the names of temporary files, so that `remove_leftovers` finds them.
-        `save` writes the files in `opened` by an editor, as `OpenFileEditor.write` does.
+        `save` writes the files in `opened` through an editor; see `OpenFileEditor.write`.
         """
         self._save, self._opened = save, opened
         self._root, self._read, self._temporary = root, read, _temporary_name(owner)
@@ -78,8 +78,8 @@ class Restorer:
     def _try(self, step: RestoreStep, work: Callable[[int, str, RestoreStep], None]) -> None:
         directory, _, name = step.path.rpartition("/")
         try:
-            with self._writable(directory) as above:
-                work(above, name, step)
+            with self._writable(directory) as parent_fd:
+                work(parent_fd, name, step)
         except _NotAsPlanned as error:
             self._refuse(step.path, str(error))
         except StorageFailed as error:
@@ -95,50 +95,56 @@ class Restorer:
     def _refuse(self, path: str, reason: str) -> None:
         self._conflicts.append(Conflict(path, reason))
 
-    def _remove(self, above: int, name: str, step: RestoreStep) -> None:
+    def _remove(self, parent_fd: int, name: str, step: RestoreStep) -> None:
         assert step.current is not None
-        _ensure_as_planned(above, name, step.current)
+        _ensure_as_planned(parent_fd, name, step.current)
         if not step.current.stat.is_directory:
-            os.unlink(name, dir_fd=above)
+            os.unlink(name, dir_fd=parent_fd)
             return
         try:
-            os.rmdir(name, dir_fd=above)
+            os.rmdir(name, dir_fd=parent_fd)
         except OSError as error:
             if error.errno != errno.ENOTEMPTY:
                 raise
             raise _NotAsPlanned("the directory is not empty") from None
 
-    def _create(self, above: int, name: str, step: RestoreStep) -> None:
+    def _create(self, parent_fd: int, name: str, step: RestoreStep) -> None:
         assert step.target is not None
         target = step.target.stat
         current = None if _changes_kind(step) else step.current
         if target.is_directory:
-            self._create_directory(above, name, current)
+            self._create_directory(parent_fd, name, current)
             return
-        if self._saved_by_editor(above, name, step):
+        if self._save_in_editor(parent_fd, name, step):
             return
         temporary = self._temporary
-        times = os.fstat(above)
+        times = os.fstat(parent_fd)
         try:
-            self._write(above, temporary, step.target)
-            _ensure_as_planned(above, name, current)
+            self._write(parent_fd, temporary, step.target)
+            _ensure_as_planned(parent_fd, name, current)
             if current is None:
                 # Unlike a rename, a link fails if the path was created meanwhile.
-                os.link(temporary, name, src_dir_fd=above, dst_dir_fd=above, follow_symlinks=False)
+                os.link(
+                    temporary,
+                    name,
+                    src_dir_fd=parent_fd,
+                    dst_dir_fd=parent_fd,
+                    follow_symlinks=False,
+                )
             else:
-                os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+                os.rename(temporary, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
         except FileExistsError:
             raise _NotAsPlanned("it was changed since") from None
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(temporary, dir_fd=above)
+                os.unlink(temporary, dir_fd=parent_fd)
         if current is not None:
             # The directory has the same entries as before, so restore its time too.
-            os.utime(above, ns=(times.st_atime_ns, times.st_mtime_ns))
+            os.utime(parent_fd, ns=(times.st_atime_ns, times.st_mtime_ns))
         self._hard_links[_identity(step.target)] = step.path
 
-    def _saved_by_editor(self, above: int, name: str, step: RestoreStep) -> bool:
-        """Write an open file by the editor. False if it must be written to disk instead."""
+    def _save_in_editor(self, parent_fd: int, name: str, step: RestoreStep) -> bool:
+        """Write an open file through the editor. False if it must be written to disk instead."""
         current, target = step.current, step.target
         if self._save is None or step.path not in self._opened or current is None or target is None:
             return False
@@ -146,17 +152,17 @@ class Restorer:
             return False
         # An editor writes into the file itself. It cannot if the mode forbids it, and would also
         # change other hard links of the file.
-        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+        found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
         if found.st_nlink > 1 or not found.st_mode & stat.S_IWUSR:
             return False
-        _ensure_as_planned(above, name, current)
+        _ensure_as_planned(parent_fd, name, current)
         content = b"".join(self._read(target.content))
         try:
             if not self._save(step.path, content):
                 return False
         except EditorRefused as error:
             raise _NotAsPlanned(str(error)) from None
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
         with os.fdopen(descriptor, "rb") as file:
             if file.read() != content:
                 raise _NotAsPlanned(
@@ -165,29 +171,29 @@ class Restorer:
             _set_owner_mode_time(file.fileno(), target.stat)
         return True
 
-    def _create_directory(self, above: int, name: str, current: Version | None) -> None:
+    def _create_directory(self, parent_fd: int, name: str, current: Version | None) -> None:
         """Create a directory. `_finish_directory` sets its mode and time after it is filled."""
         if current is None:
-            os.mkdir(name, 0o700, dir_fd=above)
+            os.mkdir(name, 0o700, dir_fd=parent_fd)
 
-    def _write(self, above: int, name: str, version: Version) -> None:
+    def _write(self, parent_fd: int, name: str, version: Version) -> None:
         found = version.stat
         if found.is_link:
-            os.symlink(b"".join(self._read(version.content)), os.fsencode(name), dir_fd=above)
-            _set_owner_and_time_of_link(above, name, found)
+            os.symlink(b"".join(self._read(version.content)), os.fsencode(name), dir_fd=parent_fd)
+            _set_owner_and_time_of_link(parent_fd, name, found)
         elif found.is_fifo:
-            os.mkfifo(name, 0o600, dir_fd=above)
-            with _pinned(above, name) as path:
+            os.mkfifo(name, 0o600, dir_fd=parent_fd)
+            with _pinned(parent_fd, name) as path:
                 _set_owner_mode_time(path, found)
-        elif not self._restore_hard_link(above, name, version):
-            descriptor = os.open(name, _NEW, 0o600, dir_fd=above)
+        elif not self._restore_hard_link(parent_fd, name, version):
+            descriptor = os.open(name, _CREATE_FLAGS, 0o600, dir_fd=parent_fd)
             try:
                 write_sparse(descriptor, self._read(version.content))
                 _set_owner_mode_time(descriptor, found)
             finally:
                 os.close(descriptor)
 
-    def _restore_hard_link(self, above: int, name: str, version: Version) -> bool:
+    def _restore_hard_link(self, parent_fd: int, name: str, version: Version) -> bool:
         """Restore a hard link: link to another path that was the same file. Returns whether this
         succeeded."""
         other = self._hard_links.get(_identity(version))
@@ -195,20 +201,22 @@ class Restorer:
             return False
         directory, _, other_name = other.rpartition("/")
         try:
-            beside = open_below(self._root, directory)
+            other_fd = open_below(self._root, directory)
         except OSError:
             return False
         try:
-            os.link(other_name, name, src_dir_fd=beside, dst_dir_fd=above, follow_symlinks=False)
-            # Check after linking, because the other could be replaced between a check and the link.
-            linked = FileStat.of(os.stat(name, dir_fd=above, follow_symlinks=False))
+            os.link(
+                other_name, name, src_dir_fd=other_fd, dst_dir_fd=parent_fd, follow_symlinks=False
+            )
+            # Check after linking: the other file could be replaced between a check and the link.
+            linked = FileStat.of(os.stat(name, dir_fd=parent_fd, follow_symlinks=False))
             if (linked.size, linked.mtime_ns) == (version.stat.size, version.stat.mtime_ns):
                 return True
-            os.unlink(name, dir_fd=above)
+            os.unlink(name, dir_fd=parent_fd)
         except OSError:
             return False
         finally:
-            os.close(beside)
+            os.close(other_fd)
         return False
 
     def _finish_directory(
@@ -216,21 +224,21 @@ class Restorer:
     ) -> None:
         directory, _, name = path.rpartition("/")
         try:
-            above = open_below(self._root, directory)
+            parent_fd = open_below(self._root, directory)
             try:
-                with _pinned(above, name) as pinned:
+                with _pinned(parent_fd, name) as pinned:
                     if target is not None:
                         _set_owner_mode_time(pinned, target)
                     else:
                         os.utime(pinned, ns=(times[path], times[path]))
             finally:
-                os.close(above)
+                os.close(parent_fd)
         except OSError as error:
             self._refuse(path, _reason_of(error))
 
     @contextmanager
     def _writable(self, directory: str) -> Iterator[int]:
-        """An open directory in which files can be created, even if its mode forbids it."""
+        """Open a directory so that files can be created in it, even if its mode forbids that."""
         descriptor = open_below(self._root, directory)
         try:
             found = os.fstat(descriptor)
@@ -252,11 +260,11 @@ def remove_leftovers(root: int, paths: Iterable[str], owner: str) -> None:
     """Remove the temporary file of a killed restore, in the directories of its `paths`."""
     for directory in {path.rpartition("/")[0] for path in paths}:
         with suppress(OSError):
-            above = open_below(root, directory)
+            parent_fd = open_below(root, directory)
             try:
-                os.unlink(_temporary_name(owner), dir_fd=above)
+                os.unlink(_temporary_name(owner), dir_fd=parent_fd)
             finally:
-                os.close(above)
+                os.close(parent_fd)
 
 
 def _temporary_name(owner: str) -> str:
@@ -269,9 +277,9 @@ def _identity(version: Version) -> Version:
     return version._replace(stat=version.stat._replace(ctime_ns=0))
 
 
-def _ensure_as_planned(above: int, name: str, planned: Version | None) -> None:
+def _ensure_as_planned(parent_fd: int, name: str, planned: Version | None) -> None:
     try:
-        found = FileStat.of(os.stat(name, dir_fd=above, follow_symlinks=False))
+        found = FileStat.of(os.stat(name, dir_fd=parent_fd, follow_symlinks=False))
     except FileNotFoundError:
         found = None
     if planned is None or found is None:
@@ -285,9 +293,9 @@ def _ensure_as_planned(above: int, name: str, planned: Version | None) -> None:
 
 
 @contextmanager
-def _pinned(above: int, name: str) -> Iterator[str]:
+def _pinned(parent_fd: int, name: str) -> Iterator[str]:
     """A path to this directory or pipe that stays valid even if its name is replaced meanwhile."""
-    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent_fd)
     try:
         if stat.S_ISLNK(os.fstat(descriptor).st_mode):
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
@@ -306,11 +314,11 @@ def _set_owner_mode_time(file: int | str, target: FileStat) -> None:
     os.utime(file, ns=(target.mtime_ns, target.mtime_ns))
 
 
-def _set_owner_and_time_of_link(above: int, name: str, target: FileStat) -> None:
+def _set_owner_and_time_of_link(parent_fd: int, name: str, target: FileStat) -> None:
     with suppress(PermissionError):
-        os.chown(name, target.uid, target.gid, dir_fd=above, follow_symlinks=False)
+        os.chown(name, target.uid, target.gid, dir_fd=parent_fd, follow_symlinks=False)
     times = (target.mtime_ns, target.mtime_ns)
-    os.utime(name, ns=times, dir_fd=above, follow_symlinks=False)
+    os.utime(name, ns=times, dir_fd=parent_fd, follow_symlinks=False)
 
 
 def _changes_kind(step: RestoreStep) -> bool:

@@ -24,7 +24,7 @@ from .git_objects import GitObjects
 from .git_repository import GitRepository
 from .limits import CheckpointLimits
 from .locks import Owners, StoreLock
-from .observer import Observer, Seen
+from .observer import Observer, ScanResult
 from .restorer import Restorer, remove_leftovers
 from .versions import NOT_KEPT, Content, Version, is_git_object, join
 from .walk import GIT, open_workspace
@@ -61,7 +61,7 @@ class Restored:
     paths: Sequence[str]
     conflicts: Sequence[Conflict]
     plan: RestorePlan
-    """What was intended. `conflicts` adds what could not be done."""
+    """The plan before the restore. `conflicts` also has the steps of the plan that failed."""
 
 
 class CheckpointStore:
@@ -84,7 +84,7 @@ class CheckpointStore:
         """Open or create a store. Raises `CheckpointsUnavailable` if the workspace is `/` or the
         user's home directory, or contains the store."""
         self.limits = limits or CheckpointLimits()
-        self.workspace = ensure_fit(workspace, directory)
+        self.workspace = suitable_workspace(workspace, directory)
         self._clock = clock
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
@@ -154,7 +154,7 @@ class CheckpointStore:
 
     def begin_in_empty(self, agent: str, title: str, *, began: float) -> int:
         """Add an action that began at the time `began`, when the workspace was empty and this store
-        did not exist. The next walk takes everything in the workspace for its work."""
+        did not exist. The next walk attributes all files in the workspace to this action."""
         with self._exclusive(), self._database.transaction():
             return self._database.add_action(
                 agent, title, began, paths=None, owner=self._owners.name
@@ -187,7 +187,7 @@ class CheckpointStore:
         with self._exclusive():
             self._observe(only, authors=())
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Store the present state of the workspace, so that the next `begin` has less to copy."""
         with self._exclusive():
             self._observe(None)
@@ -269,7 +269,7 @@ class CheckpointStore:
         with self._exclusive(), self._keeping_from(first):
             self._observe(None)
             opened = OpenFiles() if editor is None else editor.open_files()
-            return self._planned(first, last, only, opened)
+            return self._make_plan(first, last, only, opened)
 
     def restore(
         self,
@@ -283,14 +283,14 @@ class CheckpointStore:
 
         With `paths`, only these files and directories are restored, even if it is uncertain which
         action changed them. Paths that somebody has changed since are not restored, but reported.
-        The restore gets its own checkpoint, so it can be undone in the same way. Files that are
-        open in `editor` are written by it; the store stays locked meanwhile.
+        The restore gets its own checkpoint, so it can be undone in the same way. The `editor`
+        writes the files that it has open; the store stays locked meanwhile.
         """
         only = None if paths is None else [self.relative(path) for path in paths]
         with self._exclusive(), self._keeping_from(first):
             self._observe(None)
             opened = OpenFiles() if editor is None else editor.open_files()
-            plan = self._planned(first, last, only, opened)
+            plan = self._make_plan(first, last, only, opened)
             if not plan.steps:
                 return Restored(None, (), plan.conflicts, plan)
             touched = [each.path for each in plan.steps]
@@ -302,7 +302,7 @@ class CheckpointStore:
             restorer = Restorer(
                 self._root,
                 self._blobs.read,
-                present=self._twins_of(plan),
+                present=self._possible_hard_links(plan),
                 owner=self._owners.name,
                 save=None if editor is None else editor.write,
                 opened=opened.saved,
@@ -318,7 +318,7 @@ class CheckpointStore:
             conflicts = [*plan.conflicts, *refused]
             return Restored(number if has_changed else None, done, conflicts, plan)
 
-    def _planned(
+    def _make_plan(
         self, first: int, last: int | None, only: Sequence[str] | None, opened: OpenFiles
     ) -> RestorePlan:
         if last is not None:
@@ -339,8 +339,9 @@ class CheckpointStore:
             unsaved=opened.unsaved,
         )
 
-    def _twins_of(self, plan: RestorePlan) -> dict[str, Version]:
-        """Files outside the plan that may have been the same file as one in the plan, by path."""
+    def _possible_hard_links(self, plan: RestorePlan) -> dict[str, Version]:
+        """Files outside the plan, by path, with the inode of a file in the plan. They may have been
+        hard links to the same file."""
         steps = {each.path for each in plan.steps}
         inodes = {each.target.stat.inode for each in plan.steps if each.target is not None}
         found = {}
@@ -362,7 +363,7 @@ class CheckpointStore:
 
     def _observe(
         self, paths: Sequence[str] | None, *, authors: Sequence[Checkpoint] | None = None
-    ) -> Seen:
+    ) -> ScanResult:
         """Update the state of `paths`, or of the whole workspace.
 
         The differences belong to `authors`. If `authors` is None, they belong to all running
@@ -371,7 +372,7 @@ class CheckpointStore:
         running, dead = self._open_actions() if authors is None else ([], set())
         overhead = cache(self._database_bytes)  # most observations copy nothing and do not ask
         with self._blobs.batch() as batch:
-            seen = self._observer.look(
+            seen = self._observer.scan(
                 self._state,
                 batch,
                 paths=paths,
@@ -387,7 +388,7 @@ class CheckpointStore:
             matching = (each for each in running if not each.paths or is_below(path, each.paths))
             return tuple(each.id for each in matching)
 
-        if not dead and not batch.sizes and not dropped and self._is_as_known(seen):
+        if not dead and not batch.sizes and not dropped and self._is_unchanged(seen):
             batch.forget()
             return seen
         self._record(seen, batch, responsible, dead)
@@ -395,8 +396,9 @@ class CheckpointStore:
         batch.forget()
         return seen
 
-    def _is_as_known(self, seen: Seen) -> bool:
-        """Whether nothing has to be recorded, as for most commands."""
+    def _is_unchanged(self, seen: ScanResult) -> bool:
+        """Whether `seen` equals the known state, so that there is nothing to record. This is so
+        for most commands."""
         if seen.candidates or seen.copied_out or self._generation in ("", "0"):
             return False
         skipped = {path: why for path, (size, why) in self._state.not_kept.items() if size < 0}
@@ -415,12 +417,12 @@ class CheckpointStore:
 
     def _record(
         self,
-        seen: Seen,
+        seen: ScanResult,
         batch: BlobBatch,
         responsible: Callable[[str], tuple[int, ...]],
         dead: set[int],
     ) -> None:
-        state, directories = self._updated(seen)
+        state, directories = self._next_state(seen)
         racy = (self._racy - set(seen.candidates)) | seen.capture.racy
         generation = str(int(self._generation or 0) + 1)
         with self._database.transaction():
@@ -442,7 +444,7 @@ class CheckpointStore:
         self._state, self._racy, self._generation = state, racy, generation
         self._used = self._database.blob_bytes()
 
-    def _updated(self, seen: Seen) -> tuple[State, set[str]]:
+    def _next_state(self, seen: ScanResult) -> tuple[State, set[str]]:
         """The new state, and the directories whose listings differ from those of the old state."""
         old, capture = self._state, seen.capture
         contents = dict(old.contents)
@@ -492,7 +494,8 @@ class CheckpointStore:
 
     @contextmanager
     def _keeping_from(self, first: int) -> Iterator[None]:
-        """Let no checkpoint from `first` on be removed to make room: they are being restored."""
+        """Keep all checkpoints from `first` on while they are being restored: `_make_room` does
+        not remove them."""
         self._kept_from = first
         try:
             yield
@@ -527,24 +530,25 @@ class CheckpointStore:
                 f"{self.workspace}"
             )
 
-    def _git_heads(self, seen: Seen) -> dict[str, str]:
+    def _git_heads(self, seen: ScanResult) -> dict[str, str]:
         found = {each: GitRepository.find(self.workspace, each) for each in seen.repositories or ()}
         return {each: "" if git is None else git.head() for each, git in found.items()}
 
 
 def is_store_needed(directory: Path, workspace: Path) -> bool:
-    """False if the workspace is empty and `directory` has no store: an action that begins now has
-    nothing to keep. True also if the workspace can have no store, which opening one reports."""
+    """Whether an action that begins now needs the store. False if the workspace is empty and
+    `directory` has no store yet, because then there is nothing to keep. True if the workspace
+    cannot have a store; opening the store reports the reason."""
     try:
         if (directory / _DATABASE).exists():
             return True
-        with os.scandir(ensure_fit(workspace, directory)) as entries:
+        with os.scandir(suitable_workspace(workspace, directory)) as entries:
             return next(entries, None) is not None
     except (BasculeError, OSError):
         return True
 
 
-def ensure_fit(workspace: Path, store: Path) -> Path:
+def suitable_workspace(workspace: Path, store: Path) -> Path:
     """The workspace with links resolved, if it can have checkpoints in `store`.
 
     Raises `CheckpointsUnavailable` or `NoSuchPath`.
@@ -555,7 +559,8 @@ def ensure_fit(workspace: Path, store: Path) -> Path:
         raise NoSuchPath(f"There is no workspace {workspace}") from None
     if real in (Path("/"), _home()):
         raise CheckpointsUnavailable(
-            f"{real} is too much for checkpoints. Open the folder of one project instead"
+            f"{real} cannot have checkpoints, because it is not the folder of one project. Open "
+            "the folder of a project instead"
         )
     if store.resolve().is_relative_to(real):
         raise CheckpointsUnavailable(

@@ -1,4 +1,5 @@
-"""Serves one store to another process, by JSON lines: VS Code's extension is no Python program.
+"""Serves one store to another process by JSON lines. The VS Code extension uses it, because it
+cannot call Python directly.
 
 A request is `{"id", "op", …}`, and its answer `{"id", "result"}` or `{"id", "error"}`. While the
 worker restores, it asks about open files: `{"ask", "op", …}`, answered by `{"answer", …}`. Messages
@@ -33,7 +34,7 @@ _COMMON: Final = frozenset(each.name for each in fields(Observation))
 
 
 class CheckpointWorker:
-    """Executes requests until the input ends, which is also when the other process is killed."""
+    """Executes requests until the input ends, also because the other process was killed."""
 
     def __init__(self, recording: StoreRecording, source: IO[bytes], sink: IO[bytes]) -> None:
         self._recording = recording
@@ -43,7 +44,8 @@ class CheckpointWorker:
         self._numbers = itertools.count(1)
 
     def serve(self) -> None:
-        """Actions that have not ended when the input ends are recorded up to then."""
+        """Answer requests until the input ends. Then record the changes of actions that have not
+        ended, and close the store."""
         try:
             while (message := self._next()) is not None:
                 self._send({"id": message["id"], **self._answer(message)})
@@ -104,14 +106,14 @@ class CheckpointWorker:
             case "saved":
                 return recording.saved(request["paths"])
             case "look":
-                return recording.look()
+                return recording.scan()
             case operation:
                 action = _action(operation, request["args"])
-                editor = _AskedEditor(self, recording.store().workspace)
-                return _encoded(execute(recording.store(), action, editor))
+                editor = _RemoteEditor(self, recording.store().workspace)
+                return _encode(execute(recording.store(), action, editor))
 
 
-class _AskedEditor(OpenFileEditor):
+class _RemoteEditor(OpenFileEditor):
     """The editor at the other end of the connection."""
 
     def __init__(self, worker: CheckpointWorker, workspace: Path) -> None:
@@ -163,7 +165,7 @@ def _action(operation: str, args: Message) -> CheckpointAction:
     raise ValueError(f"unknown operation {operation!r}")
 
 
-def _encoded(observation: Observation) -> Message:
+def _encode(observation: Observation) -> Message:
     """Content and extras, as in an observation on the wire."""
     names = [each.name for each in fields(observation) if each.name not in _COMMON]
     return {

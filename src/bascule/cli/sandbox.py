@@ -91,9 +91,9 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SandboxAr
     )
     checkpoints = given.checkpoints and Path(given.checkpoints).absolute()
     if checkpoints:
-        from bascule.checkpoints.store import ensure_fit
+        from bascule.checkpoints.store import suitable_workspace
 
-        ensure_fit(shells.working_dir, checkpoints)
+        suitable_workspace(shells.working_dir, checkpoints)
     wanted = [f"the plugin {name}" for name in given.plugins if name not in PROVIDED]
     wanted += ["the browser"] if given.enable_browser and find_chromium(browser) is None else []
     wanted += ["BrowserGym"] if given.browsergym_eval_env else []

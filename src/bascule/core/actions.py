@@ -436,8 +436,8 @@ class Diagnostics(Action):
     limit: int = 200
     thought: str = ""
     settle: bool = False
-    """Wait until the problems of this file, or of all files that agents changed, belong to the
-    current text."""
+    """Wait until the editor has checked the current text of this file, or of all files that agents
+    changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,11 +485,11 @@ class LanguageLookup(Action):
     query: str = ""
     """`workspace_symbols`: part of the name. `code_actions`: only this kind, such as `refactor`."""
     direction: Literal["incoming", "outgoing"] = "incoming"
-    """`call_hierarchy`: the callers of the symbol, or what it calls."""
+    """`call_hierarchy`: `incoming` lists the callers of the symbol, `outgoing` what it calls."""
     end_line: int | None = None
     """`code_actions`: the last line, if they are for several lines."""
     offset: int = 0
-    """How many results to leave out, to read on."""
+    """How many results to skip, to read the next part of a long list."""
     limit: int = 100
     thought: str = ""
 

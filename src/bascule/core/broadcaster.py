@@ -18,8 +18,8 @@ MAX_PENDING: Final = 1000
 class Inbox(ABC, Generic[_Item]):
     """Items that one reader has not read yet.
 
-    A subclass bounds what it holds and calls `notify` when it has new items. Use it as a context
-    manager, or call `finish`.
+    A subclass limits how many items it holds, and calls `notify` when it has new ones. Use it as a
+    context manager, or call `finish`.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Inbox(ABC, Generic[_Item]):
         self.finish()
 
     def finish(self) -> None:
-        """Take no more items. `items` gives the pending ones, then ends."""
+        """Accept no more items. `items` yields the pending ones, then ends."""
         self._finished.set()
         self._wake.set()
 
@@ -46,7 +46,8 @@ class Inbox(ABC, Generic[_Item]):
     ) -> AsyncIterator[_Item | None]:
         """Yield each item as it arrives, and None after every `heartbeat` seconds without an item.
 
-        `gather`: seconds to wait for more items before one is taken, if items can be combined.
+        `gather`: seconds to wait after an item arrived, for subclasses that combine the items of
+        that time into one.
         """
         while True:
             if self._is_empty():
@@ -110,7 +111,8 @@ class Broadcaster(Generic[_Item]):
         self._is_closed = False
 
     def subscribe(self, topic: str = "") -> Subscription[_Item]:
-        """Events of `topic` from now on. A closed broadcaster gives none."""
+        """Subscribe to the events of `topic` from now on. The subscription of a closed broadcaster
+        ends at once."""
         subscription = Subscription[_Item](lambda ended: self._remove(topic, ended))
         if self._is_closed:
             subscription.finish()

@@ -44,7 +44,7 @@ def missing_extra(error: ModuleNotFoundError) -> ModuleNotFoundError | MissingEx
     module = (error.name or "").partition(".")[0]
     for extra, modules in EXTRAS.items():
         if module in modules:
-            return _missing(extra, module)
+            return _missing_extra_error(extra, module)
     return error
 
 
@@ -52,7 +52,7 @@ def require_extra(extra: str) -> None:
     """Raise `MissingExtra` unless all modules of `extra` can be found. Imports none of them."""
     for module in EXTRAS[extra]:
         if find_spec(module) is None:
-            raise _missing(extra, module)
+            raise _missing_extra_error(extra, module)
 
 
 def install_command(extra: str) -> str:
@@ -62,20 +62,20 @@ def install_command(extra: str) -> str:
     import shlex
     from importlib.metadata import PackageNotFoundError, distribution
 
-    wanted = f"bascule[{extra}]"
+    requirement = f"bascule[{extra}]"
     try:
-        origin = distribution("bascule").read_text("direct_url.json")
+        text = distribution("bascule").read_text("direct_url.json")
     except PackageNotFoundError:  # run from a source tree
-        origin = None
-    place = json.loads(origin) if origin else {}
-    if place.get("dir_info", {}).get("editable"):
-        options = ["--editable", f"{place['url'].removeprefix('file://')}[{extra}]"]
+        text = None
+    source = json.loads(text) if text else {}
+    if source.get("dir_info", {}).get("editable"):
+        options = ["--editable", f"{source['url'].removeprefix('file://')}[{extra}]"]
     else:
-        options = [f"{wanted} @ {place['url']}" if place else wanted]
+        options = [f"{requirement} @ {source['url']}" if source else requirement]
     return shlex.join([sys.executable, "-m", "pip", "install", *options])
 
 
-def _missing(extra: str, module: str) -> MissingExtra:
+def _missing_extra_error(extra: str, module: str) -> MissingExtra:
     return MissingExtra(
         f"{_PURPOSES[extra]} needs the extra `{extra}` of Bascule, because the package {module} is "
         f"not installed; install it with: {install_command(extra)}",

@@ -42,8 +42,8 @@ def expand_braces(pattern: str, *, depth: int = 0) -> list[str]:
         raise ValueError(f"its braces are nested more than {_MAX_NESTING} deep")
     expanded = [""]
     at = 0
-    while (found := _outer_braces(pattern, at)) is not None:
-        start, commas, end = found
+    while (braces := _outer_braces(pattern, at)) is not None:
+        start, commas, end = braces
         options = [
             each
             for a, b in pairwise([start, *commas, end])
@@ -58,13 +58,14 @@ def expand_braces(pattern: str, *, depth: int = 0) -> list[str]:
 
 
 def translate(pattern: str) -> str:
-    """The expression for a pattern without braces. Raises `ValueError` for an unclosed bracket."""
+    """The regular expression for a pattern without braces. Raises `ValueError` for an unclosed
+    bracket."""
     groups: list[list[str]] = [[]]
     for segment in pattern.split("/"):
         if len(segment) > 1 and not segment.strip("*"):
             groups.append([])
         elif segment:
-            groups[-1].append(_name(segment))
+            groups[-1].append(_name_expression(segment))
     first, *later = groups
     anchored = "".join(f"{name}/" for name in first)
     if not later:
@@ -76,7 +77,7 @@ def translate(pattern: str) -> str:
     return anchored + (f"(?:[^/]+/)*{'/'.join(last)}" if last else ".+")
 
 
-def _name(segment: str) -> str:
+def _name_expression(segment: str) -> str:
     pieces: list[str] = [""]
     for token in _tokens(segment):
         if token is _STAR:
@@ -101,7 +102,7 @@ def _tokens(segment: str) -> Iterator[str | None]:
             yield "[^/]"
         elif char == "[":
             end = _class_end(segment, at)
-            yield _class(segment[at:end])
+            yield _class_expression(segment[at:end])
             at = end + 1
         elif char == "\\" and at < len(segment):
             yield re.escape(segment[at])
@@ -119,7 +120,7 @@ def _class_end(segment: str, start: int) -> int:
     return end
 
 
-def _class(inside: str) -> str:
+def _class_expression(inside: str) -> str:
     negated = inside[0] in "!^"
     members = inside[1:] if negated else inside
     parts = []

@@ -25,8 +25,8 @@ class IgnoreRules:
     def verdict(self, path: str, *, is_directory: bool) -> bool | None:
         """Whether `path`, relative to the file's directory, is ignored; None if no line matches."""
         for pattern in self.for_directories if is_directory else self.for_files:
-            if (found := pattern.fullmatch(path)) is not None:
-                return found.lastgroup not in self.kept
+            if (match := pattern.fullmatch(path)) is not None:
+                return match.lastgroup not in self.kept
         return None
 
 
@@ -36,7 +36,9 @@ class IgnoreLevel:
 
     rules: IgnoreRules
     prefix: str = ""
+    """Added before a path, if it is relative to a directory below this one."""
     cut: int = 0
+    """Characters to remove from the start of a path, if it is relative to a directory above."""
 
     def verdict(self, path: str, *, is_directory: bool) -> bool | None:
         return self.rules.verdict(self.prefix + path[self.cut :], is_directory=is_directory)
@@ -53,7 +55,7 @@ def is_ignored(levels: Iterable[IgnoreLevel], path: str, *, is_directory: bool) 
 
 def parse_rules(text: str) -> IgnoreRules | None:
     """The rules in `text`; None if there are none. Invalid lines are skipped, as in git."""
-    every: list[str] = []
+    for_directories: list[str] = []
     for_files: list[str] = []
     kept = set()
     for number, line in enumerate(text.splitlines()):
@@ -62,14 +64,16 @@ def parse_rules(text: str) -> IgnoreRules | None:
             continue
         expression, negated, only_directories = parsed
         group = f"(?P<r{number}>{expression})"
-        every.append(group)
+        for_directories.append(group)
         if not only_directories:
             for_files.append(group)
         if negated:
             kept.add(f"r{number}")
-    if not every:
+    if not for_directories:
         return None
-    return IgnoreRules(_last_first(for_files), _last_first(every), frozenset(kept))
+    return IgnoreRules(
+        _compile_last_first(for_files), _compile_last_first(for_directories), frozenset(kept)
+    )
 
 
 def _parse_line(line: str) -> tuple[str, bool, bool] | None:
@@ -97,7 +101,7 @@ def _without_trailing_spaces(line: str) -> str:
     return line
 
 
-def _last_first(groups: list[str]) -> tuple[re.Pattern[str], ...]:
+def _compile_last_first(groups: list[str]) -> tuple[re.Pattern[str], ...]:
     last_first = groups[::-1]
     return tuple(
         re.compile("|".join(last_first[at : at + _LINES_PER_PATTERN]), re.DOTALL)

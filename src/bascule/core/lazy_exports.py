@@ -8,18 +8,18 @@ from importlib import import_module
 from typing import Any
 
 
-def lazy_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package. `homes` maps each name to its module.
+def lazy_exports(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package. `modules` maps each name to the module that defines it.
 
     After the first use, a name is an attribute of the package. Raises `MissingExtra` if its module
     needs an extra that is not installed.
     """
 
     def get(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
-            value = getattr(import_module(f".{homes[name]}", package), name)
+            value = getattr(import_module(f".{modules[name]}", package), name)
         except ModuleNotFoundError as error:
             from .extras import missing_extra
 

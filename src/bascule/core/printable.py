@@ -19,7 +19,7 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 def printable(text: str) -> str:
     """`text` with control characters as escapes (`\\x1b`); newlines and tabs stay."""
-    return _HARMFUL.sub(_escaped, text)
+    return _HARMFUL.sub(_escape, text)
 
 
 def one_line(text: str) -> str:
@@ -36,16 +36,16 @@ class OneLineFormatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - the library's name
-        return _indented(super().formatException(ei))
+        return _indent(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802 - the library's name
-        return _indented(super().formatStack(stack_info))
+        return _indent(super().formatStack(stack_info))
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"    {printable(line)}" for line in text.split("\n"))
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -31,7 +31,7 @@ class TimelineEntry:
 
 
 class Timeline:
-    """Holds the newest entries, up to `most` entries and `most_bytes`. Older ones are dropped.
+    """Holds the newest entries, up to `max_entries` and `max_bytes`. Older entries are dropped.
 
     A reader that stores `epoch` and the number of its last entry can continue from there. Entry
     numbers are only comparable within one epoch. To continue a timeline that was saved to disk,
@@ -41,15 +41,15 @@ class Timeline:
     def __init__(
         self,
         *,
-        most: int = MAX_ENTRIES,
-        most_bytes: int = MAX_BYTES,
+        max_entries: int = MAX_ENTRIES,
+        max_bytes: int = MAX_BYTES,
         epoch: str = "",
         last: int = 0,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.epoch = epoch or secrets.token_hex(8)
-        self._most = most
-        self._most_bytes = most_bytes
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
         self._clock = clock
         self._entries: deque[TimelineEntry] = deque()
         self._bytes = 0
@@ -77,8 +77,8 @@ class Timeline:
         entry = TimelineEntry(self._last, kind, self._clock() if time is None else time, data, size)
         self._entries.append(entry)
         self._bytes += size
-        while len(self._entries) > self._most or (
-            self._bytes > self._most_bytes and len(self._entries) > 1
+        while len(self._entries) > self._max_entries or (
+            self._bytes > self._max_bytes and len(self._entries) > 1
         ):
             self._bytes -= self._entries.popleft().size
         _notify(self._listeners, entry)
@@ -103,13 +103,13 @@ class Timeline:
         With `output`, `listener` also gets the chunks of output passed to `show`.
         """
         lists = [self._listeners, self._output_listeners] if output else [self._listeners]
-        for each in lists:
-            each.append(listener)
+        for listeners in lists:
+            listeners.append(listener)
 
         def unsubscribe() -> None:
-            for each in lists:
-                if listener in each:
-                    each.remove(listener)
+            for listeners in lists:
+                if listener in listeners:
+                    listeners.remove(listener)
 
         return unsubscribe
 

@@ -15,7 +15,8 @@ _MAX_PENDING_OUTPUT: Final = 1 << 20
 
 
 class TimelineReader(Inbox[list[TimelineEntry]]):
-    """Past and new entries of a timeline, in lists: each has all entries since the list before.
+    """Reads past and new entries of a timeline, in lists: each list has the entries since the one
+    before.
 
     A reader that is too slow misses output first. If it is still too slow, `items` ends, and the
     caller opens a new reader `after` the last number it received. Without `output` the reader gets

@@ -12,10 +12,10 @@ def visible(text: str) -> str:
     """`text` with every invisible character but space, tab and newline as `<U+200B>`."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(each) for each in text)
+    return "".join(_show_character(each) for each in text)
 
 
-def _shown(character: str) -> str:
+def _show_character(character: str) -> str:
     if character in " \t\n" or unicodedata.category(character) not in _INVISIBLE:
         return character
     return f"<U+{ord(character):04X}>"

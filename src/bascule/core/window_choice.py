@@ -20,7 +20,7 @@ def choose(windows: Sequence[Window], selector: str = "") -> Window:
     `AmbiguousWindow` if several do.
     """
     connected = [each for each in windows if each.status != "gone"]
-    matching = _matching(connected, selector) if selector else _of_users(connected) or connected
+    matching = _matching(connected, selector) if selector else _user_windows(connected) or connected
     matching = [each for each in matching if each.status == "healthy"] or matching
     if len(matching) == 1:
         return matching[0]
@@ -37,10 +37,10 @@ def _matching(windows: Sequence[Window], selector: str) -> Sequence[Window]:
     if by_id := [each for each in windows if each.id == selector]:
         return by_id
     by_name = [each for each in windows if each.name == selector]
-    return _by_folder(_of_users(windows), selector) or _of_users(by_name) or by_name
+    return _by_folder(_user_windows(windows), selector) or _user_windows(by_name) or by_name
 
 
-def _of_users(windows: Sequence[Window]) -> Sequence[Window]:
+def _user_windows(windows: Sequence[Window]) -> Sequence[Window]:
     """Windows that belong to users, not to sessions."""
     return [each for each in windows if not each.session_id]
 

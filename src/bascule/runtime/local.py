@@ -114,10 +114,10 @@ class LocalRuntime(Verbs):
             shells = replace(settings.shells, working_dir=Path(self._working_dir).absolute())
             settings = replace(settings, shells=shells)
         if self._checkpoints is not None:
-            from bascule.checkpoints.store import ensure_fit
+            from bascule.checkpoints.store import suitable_workspace
 
             store = Path(self._checkpoints).absolute()
-            ensure_fit(Path(settings.shells.working_dir), store)
+            suitable_workspace(Path(settings.shells.working_dir), store)
             settings = replace(settings, checkpoints=store)
         return settings
 

@@ -59,12 +59,12 @@ class CheckpointRecorder:
     the workspace empty, there is nothing to record either.
     """
 
-    def __init__(self, directory: Path, workspace: Path, *, most_bytes: int) -> None:
+    def __init__(self, directory: Path, workspace: Path, *, max_bytes: int) -> None:
         self._directory, self._workspace = directory, workspace
         self._store = LazyStore(
             directory,
             workspace,
-            CheckpointLimits(store_bytes=most_bytes),
+            CheckpointLimits(store_bytes=max_bytes),
             on_notice=lambda notice: self.on_notice(notice),
             on_open=self._add_begun,
         )
@@ -119,10 +119,10 @@ class CheckpointRecorder:
         """List, show or restore checkpoints."""
         return await self._do(lambda: execute(self._store.get(), action))
 
-    def look(self) -> None:
+    def scan(self) -> None:
         """Store the workspace as it is now, in the background: the next action waits less."""
         if not self._closing.is_set():
-            self._submit(self._store.look)
+            self._submit(self._store.scan)
 
     async def aclose(self) -> None:
         """Close the store. Actions that have not ended are recorded up to now."""

@@ -380,7 +380,7 @@ def _recorder(settings: SandboxSettings) -> CheckpointRecorder | None:
 
     workspace = Path(settings.shells.working_dir)
     most = settings.checkpoint_bytes
-    return CheckpointRecorder(settings.checkpoints, workspace, most_bytes=most)
+    return CheckpointRecorder(settings.checkpoints, workspace, max_bytes=most)
 
 
 def _is_confirmed(action: Action) -> bool:

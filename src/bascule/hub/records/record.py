@@ -59,7 +59,7 @@ class Record:
     def __init__(self, segments: Segments | None, mask: Callable[[], Mask]) -> None:
         self._segments = segments
         self._mask = mask
-        self._timeline = Timeline(most=_HELD, most_bytes=_HELD_BYTES)
+        self._timeline = Timeline(max_entries=_HELD, max_bytes=_HELD_BYTES)
         self._waiting: list[_Waiting] = []
         self._waiting_bytes = 0
         self._writing: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class Record:
             raise StorageFailed(f"A record cannot be read: {error.strerror or error}") from error
         epoch, last = self._segments.epoch, self._segments.last
         # Nothing is kept in memory: past entries are read from disk.
-        self._timeline = Timeline(most=0, epoch=epoch, last=last)
+        self._timeline = Timeline(max_entries=0, epoch=epoch, last=last)
         if newest is not None and isinstance(newest.get("from"), list):
             where, number = newest["from"]
             self.position = self.written = (str(where), int(number))

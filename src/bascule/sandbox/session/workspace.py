@@ -144,7 +144,7 @@ class Workspace(Closable):
         await asyncio.to_thread(self._mark.unlink)
         self._events.publish("workspace.ready", commit=self._status.commit)
         if self._sandbox.checkpoints is not None:
-            self._sandbox.checkpoints.look()  # so that the first action need not wait for it
+            self._sandbox.checkpoints.scan()  # so that the first action need not wait for it
         return self._status
 
     def _progress(self, stage: str, percent: int) -> None:
