@@ -106,7 +106,7 @@ def test_an_objection_names_the_character() -> None:
 
 
 def test_answers_are_kept_by_text() -> None:
-    parser = Parser(kept=2)
+    parser = Parser(cache_size=2)
     first = parser.parse("ls a")
     assert parser.parse("ls a") is first
     parser.parse("ls b")

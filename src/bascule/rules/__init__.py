@@ -23,7 +23,7 @@ __all__ = [
     "Rules",
 ]
 
-_HOMES = {
+_MODULES = {
     "CommandContext": "command_context",
     "CommandVerdict": "verdict",
     "Decision": "verdict",
@@ -33,4 +33,4 @@ _HOMES = {
     "Rules": "rule",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _MODULES)

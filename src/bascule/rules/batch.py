@@ -19,7 +19,7 @@ from .verdict import CommandVerdict, Decision, Part
 
 _LISTS = ("allow", "ask", "deny")
 _PATHS = ("workspace", "cwd", "home")
-_SHOWN = 200
+_MAX_SHOWN = 200
 _DEFAULTS = CommandContext("/home/ann/project", "/home/ann/project", "/home/ann")
 
 
@@ -47,13 +47,15 @@ def decode_question(line: bytes, number: int) -> Question:
     except json.JSONDecodeError as error:
         raise InvalidSetting(f"line {number}: is not JSON: {error.msg}") from error
     except (ValueError, RecursionError) as error:
-        # A number with thousands of digits, or lists in lists in lists.
+        # A number with thousands of digits, or lists that are nested too deeply.
         raise InvalidSetting(f"line {number}: is not usable JSON: {error}") from error
     if not isinstance(given, dict):
         raise InvalidSetting(f"line {number}: is not a JSON object")
     command = given.get("command")
     if not isinstance(command, str):
-        raise InvalidSetting(f"line {number}: `command` is {_short(command)}, but must be a string")
+        raise InvalidSetting(
+            f"line {number}: `command` is {_shorten(command)}, but must be a string"
+        )
     lists = [_rules(given, name, number) for name in _LISTS]
     return Question(command, Rules.of(*lists), _context(given, number))
 
@@ -65,7 +67,8 @@ def encode_answer(decision: Decision) -> str:
 
 
 def refusal(error: InvalidSetting) -> Decision:
-    """The decision on a line that cannot be decoded: what is not understood asks."""
+    """The decision on a line that cannot be decoded. It needs approval, like every text that is
+    not understood."""
     return Decision([Part("", 0, 0, CommandVerdict.ASK, str(error))])
 
 
@@ -76,15 +79,15 @@ def _rules(given: Mapping[str, Any], name: str, number: int) -> Sequence[Sequenc
     is_list = isinstance(value, list) and all(_is_rule(each) for each in value)
     if not is_list:
         raise InvalidSetting(
-            f"line {number}: `{name}` is {_short(value)}, but must be a list of lists of words"
+            f"line {number}: `{name}` is {_shorten(value)}, but must be a list of lists of words"
         )
     rules: Sequence[Sequence[str]] = value
     return rules
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}…"
 
 
 def _is_rule(value: Any) -> bool:
@@ -96,7 +99,7 @@ def _context(given: Mapping[str, Any], number: int) -> CommandContext:
     for name, value in paths.items():
         if not isinstance(value, str) or not value.startswith("/"):
             raise InvalidSetting(
-                f"line {number}: `{name}` is {_short(value)}, but must be an absolute path"
+                f"line {number}: `{name}` is {_shorten(value)}, but must be an absolute path"
             )
     if "workspace" in paths:
         paths.setdefault("cwd", paths["workspace"])

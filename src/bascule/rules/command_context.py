@@ -1,4 +1,5 @@
-"""Decides which directories and files a command may enter or write to. Pure, apart from links."""
+"""Decides which directories a command may enter, and which files it may write. Pure, except that
+it resolves links."""
 
 from __future__ import annotations
 

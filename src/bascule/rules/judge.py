@@ -14,7 +14,7 @@ from .command_context import CommandContext, is_harmless_device, may_be_network
 from .risky_options import Risk, risks
 from .rule import Rule, RuleMatch, Rules, last_part, match_rule, matches_allow
 from .shell_builtins import HARMLESS, SHELL_CHANGING
-from .shell_state import After, KnownShellState, either
+from .shell_state import After, KnownShellState, merge_states
 from .shells import PARSED_SHELLS, SHELLS, Source, read_shell
 from .syntax import (
     Assignment,
@@ -102,7 +102,7 @@ class _Walk:
     def _node(self, node: Node, state: KnownShellState) -> After:
         match node:
             case SimpleCommand():
-                return self._simple(node, state)
+                return self._judge_simple_command(node, state)
             case Pair():
                 return self._pair(node, state)
             case Block():
@@ -120,14 +120,14 @@ class _Walk:
         left = self._node(pair.left, state)
         if pair.operator == "&&":
             right = self._node(pair.right, left.success)
-            return After(right.success, left.any.or_at(right.any))
+            return After(right.success, left.any.merged_with(right.any))
         right = self._node(pair.right, left.any)
-        return After(left.success.or_at(right.success), left.any.or_at(right.any))
+        return After(left.success.merged_with(right.success), left.any.merged_with(right.any))
 
     def _block(self, block: Block, state: KnownShellState) -> After:
         self._judge_substitutions(block.words, state)
-        self._redirections(block.redirections, state)
-        if _gives_input(block.redirections):
+        self._judge_redirections(block.redirections, state)
+        if _redirects_stdin(block.redirections):
             state = replace(state, has_input=True)
         match block.kind:
             case BlockKind.SEQUENCE:
@@ -139,7 +139,7 @@ class _Walk:
                 after = self._branches(block.steps, state)
             case BlockKind.CASE:
                 ends = [self.sequence(step, state).any for step in block.steps]
-                after = either([state, *ends])
+                after = merge_states([state, *ends])
             case BlockKind.LOOP:
                 after = self._loop(block.steps, state)
             case BlockKind.SUBSHELL | BlockKind.TEST:
@@ -154,7 +154,7 @@ class _Walk:
             tried = self.sequence(condition, state)
             ends.append(self.sequence(body, tried.success).any)
             state = tried.any
-        return either([*ends, state])
+        return merge_states([*ends, state])
 
     def _loop(self, steps: Sequence[Sequence[Node]], state: KnownShellState) -> After:
         outside = state
@@ -162,30 +162,30 @@ class _Walk:
             state = replace(state, is_repeated=True)
         tried = self.sequence(steps[0], state)
         body = self.sequence(steps[1], tried.success)
-        after = either([state, tried.any, body.any])
+        after = merge_states([state, tried.any, body.any])
         if body.any.directories == outside.directories:
             return After(outside, outside)
         return after
 
     # Simple commands
 
-    def _simple(self, command: SimpleCommand, state: KnownShellState) -> After:
+    def _judge_simple_command(self, command: SimpleCommand, state: KnownShellState) -> After:
         values = [each.value for each in command.assignments if each.value is not None]
         self._judge_substitutions([*values, *command.words], state)
-        self._redirections(command.redirections, state)
+        self._judge_redirections(command.redirections, state)
         for assignment in command.assignments:
-            self._assignment(assignment, is_alone=not command.words)
+            self._judge_assignment(assignment, is_alone=not command.words)
         if not command.words:
             return After(state, state)
-        if _gives_input(command.redirections):
+        if _redirects_stdin(command.redirections):
             state = replace(state, has_input=True)
-        return self._words(command.words, state)
+        return self._judge_words(command.words, state)
 
     def _judge_substitutions(self, words: Sequence[Word], state: KnownShellState) -> None:
         for word in words:
             self.sequence(word.inside, state)
 
-    def _assignment(self, assignment: Assignment, *, is_alone: bool) -> None:
+    def _judge_assignment(self, assignment: Assignment, *, is_alone: bool) -> None:
         start, end, name = assignment.start, assignment.end, assignment.name
         allowed = may_be_assigned(name) if is_alone else is_harmless_variable(name)
         value = assignment.value.literal if assignment.value is not None else ""
@@ -196,27 +196,29 @@ class _Walk:
             reason = f"bash runs the substitution in this value if {name} is used in arithmetic"
             self.record(start, end, CommandVerdict.ASK, reason)
 
-    def _words(self, words: Sequence[Word], state: KnownShellState) -> After:
+    def _judge_words(self, words: Sequence[Word], state: KnownShellState) -> After:
         """Decide on a command, and for a wrapper on the command that it runs."""
         in_shell = True
         while True:
-            self._by_deny_and_ask_rules(words)
+            self._apply_deny_and_ask_rules(words)
             name = words[0].text
             if name is None:
-                self._record(words, CommandVerdict.ASK, "the name of the command is not known")
+                self._record_command(
+                    words, CommandVerdict.ASK, "the name of the command is not known"
+                )
                 return After(state, state)
             self.names.add(name)
             program = last_part(name)
             if program not in WRAPPERS:
                 return self._command(name, words, state, in_shell=in_shell)
             unwrapped = unwrap(program, words)
-            self._wrapper(name, words, unwrapped)
+            self._judge_wrapper(name, words, unwrapped)
             if unwrapped.runs_nothing or not unwrapped.inner:
                 return After(state, state)
             in_shell = in_shell and WRAPPERS[program].runs_builtins
             words = unwrapped.inner
 
-    def _by_deny_and_ask_rules(self, words: Sequence[Word]) -> None:
+    def _apply_deny_and_ask_rules(self, words: Sequence[Word]) -> None:
         maybe = None
         for verdict, rules in (
             (CommandVerdict.DENY, self._rules.deny),
@@ -228,25 +230,25 @@ class _Walk:
                     what = "denies" if verdict is CommandVerdict.DENY else "asks about"
                     why = f": {rule.why}" if rule.why else ""
                     reason = f"a rule {what} `{rule}`{why}"
-                    self._record(words, verdict, reason, rule, is_by_rule=True)
+                    self._record_command(words, verdict, reason, rule, is_by_rule=True)
                     return
                 if found is RuleMatch.MAYBE:
                     maybe = maybe or rule
         if maybe is not None:
             reason = f"a word is unknown, and the rule `{maybe}` may match"
-            self._record(words, CommandVerdict.ASK, reason, maybe)
+            self._record_command(words, CommandVerdict.ASK, reason, maybe)
 
-    def _wrapper(self, name: str, words: Sequence[Word], unwrapped: Unwrapped) -> None:
+    def _judge_wrapper(self, name: str, words: Sequence[Word], unwrapped: Unwrapped) -> None:
         for objection in unwrapped.objections:
-            self._record(words, CommandVerdict.ASK, objection)
+            self._record_command(words, CommandVerdict.ASK, objection)
         for variable, word in unwrapped.assigned:
             if not is_harmless_variable(variable):
                 reason = f"setting {variable} may change what commands do"
                 self.record(word.start, word.end, CommandVerdict.ASK, reason)
         if unwrapped.runs_nothing and "/" not in name:
-            self._record(words, CommandVerdict.ALLOW, f"`{name} -v` runs nothing")
+            self._record_command(words, CommandVerdict.ALLOW, f"`{name} -v` runs nothing")
         elif not unwrapped.inner or "/" in name:
-            self._by_allow_rules(words, ())
+            self._apply_allow_rules(words, ())
 
     def _command(
         self, name: str, words: Sequence[Word], state: KnownShellState, *, in_shell: bool
@@ -255,109 +257,115 @@ class _Walk:
         program = last_part(name)
         unchanged = After(state, state)
         if program in SHELLS or name == "eval":
-            return self._shell(name, words, state, in_shell=in_shell)
+            return self._judge_shell(name, words, state, in_shell=in_shell)
         if name == "cd":
-            return self._cd(words, state, in_shell=in_shell)
+            return self._judge_cd(words, state, in_shell=in_shell)
         if name in HARMLESS:
             self._judge_test(name, words)
         elif name in SHELL_CHANGING:
-            self._by_allow_rules(words, (), at_least=2)
+            self._apply_allow_rules(words, (), at_least=2)
             if name in {"pushd", "popd"} and in_shell:
-                return After(state.at(None), state.at(None))
+                return After(state.in_directories(None), state.in_directories(None))
         elif name == "printf" and _may_assign(words):
-            self._record(words, CommandVerdict.ASK, "`printf -v` sets a variable")
+            self._record_command(words, CommandVerdict.ASK, "`printf -v` sets a variable")
         else:
-            self._by_allow_rules(words, risks(program, words))
+            self._apply_allow_rules(words, risks(program, words))
         if program == "find":
-            self._find(words, state)
+            self._judge_find(words, state)
         return unchanged
 
-    def _by_allow_rules(
+    def _apply_allow_rules(
         self, words: Sequence[Word], found: Sequence[Risk], *, at_least: int = 1
     ) -> None:
         matching = [rule for rule in self._rules.allow if matches_allow(rule, words)]
         long_enough = [rule for rule in matching if len(rule.words) >= at_least]
         for rule in long_enough:
             if all(each.index is not None and each.index < len(rule.words) for each in found):
-                self._record(words, CommandVerdict.ALLOW, f"a rule allows `{rule}`", rule)
+                self._record_command(words, CommandVerdict.ALLOW, f"a rule allows `{rule}`", rule)
                 return
         if long_enough:
-            self._record(words, CommandVerdict.ASK, found[0].reason, long_enough[0])
+            self._record_command(words, CommandVerdict.ASK, found[0].reason, long_enough[0])
         elif matching:
             reason = "it changes the shell, so a rule needs at least two words"
-            self._record(words, CommandVerdict.ASK, reason, matching[0], proposable=True)
+            self._record_command(words, CommandVerdict.ASK, reason, matching[0], proposable=True)
         else:
-            self._record(words, CommandVerdict.ASK, "no rule allows it", proposable=not found)
+            self._record_command(
+                words, CommandVerdict.ASK, "no rule allows it", proposable=not found
+            )
 
     def _judge_test(self, name: str, words: Sequence[Word]) -> None:
         for operator, operand in pairwise(words[1:]):
             if operator.text in {"-v", "-R"} and not _is_name(operand):
                 reason = f"bash evaluates the operand of `{operator.text}`"
-                self._record(words, CommandVerdict.ASK, reason)
+                self._record_command(words, CommandVerdict.ASK, reason)
                 return
-        self._record(words, CommandVerdict.ALLOW, f"`{name}` needs no rule")
+        self._record_command(words, CommandVerdict.ALLOW, f"`{name}` needs no rule")
 
-    def _find(self, words: Sequence[Word], state: KnownShellState) -> None:
+    def _judge_find(self, words: Sequence[Word], state: KnownShellState) -> None:
         for action in find_actions(words):
             if action.inner:
-                self._words(action.inner, state)
+                self._judge_words(action.inner, state)
             if not action.inner or not action.is_finished:
-                self._record(
+                self._record_command(
                     words, CommandVerdict.ASK, "an action of `find` has no command or no end"
                 )
 
-    def _cd(self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool) -> After:
+    def _judge_cd(self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool) -> After:
         path = _cd_target(words)
-        targets = None if path is None else self._resolved(path, state)
+        targets = None if path is None else self._possible_paths(path, state)
         if targets is not None and all(self._may_enter(each, state) for each in targets):
-            self._record(words, CommandVerdict.ALLOW, "`cd` in the workspace needs no rule")
+            self._record_command(words, CommandVerdict.ALLOW, "`cd` in the workspace needs no rule")
         else:
             targets = None
             reason = "`cd` leaves the workspace, or its target is not known"
-            self._record(words, CommandVerdict.ASK, reason)
+            self._record_command(words, CommandVerdict.ASK, reason)
         if not in_shell:
             return After(state, state)
-        entered = state.at(None if targets is None else frozenset(targets))
-        return After(entered, entered.or_at(state))
+        entered = state.in_directories(None if targets is None else frozenset(targets))
+        return After(entered, entered.merged_with(state))
 
     def _may_enter(self, path: str, state: KnownShellState) -> bool:
         # In the next round of a loop, a command before `cd .git` would write there.
         is_protected = state.is_repeated and self._context.write_objection(path) is not None
         return self._context.contains(path) and not is_protected
 
-    def _shell(
+    def _judge_shell(
         self, name: str, words: Sequence[Word], state: KnownShellState, *, in_shell: bool
     ) -> After:
         unchanged = After(state, state)
         if name == "eval":
-            return self._eval(words, state, in_shell=in_shell)
+            return self._judge_eval(words, state, in_shell=in_shell)
         call = read_shell(name, words)
         for objection in call.objections:
-            self._record(words, CommandVerdict.ASK, objection)
+            self._record_command(words, CommandVerdict.ASK, objection)
         match call.source:
             case Source.TEXT if last_part(name) in PARSED_SHELLS:
                 if "/" in name:
-                    self._by_allow_rules(words, ())
+                    self._apply_allow_rules(words, ())
                 text = call.text.text if call.text else None
-                self._run_text(words, text, state, is_bash=last_part(name) == "bash")
+                self._judge_text(words, text, state, is_bash=last_part(name) == "bash")
             case Source.TEXT:
-                self._record(words, CommandVerdict.ASK, f"text for `{name}` is not understood")
+                self._record_command(
+                    words, CommandVerdict.ASK, f"text for `{name}` is not understood"
+                )
             case Source.INPUT if state.has_input:
-                self._record(
+                self._record_command(
                     words, CommandVerdict.ASK, "the shell reads its commands from its input"
                 )
             case Source.INPUT | Source.SCRIPT if not call.objections:
-                self._by_allow_rules(words, ())
+                self._apply_allow_rules(words, ())
         return unchanged
 
-    def _eval(self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool) -> After:
+    def _judge_eval(
+        self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool
+    ) -> After:
         given = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
         texts = [word.text for word in given]
         text = None if None in texts else " ".join(each or "" for each in texts)
-        after = self._run_text(words, text, state)
+        after = self._judge_text(words, text, state)
         return after if in_shell else After(state, state)
 
-    def _run_text(
+    def _judge_text(
         self,
         words: Sequence[Word],
         text: str | None,
@@ -366,14 +374,16 @@ class _Walk:
         is_bash: bool = True,
     ) -> After:
         if text is None:
-            self._record(words, CommandVerdict.ASK, "the text that the shell runs is not known")
-            return After(state.at(None), state.at(None))
+            self._record_command(
+                words, CommandVerdict.ASK, "the text that the shell runs is not known"
+            )
+            return After(state.in_directories(None), state.in_directories(None))
         if self._depth == _MAX_NESTED_TEXTS:
             # A limit, because each level starts a parser process.
-            self._record(
+            self._record_command(
                 words, CommandVerdict.ASK, "the texts that shells run are nested too deeply"
             )
-            return After(state.at(None), state.at(None))
+            return After(state.in_directories(None), state.in_directories(None))
         inner = _Walk(text, self._rules, self._context, self._parse, depth=self._depth + 1)
         parsed = self._parse(text)
         after = inner.sequence(parsed.nodes, state)
@@ -386,7 +396,9 @@ class _Walk:
 
     # Redirections
 
-    def _redirections(self, redirections: Sequence[Redirection], state: KnownShellState) -> None:
+    def _judge_redirections(
+        self, redirections: Sequence[Redirection], state: KnownShellState
+    ) -> None:
         for each in redirections:
             self._judge_substitutions([each.target], state)
             if each.body is not None and each.body is not each.target:
@@ -415,13 +427,13 @@ class _Walk:
     def _write_objection(self, path: str, state: KnownShellState) -> str | None:
         if is_harmless_device(path):
             return None
-        targets = self._resolved(path, state)
+        targets = self._possible_paths(path, state)
         if targets is None:
             return "the directory of the file that is written to is not known"
         objections = (self._context.write_objection(each) for each in targets)
         return next((each for each in objections if each is not None), None)
 
-    def _resolved(self, path: str, state: KnownShellState) -> Sequence[str] | None:
+    def _possible_paths(self, path: str, state: KnownShellState) -> Sequence[str] | None:
         """The possible absolute paths of a path, or None if they are unknown."""
         if path.startswith("/"):
             return [path]
@@ -433,7 +445,7 @@ class _Walk:
             return None
         return [f"{each}/{path}" for each in sorted(state.directories)]
 
-    def _record(
+    def _record_command(
         self,
         words: Sequence[Word],
         verdict: CommandVerdict,
@@ -457,7 +469,7 @@ class _Walk:
         )
 
 
-def _gives_input(redirections: Sequence[Redirection]) -> bool:
+def _redirects_stdin(redirections: Sequence[Redirection]) -> bool:
     return any(
         each.operator in _READS_INPUT and each.descriptor in {"", "0"} for each in redirections
     )

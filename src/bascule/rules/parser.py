@@ -22,39 +22,41 @@ from .syntax import NotUnderstood, ParsedText
 
 _PACKAGE = "shfmt-py"
 _TIMEOUT = 10.0
-_KEPT = 1000
-_MAX_JOINTS = 400
-_JOINTS = re.compile(r"&&|\|\||\|&|\|")
+_CACHE_SIZE = 1000
+_MAX_OPERATORS = 400
+_OPERATORS = re.compile(r"&&|\|\||\|&|\|")
 
 
 class Parser:
     """Parses texts and caches the last thousand results. Not thread-safe."""
 
-    def __init__(self, *, kept: int = _KEPT) -> None:
-        self._kept = kept
-        self._answers: OrderedDict[str, ParsedText] = OrderedDict()
+    def __init__(self, *, cache_size: int = _CACHE_SIZE) -> None:
+        self._cache_size = cache_size
+        self._cache: OrderedDict[str, ParsedText] = OrderedDict()
 
     def parse(self, text: str) -> ParsedText:
         """The tree of `text`; one `NotUnderstood` node if the text cannot be trusted or parsed."""
-        if text in self._answers:
-            self._answers.move_to_end(text)
-            return self._answers[text]
+        if text in self._cache:
+            self._cache.move_to_end(text)
+            return self._cache[text]
         script = _parse(text)
-        self._answers[text] = script
-        if len(self._answers) > self._kept:
-            self._answers.popitem(last=False)
+        self._cache[text] = script
+        if len(self._cache) > self._cache_size:
+            self._cache.popitem(last=False)
         return script
 
 
 def _parse(text: str) -> ParsedText:
     objection = text_objection(text)
     if objection is not None:
-        return _refused(text, objection)
-    if len(_JOINTS.findall(text)) > _MAX_JOINTS:
-        # Joined commands are nested in shfmt's tree, whose size grows with the square of the depth.
-        # As separate lines they are not, and deny rules still see them.
-        lines = _JOINTS.sub(lambda joint: "\n".rjust(len(joint[0])), text)
-        return _refused(text, "more commands are joined than the parser can take", _run(lines))
+        return _not_understood(text, objection)
+    if len(_OPERATORS.findall(text)) > _MAX_OPERATORS:
+        # Joined commands are nested in shfmt's tree, and its size grows with the square of the
+        # depth. So parse them as separate lines, which are not nested: deny rules still see them.
+        lines = _OPERATORS.sub(lambda operator: "\n".rjust(len(operator[0])), text)
+        return _not_understood(
+            text, "more commands are joined than the parser can take", _run(lines)
+        )
     return _run(text)
 
 
@@ -68,17 +70,17 @@ def _run(text: str) -> ParsedText:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return _refused(text, "the parser did not finish in time")
+        return _not_understood(text, "the parser did not finish in time")
     if finished.returncode != 0:
         message = finished.stderr.decode(errors="replace").strip().removeprefix("<standard input>:")
-        return _refused(text, f"the text does not parse: {message}")
+        return _not_understood(text, f"the text does not parse: {message}")
     try:
         return shfmt_tree.build(text, json.loads(finished.stdout))
     except RecursionError:
-        return _refused(text, "the text is nested too deeply")
+        return _not_understood(text, "the text is nested too deeply")
 
 
-def _refused(text: str, reason: str, seen: ParsedText | None = None) -> ParsedText:
+def _not_understood(text: str, reason: str, seen: ParsedText | None = None) -> ParsedText:
     inside = tuple(seen.nodes) if seen is not None else ()
     return ParsedText((NotUnderstood(reason, 0, len(text), inside),))
 

@@ -55,7 +55,7 @@ class Characters:
 
     def ansi_c(self, source: str) -> None:
         """Add the text of `$'source'`. Escapes that are not plain text become an expansion."""
-        decoded = _decoded(source)
+        decoded = _decode_ansi_c(source)
         if decoded is None:
             self.expansion(quoted=True)
         else:
@@ -128,7 +128,7 @@ def _brace_contents(plain: str) -> Iterator[str]:
             open_pairs[-1] += character
 
 
-def _decoded(source: str) -> str | None:
+def _decode_ansi_c(source: str) -> str | None:
     found = []
     position = 0
     while position < len(source):
@@ -139,7 +139,7 @@ def _decoded(source: str) -> str | None:
         escape = _ANSI_C.match(source, position)
         if escape is None:
             return None
-        character = _escaped(escape)
+        character = _decode_escape(escape)
         if character is None:
             return None
         found.append(character)
@@ -147,7 +147,7 @@ def _decoded(source: str) -> str | None:
     return "".join(found)
 
 
-def _escaped(escape: re.Match[str]) -> str | None:
+def _decode_escape(escape: re.Match[str]) -> str | None:
     """One decoded character; None for NUL, which ends the string, and for invalid characters."""
     if letter := escape["letter"]:
         return _LETTERS.get(letter, letter)

@@ -1,8 +1,8 @@
 """Options with which allowed programs run other programs or write files. Pure.
 
-A rule that allows a command does not allow these, unless the rule spells the option out. Every word
-is looked at by itself, even if it is the value of the option before it: only a program knows which
-of its options take a value.
+A rule that allows a command does not allow these options, unless the rule itself contains the
+option. Each word is checked by itself, even if it is the value of the option before it: only the
+program knows which of its options take a value.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _Finder = Callable[[Sequence[Word]], Iterator[Risk]]
 class _Options:
     """The risky options of a program.
 
-    `short` are letters. `long` are whole names, and abbreviations of them count too. `valued` are
-    letters of harmless options with a value: the rest of their word is no option.
+    `short` are letters. `long` are full names; their abbreviations are risky too. `valued` are
+    letters of harmless options that take a value: the rest of such a word is the value.
     """
 
     short: str
@@ -76,14 +76,14 @@ _FIND_WRITES = frozenset({"-delete", "-fls", "-fprint", "-fprint0", "-fprintf"})
 _UNIQ_VALUED = ("--skip-fields", "--skip-chars", "--check-chars")
 
 
-def _table(short: str, long: str, *, valued: str, unknown_words: bool = False) -> _Finder:
+def _options_finder(short: str, long: str, *, valued: str, unknown_words: bool = False) -> _Finder:
     """A finder for a program whose risky options have these letters and names."""
     options = _Options(short, long.split(), valued)
 
     def find(words: Sequence[Word]) -> Iterator[Risk]:
         if unknown_words:
             yield from _unknown_words(words)
-        yield from _listed(words, options)
+        yield from _find_options(words, options)
 
     return find
 
@@ -98,7 +98,7 @@ def _unknown_words(words: Sequence[Word]) -> Iterator[Risk]:
             yield Risk("a word is unknown and may be an option that runs or writes", index)
 
 
-def _listed(words: Sequence[Word], options: _Options, *, start: int = 1) -> Iterator[Risk]:
+def _find_options(words: Sequence[Word], options: _Options, *, start: int = 1) -> Iterator[Risk]:
     for index in range(start, len(words)):
         word = words[index]
         if word.text == "--" and (index == start or _takes_no_value(words[index - 1], options)):
@@ -146,12 +146,12 @@ def _is_risky_long(word: Word, options: _Options) -> bool:
 
 def _git(words: Sequence[Word]) -> Iterator[Risk]:
     at = _git_subcommand(words)
-    yield from _listed(words[:at], _GIT_GLOBAL)
+    yield from _find_options(words[:at], _GIT_GLOBAL)
     subcommand = (words[at].text or "") if at < len(words) else ""
     messages = set(_git_messages(words, at)) if subcommand in _GIT_MESSAGES else set[int]()
     others = [_MESSAGE if index in messages else word for index, word in enumerate(words)]
     yield from _unknown_words(others)
-    yield from _listed(
+    yield from _find_options(
         others, _GIT_SUBCOMMANDS.get(subcommand, _Options("", _GIT_LATER)), start=at + 1
     )
     for index, word in enumerate(others):
@@ -194,7 +194,7 @@ def _find(words: Sequence[Word]) -> Iterator[Risk]:
 
 def _sed(words: Sequence[Word]) -> Iterator[Risk]:
     yield from _unknown_words(words)
-    yield from _listed(words, _SED)
+    yield from _find_options(words, _SED)
     scripts = sed_scripts(words)
     for index, script in scripts:
         if len(scripts) > 1 or not is_harmless_script(script):
@@ -230,23 +230,25 @@ _PROGRAMS: Mapping[str, _Finder] = {
     "find": _find,
     "sed": _sed,
     "uniq": _uniq,
-    "rg": _table(
+    "rg": _options_finder(
         "z",
         "--pre --hostname-bin --search-zip",
         valued="ABCEMTdefgjmrt",
         unknown_words=True,
     ),
-    "sort": _table(
+    "sort": _options_finder(
         "oT",
         "--output --compress-program --temporary-directory --files0-from",
         valued="kSt",
     ),
-    "man": _table("PH", "--html --pager", valued="CELMRSemprs"),
-    **dict.fromkeys(("fd", "fdfind"), _table("xX", "--exec --exec-batch", valued="CESTcdejot")),
-    "tree": _table("o", "--output", valued="HILPT"),
-    "jq": _table("f", "--from-file", valued="L"),
-    "file": _table("Cmf", "--compile --magic-file --files-from", valued="eFP"),
-    "curl": _table(
+    "man": _options_finder("PH", "--html --pager", valued="CELMRSemprs"),
+    **dict.fromkeys(
+        ("fd", "fdfind"), _options_finder("xX", "--exec --exec-batch", valued="CESTcdejot")
+    ),
+    "tree": _options_finder("o", "--output", valued="HILPT"),
+    "jq": _options_finder("f", "--from-file", valued="L"),
+    "file": _options_finder("Cmf", "--compile --magic-file --files-from", valued="eFP"),
+    "curl": _options_finder(
         "oOK",
         "--output --remote-name --remote-name-all --config",
         valued="ACDEFHPQTUXYbcdehmrtuwxyz",

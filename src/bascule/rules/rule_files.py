@@ -72,7 +72,7 @@ class RuleFile:
     path: Path
     tables: Sequence[RuleTable] = field(default=())
     warnings: Sequence[str] = ()
-    """What was ignored, with file and line: allow rules of a workspace."""
+    """The ignored tables, with file and line: a workspace may not have allow rules."""
 
     def rules(self, agent: str | None = None) -> Rules:
         """The rules for all agents, and those for `agent`."""
@@ -94,8 +94,8 @@ def read_rule_file(path: Path, owner: RuleOwner, parse: Parse) -> RuleFile:
         raise StorageFailed(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidSetting(f"{path}: is not UTF-8 text") from error
-    tables = _Reader(path, text).tables()
-    failures = [each for table in tables for each in _failures(table, path, text, parse)]
+    tables = _RuleFileReader(path, text).tables()
+    failures = [each for table in tables for each in _failed_examples(table, path, text, parse)]
     if failures:
         raise InvalidSetting("\n".join(failures))
     ignored = [each for each in tables if _is_ignored(each, owner)]
@@ -114,14 +114,14 @@ def _is_ignored(table: RuleTable, owner: RuleOwner) -> bool:
     return owner is RuleOwner.WORKSPACE and table.kind is CommandVerdict.ALLOW
 
 
-class _Reader:
+class _RuleFileReader:
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
-        self._text = text
+        self._string = text
 
     def tables(self) -> Sequence[RuleTable]:
         try:
-            content = tomllib.loads(self._text)
+            content = tomllib.loads(self._string)
         except tomllib.TOMLDecodeError as error:
             raise InvalidSetting(f"{self._path}: {error}") from error
         kinds = [kind.value for kind in CommandVerdict]
@@ -131,38 +131,40 @@ class _Reader:
                     f"{self._path}: there is no `{name}`; a file of rules has "
                     "[[allow]], [[ask]] and [[deny]]"
                 )
-        return [table for kind in kinds for table in self._of_kind(kind, content.get(kind, []))]
+        return [
+            table for kind in kinds for table in self._tables_of_kind(kind, content.get(kind, []))
+        ]
 
-    def _of_kind(self, kind: str, given: Any) -> Iterator[RuleTable]:
+    def _tables_of_kind(self, kind: str, given: Any) -> Iterator[RuleTable]:
         if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
             raise InvalidSetting(f"{self._path}: write [[{kind}]] with two brackets")
-        headers = [m.start() for m in _HEADER.finditer(self._text) if m[1] == kind]
+        headers = [m.start() for m in _HEADER.finditer(self._string) if m[1] == kind]
         for index, each in enumerate(given):
             start = headers[index] if len(headers) == len(given) else 0
-            yield self._table(CommandVerdict(kind), each, self._text.count("\n", 0, start) + 1)
+            yield self._table(CommandVerdict(kind), each, self._string.count("\n", 0, start) + 1)
 
     def _table(self, kind: CommandVerdict, given: Mapping[str, Any], line: int) -> RuleTable:
         where = f"{self._path}:{line}"
         for key in given:
             if key not in _KEYS:
                 raise InvalidSetting(f"{where}: there is no `{key}`; use {', '.join(_KEYS)}")
-        why, agent = (_text(given, key, where) for key in ("why", "agent"))
-        run = _texts(given, "run", where)
+        why, agent = (_string(given, key, where) for key in ("why", "agent"))
+        run = _string_list(given, "run", where)
         if not run:
             raise InvalidSetting(f'{where}: `run` is missing; write run = ["git log"]')
         rules = [Rule(_rule_words(each, where), why or "", where) for each in run]
-        yes, no = (_texts(given, key, where) for key in ("yes", "no"))
+        yes, no = (_string_list(given, key, where) for key in ("yes", "no"))
         return RuleTable(kind, rules, agent, yes, no, line)
 
 
-def _text(given: Mapping[str, Any], key: str, where: str) -> str | None:
+def _string(given: Mapping[str, Any], key: str, where: str) -> str | None:
     value = given.get(key)
     if value is not None and not isinstance(value, str):
         raise InvalidSetting(f"{where}: `{key}` is {value!r}, but must be a string")
     return value
 
 
-def _texts(given: Mapping[str, Any], key: str, where: str) -> Sequence[str]:
+def _string_list(given: Mapping[str, Any], key: str, where: str) -> Sequence[str]:
     value = given.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise InvalidSetting(f"{where}: `{key}` is {value!r}, but must be a list of strings")
@@ -186,14 +188,14 @@ def _rule_words(text: str, where: str) -> tuple[str, ...]:
     return words
 
 
-def _failures(table: RuleTable, path: Path, text: str, parse: Parse) -> Iterator[str]:
+def _failed_examples(table: RuleTable, path: Path, text: str, parse: Parse) -> Iterator[str]:
     """One line for each example whose result is not as stated."""
     for examples, wanted in ((table.yes, True), (table.no, False)):
         for example in examples:
             decision = judge(example, table.as_rules(), _EXAMPLE_CONTEXT, parse)
             if _applies(table, decision) is not wanted:
                 line = _line_of(example, text, table.line)
-                yield f"{path}:{line}: {_failure(table.kind, example, decision, wanted)}"
+                yield f"{path}:{line}: {_failure_message(table.kind, example, decision, wanted)}"
 
 
 def _applies(table: RuleTable, decision: Decision) -> bool:
@@ -202,7 +204,7 @@ def _applies(table: RuleTable, decision: Decision) -> bool:
     return decision.verdict is table.kind
 
 
-def _failure(kind: CommandVerdict, example: str, decision: Decision, wanted: bool) -> str:
+def _failure_message(kind: CommandVerdict, example: str, decision: Decision, wanted: bool) -> str:
     verb = {"allow": "allow", "ask": "ask about", "deny": "deny"}[kind.value]
     if not wanted:
         return f"these rules {verb} `{example}`, which is listed under `no`"

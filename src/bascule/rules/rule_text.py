@@ -1,4 +1,4 @@
-"""A text of a rule (its words, reason or origin) as reports show it."""
+"""Makes a text of a rule (its words, reason or origin) safe to show in reports."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Final
 
 from bascule.core.visible_text import visible
 
-_LENGTH: Final = 200
+_MAX_LENGTH: Final = 200
 """Maximum characters."""
 
 
 def rule_text(text: str) -> str:
-    return visible(text)[:_LENGTH]
+    return visible(text)[:_MAX_LENGTH]

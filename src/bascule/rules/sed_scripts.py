@@ -1,4 +1,5 @@
-"""Finds sed scripts that do more than print, delete or replace: they can run programs. Pure."""
+"""Finds the scripts of sed commands, and detects scripts that may run programs or write files.
+Pure."""
 
 from __future__ import annotations
 

@@ -21,29 +21,29 @@ class KnownShellState:
     is_repeated: bool = False
     has_input: bool = False
 
-    def at(self, directories: frozenset[str] | None) -> KnownShellState:
+    def in_directories(self, directories: frozenset[str] | None) -> KnownShellState:
         if directories is not None and len(directories) > _MAX_DIRECTORIES:
             directories = None
         return replace(self, directories=directories)
 
-    def or_at(self, other: KnownShellState) -> KnownShellState:
-        """The state if the shell is in this or the other state."""
+    def merged_with(self, other: KnownShellState) -> KnownShellState:
+        """The state that covers both: the shell is in this or in the other state."""
         if self.directories is None or other.directories is None:
-            return self.at(None)
-        return self.at(self.directories | other.directories)
+            return self.in_directories(None)
+        return self.in_directories(self.directories | other.directories)
 
 
 @dataclass(frozen=True)
 class After:
-    """The state after a command that succeeded, and after one that may have failed."""
+    """The state after a command: `success` if it succeeded, `any` whether it succeeded or not."""
 
     success: KnownShellState
     any: KnownShellState
 
 
-def either(states: Sequence[KnownShellState]) -> After:
-    """The state if the shell is in one of several, whatever the status of the last command."""
+def merge_states(states: Sequence[KnownShellState]) -> After:
+    """The state after a compound command that ends in any one of `states`, with any status."""
     found = states[0]
     for state in states[1:]:
-        found = found.or_at(state)
+        found = found.merged_with(state)
     return After(found, found)

@@ -36,7 +36,7 @@ _PARAMETER = frozenset(
     {"Type", "Pos", "End", "Dollar", "Rbrace", "Short", "Length", "Param", "Slice", "Repl", "Exp"}
 )
 _BEFORE_COMMENT = frozenset(" \t\n;&|(")
-_EVALUATED: Mapping[str, Callable[[str], bool]] = {
+_EVALUATED_OPERANDS: Mapping[str, Callable[[str], bool]] = {
     **dict.fromkeys(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"), strict_filter.is_plain_operand),
     **dict.fromkeys(("-v", "-R"), strict_filter.is_plain_name),
 }
@@ -200,7 +200,10 @@ class _Builder:
         }
         bodies = [command[key] for key in ("Body", "Stmt") if command.get(key)]
         header = [each for key, each in command.items() if key not in {"Body", "Stmt", "Do"}]
-        inside = (*self._hidden(header), *self._nodes([*bodies, *(command.get("Do") or ())]))
+        inside = (
+            *self._nested_substitutions(header),
+            *self._nodes([*bodies, *(command.get("Do") or ())]),
+        )
         if command["Type"] == "LetClause":
             start = span[0]
             inside = (*inside, SimpleCommand((Word("let", start, start + 3, "let"),), *span))
@@ -250,7 +253,7 @@ class _Builder:
     ) -> Node:
         command = SimpleCommand(words, *span, redirections=redirections)
         reason = "a subscript or an array assignment is not understood"
-        return NotUnderstood(reason, *span, (*self._hidden(list(assigns)), command))
+        return NotUnderstood(reason, *span, (*self._nested_substitutions(list(assigns)), command))
 
     def _declaration(
         self, command: Json, redirections: tuple[Redirection, ...], span: tuple[int, int]
@@ -262,10 +265,10 @@ class _Builder:
         for each in arguments:
             if each.get("Index") or each.get("Array"):
                 return self._array(arguments, span, tuple(words), redirections)
-            words.append(self._declared(each))
+            words.append(self._declaration_word(each))
         return SimpleCommand(tuple(words), *span, redirections=redirections)
 
-    def _declared(self, argument: Json) -> Word:
+    def _declaration_word(self, argument: Json) -> Word:
         value = self._word(argument["Value"]) if argument.get("Value") else None
         if not argument.get("Name"):
             assert value is not None
@@ -370,46 +373,46 @@ class _Builder:
             case "ArithmExp":
                 yield from self._arithmetic(part, 2 if part.get("Bracket") else 3)
             case "DblQuoted":
-                yield self._refused('$"…" is not understood', part)
+                yield self._not_understood_part('$"…" is not understood', part)
             case "ExtGlob":
-                yield self._refused("an extended glob is not understood", part)
+                yield self._not_understood_part("an extended glob is not understood", part)
             case _:
-                yield self._refused("this expansion is not understood", part)
+                yield self._not_understood_part("this expansion is not understood", part)
 
     def _parameter(self, part: Json) -> Iterator[Node]:
         span = self._span(part)
         expansion = part.get("Exp") or {}
         if part.get("Excl"):
-            yield self._refused("${!…} is not understood", part)
+            yield self._not_understood_part("${!…} is not understood", part)
         elif part.get("Index"):
-            yield self._refused("a subscript is not understood", part)
+            yield self._not_understood_part("a subscript is not understood", part)
         elif expansion.get("Op") == "@":
-            yield self._refused("${…@…} is not understood", part)
+            yield self._not_understood_part("${…@…} is not understood", part)
         elif set(_nonempty_keys(part)) - _PARAMETER:
-            yield self._refused("this form of ${…} is not understood", part)
+            yield self._not_understood_part("this form of ${…} is not understood", part)
         elif not part.get("Short"):
             inside = self._source(part)[2:-1]
             reason = strict_filter.parameter_objection(inside, is_slice=bool(part.get("Slice")))
             if reason:
-                yield self._refused(reason, part)
+                yield self._not_understood_part(reason, part)
         if expansion.get("Op") in {"=", ":="}:
             assignment = Assignment(part["Param"]["Value"], *span)
             yield SimpleCommand((), *span, assignments=(assignment,))
 
-    def _refused(self, reason: str, part: Json) -> NotUnderstood:
-        return NotUnderstood(reason, *self._span(part), tuple(self._hidden(part)))
+    def _not_understood_part(self, reason: str, part: Json) -> NotUnderstood:
+        return NotUnderstood(reason, *self._span(part), tuple(self._nested_substitutions(part)))
 
-    def _hidden(self, node: Any) -> Iterator[Node]:
+    def _nested_substitutions(self, node: Any) -> Iterator[Node]:
         """All substitutions, at any depth, in a construct that is not understood."""
         if isinstance(node, list):
             for each in node:
-                yield from self._hidden(each)
+                yield from self._nested_substitutions(each)
         elif isinstance(node, dict):
             if node.get("Type") in {"CmdSubst", "ProcSubst"}:
                 yield from self._substitution(node)
             else:
                 for each in node.values():
-                    yield from self._hidden(each)
+                    yield from self._nested_substitutions(each)
 
     def _substitution(self, part: Json) -> Iterator[Node]:
         span = self._span(part)
@@ -433,7 +436,9 @@ class _Builder:
         inside = self._text[start + brackets : end - closing]
         reason = strict_filter.arithmetic_objection(inside)
         if reason:
-            return (NotUnderstood(reason, start, end, tuple(self._hidden(node.get("X")))),)
+            return (
+                NotUnderstood(reason, start, end, tuple(self._nested_substitutions(node.get("X")))),
+            )
         names = strict_filter.arithmetic_assignments(inside)
         return tuple(
             SimpleCommand((), start, end, assignments=(Assignment(name, start, end),))
@@ -472,7 +477,7 @@ class _Builder:
     def _evaluated(self, operator: str | None, operand: Json) -> Iterator[Node]:
         """A node for an operand that bash evaluates as arithmetic or as a subscript, because this
         can run commands."""
-        is_plain = _EVALUATED.get(operator or "")
+        is_plain = _EVALUATED_OPERANDS.get(operator or "")
         if is_plain is None or operand["Type"] != "Word" or is_plain(self._source(operand)):
             return
         reason = f"bash evaluates the operand of `{operator}`, and this one is not a plain name"

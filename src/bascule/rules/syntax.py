@@ -118,7 +118,7 @@ Node: TypeAlias = SimpleCommand | Pair | Block | NotUnderstood
 
 @dataclass(frozen=True)
 class ParsedText:
-    """A parsed command text. `bash_only` are the places that `sh` reads in another way."""
+    """A parsed command text. `bash_only` are the constructs that `sh` interprets differently."""
 
     nodes: Sequence[Node]
     bash_only: Sequence[NotUnderstood] = ()

@@ -25,7 +25,7 @@ _HARMLESS = frozenset(
     }
 )
 _LOCALE = re.compile(r"LC_\w*", re.ASCII)
-_SMALL = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
+_LOWER_CASE = re.compile(r"[a-z_][a-z0-9_]*", re.ASCII)
 _READ_BY_PROGRAMS = re.compile(r"(?:https?|ftp|all|no)_proxy|npm_config_.*", re.ASCII)
 
 
@@ -38,4 +38,4 @@ def may_be_assigned(name: str) -> bool:
     """Whether an assignment without a command may set a variable of the shell."""
     if is_harmless_variable(name):
         return True
-    return bool(_SMALL.fullmatch(name)) and not _READ_BY_PROGRAMS.fullmatch(name)
+    return bool(_LOWER_CASE.fullmatch(name)) and not _READ_BY_PROGRAMS.fullmatch(name)

@@ -96,10 +96,10 @@ class Unwrapped:
 
 def unwrap(name: str, words: Sequence[Word]) -> Unwrapped:
     """The command that the wrapper `name` runs; `words` begins with the wrapper."""
-    return _Reader(WRAPPERS[name], name, words).read()
+    return _WrapperReader(WRAPPERS[name], name, words).read()
 
 
-class _Reader:
+class _WrapperReader:
     def __init__(self, wrapper: Wrapper, name: str, words: Sequence[Word]) -> None:
         self._wrapper = wrapper
         self._name = name
@@ -123,10 +123,10 @@ class _Reader:
         inner = self._words[self._index :]
         if self._name == "xargs":
             inner = self._with_input(inner)
-        return Unwrapped(inner, self._objections, self._assigned, self._looks_up)
+        return Unwrapped(inner, self._objections, self._assigned, self._only_looks_up)
 
     @property
-    def _looks_up(self) -> bool:
+    def _only_looks_up(self) -> bool:
         found = any(name in {"v", "V"} for name, _ in self._options)
         return self._name == "command" and found and not self._is_unclear
 
@@ -139,7 +139,7 @@ class _Reader:
             if word.text is None:
                 # After `command -v` only names follow, and nothing runs.
                 is_operand = self._wrapper.operands and not word.prefix.startswith("-")
-                if self._looks_up or is_operand or not self._skip_unknown(word):
+                if self._only_looks_up or is_operand or not self._skip_unknown(word):
                     return
                 self._is_unclear = True
                 continue
@@ -168,7 +168,7 @@ class _Reader:
         given, equals, value = text.partition("=")
         wrapper = self._wrapper
         known = wrapper.flags | wrapper.valued | wrapper.asking | wrapper.optional
-        matches = {given} & known or {each for each in known if _is_cut_short(given, each)}
+        matches = {given} & known or {each for each in known if _is_abbreviation(given, each)}
         name = next(iter(matches)) if len(matches) == 1 else ""
         needs_value = name in wrapper.valued | wrapper.asking
         if not name or name in wrapper.asking:
@@ -245,14 +245,14 @@ class _Reader:
         ]
 
 
-def _is_cut_short(given: str, option: str) -> bool:
+def _is_abbreviation(given: str, option: str) -> bool:
     """Whether `given` is the beginning of a long option, which programs accept too."""
     return len(given) > 2 and option.startswith(given)
 
 
 @dataclass(frozen=True)
 class FindAction:
-    """The command of one `-exec` of find, which may be empty."""
+    """The command of one `-exec` of find. It may be empty."""
 
     inner: Sequence[Word]
     is_finished: bool = True
