@@ -10,7 +10,7 @@ import pytest
 
 from bascule.core.errors import InvalidRequest
 from bascule.forks.apply import apply_changes as apply_in_order
-from bascule.forks.apply import turn_of
+from bascule.forks.apply import merge_order
 from bascule.forks.change_set import (
     Choice,
     PathChange,
@@ -32,7 +32,7 @@ DIRECTORY = PathVersion("directory")
 def apply_changes(
     home: Path, changes: Iterable[PathChange], *, dry_run: bool = False
 ) -> Sequence[PathResult]:
-    return apply_in_order(home, sorted(changes, key=turn_of), dry_run=dry_run)
+    return apply_in_order(home, sorted(changes, key=merge_order), dry_run=dry_run)
 
 
 def change(

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from bascule.forks.line_merge import (
-    MOST_LINES,
+    MAX_DIFFERING_LINES,
     LineRange,
     TooManyLines,
     merge_lines,
@@ -74,7 +74,7 @@ def test_line_ends_and_a_missing_last_one_are_kept() -> None:
 
 
 def test_too_many_different_lines_are_refused_before_they_are_compared() -> None:
-    lines = b"".join(b"%d\n" % number for number in range(MOST_LINES))
+    lines = b"".join(b"%d\n" % number for number in range(MAX_DIFFERING_LINES))
     with pytest.raises(TooManyLines):
         merge_lines(lines, lines.replace(b"1", b"x"), lines + b"more\n")
 

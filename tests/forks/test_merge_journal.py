@@ -98,7 +98,7 @@ def test_a_merge_is_refused_while_another_one_runs(home: Path) -> None:
     """It must not remove the file that the other one is writing."""
     journal = home.parent / "merge.journal"
     with merge_journal(journal, home) as opened:
-        name = opened.temporary_in("")
+        name = opened.new_temporary_name("")
         (home / name).touch()
         with (
             pytest.raises(StorageFailed, match="Another merge into this workspace is running"),

@@ -295,11 +295,11 @@ def test_a_workspace_with_too_many_files_is_refused(
     source: Path, tmp_path: Path, place: str
 ) -> None:
     fitting = sum(1 for _ in source.rglob("*"))
-    take_snapshot(source, tmp_path / "base", most_files=fitting)
+    take_snapshot(source, tmp_path / "base", max_files=fitting)
     for number in range(fitting):
         (source / place / f"empty-{number}").mkdir()
     with pytest.raises(QuotaExceeded, match=f"more than {fitting} files .* `max_fork_files`"):
-        take_snapshot(source, tmp_path / "second", most_files=fitting)
+        take_snapshot(source, tmp_path / "second", max_files=fitting)
     assert not (tmp_path / "second/snapshot.json").exists()
 
 
@@ -367,6 +367,6 @@ def test_long_paths_count_as_several(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     for number in range(10):
         os.mkfifo(inner / str(number))
-    take_snapshot(tmp_path / "source", tmp_path / "base", most_files=24)
+    take_snapshot(tmp_path / "source", tmp_path / "base", max_files=24)
     with pytest.raises(QuotaExceeded):
-        take_snapshot(tmp_path / "source", tmp_path / "second", most_files=15)
+        take_snapshot(tmp_path / "source", tmp_path / "second", max_files=15)

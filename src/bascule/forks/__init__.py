@@ -1,4 +1,4 @@
-"""Forks of a workspace: taking a snapshot, finding what changed since, and merging it back.
+"""Forks of a workspace: takes a snapshot, finds later changes, and merges them back.
 
 Names are imported on first use, so that a module of the package can be used without the others.
 """
@@ -26,7 +26,7 @@ __all__ = [
     "take_snapshot",
 ]
 
-_HOMES = {
+_MODULES = {
     "LineConflict": "line_merge",
     "LineMerge": "line_merge",
     "Merge": "merge_rules",
@@ -39,4 +39,4 @@ _HOMES = {
     "take_snapshot": "snapshot",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _MODULES)

@@ -1,7 +1,8 @@
 """Merges the changes of a fork into the workspace that it came from. Blocks.
 
-Every path is read, merged and replaced on its own. A file is replaced by renaming a complete new
-one over it, and only if it still is as it was read. What is in conflict stays untouched.
+Every path is read, merged and replaced on its own. A new file is written completely and then
+renamed over the old one, if the old one has not changed since it was read. Paths in conflict are
+not changed.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 _Identity = tuple[int, int, int, int]
 
 
-class _LeftAlone(Exception):
-    """Raised to leave a path as it is, with the reason."""
+class _NotApplied(Exception):
+    """The path is not changed; the message has the reason."""
 
 
-class _HasOtherFiles(_LeftAlone):
-    """Raised for a directory that is not empty here."""
+class _HasOtherFiles(_NotApplied):
+    """A directory that the fork removed is not empty in the workspace."""
 
 
 def apply_changes(
@@ -37,7 +38,7 @@ def apply_changes(
     dry_run: bool = False,
     journal: MergeJournal | None = None,
 ) -> Sequence[PathResult]:
-    """Merge the changes, which come sorted by `turn_of`; report in order of the paths.
+    """Merge the changes, which must be sorted by `merge_order`. The results are sorted by path.
 
     Only one change is in memory at a time, if `changes` reads them one by one. With `dry_run`, only
     report what would be done. Without a `journal`, a killed merge leaves a temporary file.
@@ -48,9 +49,9 @@ def apply_changes(
     return sorted(results, key=lambda each: each.path)
 
 
-def turn_of(change: PathChange) -> tuple[int, int, str]:
-    """The place of a change in the order of all: files are removed first, then directories from the
-    innermost, then the rest is written."""
+def merge_order(change: PathChange) -> tuple[int, int, str]:
+    """The sort key of a change: files are removed first, then directories, the innermost first.
+    All other changes follow."""
     is_removal = change.theirs is None
     is_directory = change.base is not None and change.base.kind == "directory"
     if is_removal and not is_directory:
@@ -64,28 +65,28 @@ def _apply(root: int, change: PathChange, journal: MergeJournal, *, dry_run: boo
     try:
         seen = _identity(root, change.path)
         ours = read_version(root, change.path)
-        merge = _settled(change, merge_versions(change.base, ours, change.theirs))
+        merge = _apply_choice(change, merge_versions(change.base, ours, change.theirs))
         if merge is None:
             return PathResult(change.path, "kept")
         if merge.outcome == "conflict":
             return _conflict(change.path, merge)
         if merge.outcome != "same" and not dry_run:
-            _put(root, change.path, merge.version, seen, journal)
+            _write_version(root, change.path, merge.version, seen, journal)
     except FileTooLong as error:
         return PathResult(change.path, "conflict", str(error))
     except _HasOtherFiles as error:
-        # A removed directory whose other files stay: nothing is lost, and nothing is left to do.
+        # The fork removed the directory, but it has other files here. Nothing is lost if it stays.
         outcome: Literal["kept", "conflict"] = "kept" if change.theirs is None else "conflict"
         return PathResult(change.path, outcome, str(error))
-    except _LeftAlone as error:
+    except _NotApplied as error:
         return PathResult(change.path, "conflict", str(error))
     except OSError as error:
         return PathResult(change.path, "conflict", (error.strerror or str(error)).lower())
     return PathResult(change.path, merge.outcome)
 
 
-def _settled(change: PathChange, merge: Merge) -> Merge | None:
-    """The merge after the person's choice; None: what is here stays."""
+def _apply_choice(change: PathChange, merge: Merge) -> Merge | None:
+    """The merge after the user's choice; None: the workspace's version stays."""
     if merge.outcome != "conflict" or not change.choice:
         return merge
     return Merge("taken", change.theirs) if change.choice == "fork" else None
@@ -96,7 +97,7 @@ def _conflict(path: str, merge: Merge) -> PathResult:
     return PathResult(path, "conflict", merge.reason, lines)
 
 
-def _put(
+def _write_version(
     root: int,
     path: str,
     version: PathVersion | None,
@@ -106,87 +107,87 @@ def _put(
     directory, _, name = path.rpartition("/")
     if version is not None:
         _make_parents(root, directory)
-    with opened_below(root, directory) as above:
+    with opened_below(root, directory) as parent_fd:
         if version is None:
-            _remove(above, name, seen)
+            _remove(parent_fd, name, seen)
         elif version.kind == "directory":
-            _make_directory(above, name, seen)
+            _make_directory(parent_fd, name, seen)
         else:
-            _replace(above, name, version, seen, journal.temporary_in(directory))
+            _replace(parent_fd, name, version, seen, journal.new_temporary_name(directory))
 
 
 def _make_parents(root: int, directory: str) -> None:
     parts = directory.split("/") if directory else []
     for count in range(1, len(parts) + 1):
-        above, name = "/".join(parts[: count - 1]), parts[count - 1]
-        with opened_below(root, above) as opened, suppress(FileExistsError):
+        directory_above, name = "/".join(parts[: count - 1]), parts[count - 1]
+        with opened_below(root, directory_above) as opened, suppress(FileExistsError):
             os.mkdir(name, dir_fd=opened)
 
 
-def _remove(above: int, name: str, seen: _Identity | None) -> None:
-    _ensure_same(above, name, seen)
-    if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
-        _remove_directory(above, name)
+def _remove(parent_fd: int, name: str, seen: _Identity | None) -> None:
+    _ensure_same(parent_fd, name, seen)
+    if stat.S_ISDIR(os.stat(name, dir_fd=parent_fd, follow_symlinks=False).st_mode):
+        _remove_directory(parent_fd, name)
     else:
-        os.unlink(name, dir_fd=above)
+        os.unlink(name, dir_fd=parent_fd)
 
 
-def _remove_directory(above: int, name: str) -> None:
+def _remove_directory(parent_fd: int, name: str) -> None:
     try:
-        os.rmdir(name, dir_fd=above)
+        os.rmdir(name, dir_fd=parent_fd)
     except OSError as error:
         raise _HasOtherFiles("the directory has other files here") from error
 
 
-def _make_directory(above: int, name: str, seen: _Identity | None) -> None:
+def _make_directory(parent_fd: int, name: str, seen: _Identity | None) -> None:
     if seen is not None:
-        _remove(above, name, seen)
-    os.mkdir(name, dir_fd=above)
+        _remove(parent_fd, name, seen)
+    os.mkdir(name, dir_fd=parent_fd)
 
 
 def _replace(
-    above: int, name: str, version: PathVersion, seen: _Identity | None, temporary: str
+    parent_fd: int, name: str, version: PathVersion, seen: _Identity | None, temporary: str
 ) -> None:
     try:
         if version.kind == "link":
-            os.symlink(version.content, os.fsencode(temporary), dir_fd=above)
+            os.symlink(version.content, os.fsencode(temporary), dir_fd=parent_fd)
         else:
-            _write(above, temporary, version)
-        _ensure_same(above, name, seen)
+            _write(parent_fd, temporary, version)
+        _ensure_same(parent_fd, name, seen)
         if seen is not None and stat.S_ISDIR(seen[0]):
-            _remove_directory(above, name)
-        os.rename(temporary, name, src_dir_fd=above, dst_dir_fd=above)
+            _remove_directory(parent_fd, name)
+        os.rename(temporary, name, src_dir_fd=parent_fd, dst_dir_fd=parent_fd)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(temporary, dir_fd=above)
+            os.unlink(temporary, dir_fd=parent_fd)
         raise
 
 
-def _write(above: int, name: str, version: PathVersion) -> None:
-    descriptor = os.open(name, _NEW, 0o600, dir_fd=above)
+def _write(parent_fd: int, name: str, version: PathVersion) -> None:
+    descriptor = os.open(name, _NEW, 0o600, dir_fd=parent_fd)
     with os.fdopen(descriptor, "wb") as file:
         file.write(version.content)
         os.fchmod(descriptor, version.mode)
 
 
-def _ensure_same(above: int, name: str, seen: _Identity | None) -> None:
+def _ensure_same(parent_fd: int, name: str, seen: _Identity | None) -> None:
     """Ensure that nobody changed the path since it was read."""
-    if _stat(above, name) != seen:
-        raise _LeftAlone("it was changed at this moment; merge again")
+    if _stat(parent_fd, name) != seen:
+        raise _NotApplied("it was changed at this moment; merge again")
 
 
 def _identity(root: int, path: str) -> _Identity | None:
     directory, _, name = path.rpartition("/")
     try:
-        with opened_below(root, directory) as above:
-            return _stat(above, name)
+        with opened_below(root, directory) as parent_fd:
+            return _stat(parent_fd, name)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def _stat(above: int, name: str) -> _Identity | None:
+def _stat(parent_fd: int, name: str) -> _Identity | None:
     try:
-        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+        found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
     if stat.S_ISDIR(found.st_mode):  # its size and time change with what is in it

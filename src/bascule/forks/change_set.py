@@ -14,7 +14,8 @@ from bascule.core.errors import InvalidRequest
 from .merge_rules import Outcome, PathVersion
 
 Choice = Literal["", "fork", "here"]
-"""How to settle a conflict: not at all, with the fork's version, or with what is here."""
+"""How to resolve a conflict. Empty: not at all. fork: take the fork's version. here: keep the
+workspace's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +31,15 @@ class PathChange:
 
 @dataclass(frozen=True, slots=True)
 class PathResult:
-    """What became of a change."""
+    """The result of merging one change."""
 
     path: str
     outcome: Outcome | Literal["kept"]
-    """As of `Merge`; kept: the conflict was settled with what is here."""
+    """As in `Merge`. kept: the workspace's version was kept."""
     reason: str = ""
     lines: tuple[tuple[int, int], ...] = ()
-    """First and last line of each region in conflict, as counted here from 1. A region in which
-    lines were only added to the fork has its last line before its first."""
+    """First and last line of each region in conflict, in the workspace's version, from 1. If the
+    fork only added lines there, the last line is one less than the first."""
 
     def to_json(self) -> dict[str, Any]:
         """The result, with bytes of the path that are not UTF-8 escaped."""
@@ -95,6 +96,6 @@ def _from_json(value: Mapping[str, Any] | None) -> PathVersion | None:
     if value is None:
         return None
     if value["kind"] not in ("file", "link", "directory"):
-        raise ValueError(f"{value['kind']!r} is no kind of file that can be written")
+        raise ValueError(f"{value['kind']!r} is not a kind of file that can be written")
     content = base64.b64decode(value["content"], validate=True)
     return PathVersion(value["kind"], content, int(value["mode"]) & 0o777)

@@ -26,16 +26,16 @@ _TRIES: Final = 3
 
 
 class FileCopier:
-    """Copies single files between open directories, and blocks. Copies keep permissions and times.
+    """Copies single files between open directories. Copies keep permissions and times. Calls block.
 
     After the first failed attempt on a file system without reflinks, contents are copied.
     """
 
     def __init__(self, owner: int | None = None) -> None:
-        """With `owner`, refuse files of other users that not everybody may read."""
+        """With `owner`, refuse private files of other users."""
         self._owner = owner
         self.shares_blocks = True
-        """Whether files still are copied by reflink."""
+        """Whether files are copied by reflink: True until an attempt has failed."""
 
     def copy(self, source: int, name: str, target: int) -> None:
         """Copy a regular file. A file that changes meanwhile is copied again, a few times.
@@ -62,18 +62,18 @@ class FileCopier:
             os.close(opened)
 
     def _copy_once(self, opened: int, found: os.stat_result, target: int, name: str) -> None:
-        made = os.open(name, _NEW, 0o600, dir_fd=target)
+        copy = os.open(name, _NEW, 0o600, dir_fd=target)
         try:
-            if not (self.shares_blocks and self._reflink(opened, made)):
-                _copy_content(opened, made, found.st_size)
-            os.fchmod(made, stat.S_IMODE(found.st_mode) & 0o777)
-            os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+            if not (self.shares_blocks and self._reflink(opened, copy)):
+                _copy_content(opened, copy, found.st_size)
+            os.fchmod(copy, stat.S_IMODE(found.st_mode) & 0o777)
+            os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
         finally:
-            os.close(made)
+            os.close(copy)
 
-    def _reflink(self, opened: int, made: int) -> bool:
+    def _reflink(self, opened: int, copy: int) -> bool:
         try:
-            fcntl.ioctl(made, _FICLONE, opened)
+            fcntl.ioctl(copy, _FICLONE, opened)
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
                 raise
@@ -104,7 +104,8 @@ def _copy_content(source: int, target: int, size: int) -> None:
 
 
 async def copy_tree(source: Path, target: Path) -> None:
-    """Copy a tree that nobody changes into an existing empty directory, with links and times.
+    """Copy a tree into an existing empty directory, with links and times. Nobody may change the
+    tree meanwhile.
 
     `cp` does the work; cancelling ends it. Raises `StorageFailed`.
     """
@@ -116,7 +117,7 @@ async def copy_tree(source: Path, target: Path) -> None:
             env={"LC_ALL": "C", "PATH": os.defpath},
         )
     except FileNotFoundError as error:
-        what = "cp(1) of coreutils is not installed; forks are copied with it"
+        what = "Forks are copied with cp(1), which is not installed; install coreutils"
         raise MissingTool(what) from error
     try:
         _, errors = await process.communicate()

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-MOST_LINES: Final = 20_000
-"""Most lines of two versions together that differ. Comparing more could take minutes."""
+MAX_DIFFERING_LINES: Final = 20_000
+"""Maximum number of differing lines in two versions together. Comparing more may take minutes."""
 
 
 class LineRange(NamedTuple):
@@ -42,7 +42,7 @@ class LineMerge:
 
 
 class TooManyLines(ValueError):
-    """Raised for versions that differ in more than `MOST_LINES` lines."""
+    """Raised for versions that differ in more than `MAX_DIFFERING_LINES` lines."""
 
 
 class _Block(NamedTuple):
@@ -71,7 +71,7 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
             lines[part.start : part.end]
             for lines, part in zip(versions, (region.base, region.ours, region.theirs), strict=True)
         ]
-        chosen = pieces[0] if is_shared else _chosen(*pieces)
+        chosen = pieces[0] if is_shared else _choose_lines(*pieces)
         if chosen is None:
             conflicts.append(region)
         else:
@@ -79,7 +79,7 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> LineMerge:
     return LineMerge(None, conflicts) if conflicts else LineMerge(b"".join(merged))
 
 
-def _chosen(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> list[bytes] | None:
+def _choose_lines(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> list[bytes] | None:
     if ours in (base, theirs):
         return theirs
     return ours if theirs == base else None
@@ -111,7 +111,7 @@ def _region(start: _Block, end: _Block) -> LineConflict:
 
 
 def _shared(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> Iterator[_Block]:
-    """The intersection of what `ours` and `theirs` have in common with `base`."""
+    """The blocks of lines that all three versions have in common."""
     one, other = _matches(base, ours), _matches(base, theirs)
     i = j = 0
     while i < len(one) and j < len(other):
@@ -127,7 +127,7 @@ def _shared(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> Iterat
 
 
 def _matches(base: list[bytes], side: list[bytes]) -> list[tuple[int, int, int]]:
-    """Positions in both and length of blocks of equal lines, in order."""
+    """Blocks of equal lines, in order: position in `base`, position in `side`, and length."""
     shorter = min(len(base), len(side))
     head = 0
     while head < shorter and base[head] == side[head]:
@@ -136,8 +136,8 @@ def _matches(base: list[bytes], side: list[bytes]) -> list[tuple[int, int, int]]
     while tail < shorter - head and base[-1 - tail] == side[-1 - tail]:
         tail += 1
     middle = base[head : len(base) - tail], side[head : len(side) - tail]
-    if len(middle[0]) + len(middle[1]) > MOST_LINES:
-        raise TooManyLines(f"more than {MOST_LINES} lines differ")
+    if len(middle[0]) + len(middle[1]) > MAX_DIFFERING_LINES:
+        raise TooManyLines(f"more than {MAX_DIFFERING_LINES} lines differ")
     matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
     found = [(head + at, head + there, size) for at, there, size in matcher.get_matching_blocks()]
     whole = [(0, 0, head), *found, (len(base) - tail, len(side) - tail, tail)]

@@ -1,8 +1,8 @@
-"""Names the temporary file of a merge on disk, so that it is removed after a `kill -9`. Blocks.
+"""Records the path of a merge's temporary file, to remove the file after a `kill -9`. Blocks.
 
-A merge writes one file at a time, beside the file that it replaces. The journal has the path of the
-one that is being written. So only files that a merge made are removed, never one of a person with a
-similar name.
+A merge writes one file at a time, in the directory of the file that it replaces. The journal has
+the path of the file that is being written. So only a merge's own files are removed, never a user's
+file with a similar name.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from .tree_files import GIT, opened_below, opened_tree
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TEMPORARY: Final = re.compile(r"\.bascule-[0-9a-f]{16}")
-_LONGEST: Final = 1 << 16
+_MAX_PATH_BYTES: Final = 1 << 16
 
 
 class MergeJournal:
     """The open journal of a running merge."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Without a descriptor, nothing is kept."""
+        """Without a descriptor, nothing is recorded."""
         self._descriptor = descriptor
 
-    def temporary_in(self, directory: str) -> str:
-        """The name for a new temporary file in a directory of the workspace, noted first."""
+    def new_temporary_name(self, directory: str) -> str:
+        """Record and return the name of a new temporary file in a directory of the workspace."""
         name = f".bascule-{secrets.token_hex(8)}"
         if self._descriptor is not None:
             _write(self._descriptor, os.fsencode(f"{directory}/{name}" if directory else name))
@@ -44,13 +44,13 @@ class MergeJournal:
 
 @contextmanager
 def merge_journal(file: Path, workspace: Path) -> Iterator[MergeJournal]:
-    """The journal of a new merge, in `file`. Removes the temporary file of one that was killed.
+    """Open the journal of a new merge, in `file`. Removes the temporary file of a killed merge.
 
     Raises `StorageFailed` while another merge has the journal, or if it cannot be written. It does
-    not wait: a program of the session could hold the lock for ever.
+    not wait, because a program of the session could hold the lock forever.
     """
     try:
-        descriptor = _locked(file)
+        descriptor = _open_locked(file)
     except BlockingIOError as error:
         raise StorageFailed(
             "Another merge into this workspace is running; merge again when it has ended"
@@ -65,7 +65,7 @@ def merge_journal(file: Path, workspace: Path) -> Iterator[MergeJournal]:
         os.close(descriptor)
 
 
-def _locked(file: Path) -> int:
+def _open_locked(file: Path) -> int:
     descriptor = os.open(file, _FLAGS, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -78,7 +78,7 @@ def _locked(file: Path) -> int:
 
 
 def _remove_leftover(descriptor: int, workspace: Path) -> None:
-    path = os.fsdecode(os.pread(descriptor, _LONGEST, 0))
+    path = os.fsdecode(os.pread(descriptor, _MAX_PATH_BYTES, 0))
     directory, _, name = path.rpartition("/")
     parts = directory.split("/") if directory else []
     if not _TEMPORARY.fullmatch(name) or any(part in ("", ".", "..", GIT) for part in parts):

@@ -1,8 +1,8 @@
-"""Decides what becomes of one path that a fork changed. Pure functions.
+"""Decides how one path that a fork changed is merged. Pure functions.
 
-Three versions of the path count: `base`, as it was when the fork was made; `theirs`, as it is in
-the fork; `ours`, as it is now where the fork came from. A version is None if the path does not
-exist. Nothing of `ours` is replaced unless it equals `base`, or its lines merge without a conflict.
+The rules compare three versions of the path: `base`, when the fork was made; `theirs`, in the fork;
+`ours`, in the workspace that was forked. A version is None if the path does not exist. `ours` is
+replaced only if it equals `base`, or if its lines merge without a conflict.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Outcome = Literal["taken", "merged", "same", "conflict"]
 """taken: the fork's version replaces the base's. merged: the lines of both were combined. same:
 both made the same change. conflict: `ours` stays as it is."""
 
-_LARGEST: Final = 4 << 20
-"""Most bytes of each version whose lines are merged."""
+_MAX_MERGED_BYTES: Final = 4 << 20
+"""Maximum bytes of each version whose lines are merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,10 @@ def _merge_files(base: PathVersion, ours: PathVersion, theirs: PathVersion) -> M
         return Merge("merged", PathVersion("file", content, mode))
     if not (base.is_text and ours.is_text and theirs.is_text):
         return Merge("conflict", reason="changed in both, and not a text file")
-    if max(len(base.content), len(ours.content), len(theirs.content)) > _LARGEST:
-        return Merge("conflict", reason=f"changed in both, and larger than {_LARGEST >> 20} MiB")
+    if max(len(base.content), len(ours.content), len(theirs.content)) > _MAX_MERGED_BYTES:
+        return Merge(
+            "conflict", reason=f"changed in both, and larger than {_MAX_MERGED_BYTES >> 20} MiB"
+        )
     try:
         merged = merge_lines(base.content, ours.content, theirs.content)
     except TooManyLines as error:

@@ -1,4 +1,4 @@
-"""Gives a fork a git repository of its own: copies objects, refs and index of another one. Blocks.
+"""Copies a git repository for a fork: objects, refs and index. Blocks.
 
 No git program runs on the source repository, so its configuration and hooks have no effect, and
 nothing below its `.git` is written. The copy has no remotes, hooks, stashes or alternates.
@@ -13,30 +13,30 @@ from contextlib import suppress
 from typing import Final
 
 from .file_copy import FileCopier
-from .tree_files import DIRECTORY, REGULAR, EntryCount, list_tree, opened_below, scanned
+from .tree_files import DIRECTORY, REGULAR, EntryCount, list_tree, opened_below, scan_directory
 
 _FILES: Final = ("HEAD", "packed-refs", "index", "shallow", "ORIG_HEAD")
 _INFO: Final = ("exclude", "attributes", "sparse-checkout")
 _STASH: Final = "stash"
 _PACKS: Final = "pack"
 """Copied after the loose objects, which `git gc` removes after it wrote a pack."""
-_DEPTH: Final = 64
-"""Most directories above one of a repository. Git's own are at most 2 deep, but for names of refs
-with slashes."""
+_MAX_DEPTH: Final = 64
+"""Maximum depth of directories in a repository. Git itself nests at most 2 levels, except for refs
+with slashes in their names."""
 _TRIES: Final = 5
 _SMALL: Final = 1 << 20
 _KEPT: Final = {
     "core": ("autocrlf", "eol", "ignorecase", "filemode", "symlinks", "sparsecheckout"),
     "user": ("name", "email"),
 }
-"""Settings that the copy keeps: how files are written, and who commits."""
+"""Settings that the copy keeps: how files are written, and the author of commits."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _SECTION: Final = re.compile(r"\s*\[\s*([A-Za-z0-9.-]+)(?:\s+\"(?:[^\"\\]|\\.)*\")?\s*\]")
 _VARIABLE: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*)\s*=\s*(.*?)\s*")
 
 
 class CannotCopyRepository(Exception):
-    """Raised with the reason if a repository cannot be copied; a part of it may have been."""
+    """The repository cannot be copied; the message has the reason. A part may have been copied."""
 
 
 def copy_repository(source: int, target: int, copier: FileCopier, count: EntryCount) -> None:
@@ -44,8 +44,8 @@ def copy_repository(source: int, target: int, copier: FileCopier, count: EntryCo
 
     Raises `CannotCopyRepository`, and `QuotaExceeded` of `count`.
     """
-    copying = _RepositoryCopying(copier, count)
-    config = _config(source)
+    copying = _RepositoryCopier(copier, count)
+    config = _new_config(source)
     for name in ("commondir", "objects/info/alternates", "objects/info/http-alternates"):
         if _exists(source, name):
             raise CannotCopyRepository(f"its git repository needs another one ({name})")
@@ -74,7 +74,7 @@ def copy_repository(source: int, target: int, copier: FileCopier, count: EntryCo
 def branches(git_dir: int) -> dict[str, str]:
     """The commits of all branches and of the stash, by ref, without the branch of HEAD."""
     found: dict[str, str] = {}
-    for line in _text(git_dir, "packed-refs").splitlines():
+    for line in _read_text(git_dir, "packed-refs").splitlines():
         commit, _, ref = line.partition(" ")
         if ref == "refs/stash" or ref.startswith("refs/heads/"):
             found[ref] = commit
@@ -84,8 +84,8 @@ def branches(git_dir: int) -> dict[str, str]:
         opened_below(git_dir, "refs/heads") as heads,
     ):
         loose += [f"refs/heads/{each}" for each in list_tree(heads).entries]
-    found |= {ref: text for ref in loose if (text := _text(git_dir, ref).strip())}
-    found.pop(_text(git_dir, "HEAD").strip().removeprefix("ref: "), None)
+    found |= {ref: text for ref in loose if (text := _read_text(git_dir, ref).strip())}
+    found.pop(_read_text(git_dir, "HEAD").strip().removeprefix("ref: "), None)
     return found
 
 
@@ -96,20 +96,20 @@ def head_commit(git_dir: int) -> str:
 
 
 def _head(git_dir: int) -> str:
-    head = _text(git_dir, "HEAD").strip()
+    head = _read_text(git_dir, "HEAD").strip()
     branch = head.removeprefix("ref: ")
     if branch == head:
         return head
     if ".." in branch.split("/") or branch.startswith("/"):
         return ""
-    if found := _text(git_dir, branch).strip():
+    if found := _read_text(git_dir, branch).strip():
         return found
-    packed = _text(git_dir, "packed-refs").splitlines()
+    packed = _read_text(git_dir, "packed-refs").splitlines()
     return next((line.split(" ")[0] for line in packed if line.endswith(f" {branch}")), "")
 
 
 def _drop_packed_stash(target: int) -> None:
-    """`git gc` moves the ref of the stash into `packed-refs`."""
+    """Remove the stash from the copied `packed-refs`, where `git gc` puts it."""
     try:
         old = os.open("packed-refs", REGULAR, dir_fd=target)
     except FileNotFoundError:
@@ -120,60 +120,66 @@ def _drop_packed_stash(target: int) -> None:
     os.rename("packed-refs.new", "packed-refs", src_dir_fd=target, dst_dir_fd=target)
 
 
-class _RepositoryCopying:
+class _RepositoryCopier:
     def __init__(self, copier: FileCopier, count: EntryCount) -> None:
         self._copier = copier
         self._count = count
 
     def shared_indexes(self, source: int) -> list[str]:
         """The second parts of a split index."""
-        names = [each.name for each in scanned(source, self._count)]
+        names = [each.name for each in scan_directory(source, self._count)]
         return [name for name in names if name.startswith("sharedindex.")]
 
     def copy_below(self, above: int, name: str, target: int, depth: int = 0) -> None:
-        """Copy directories and regular files; links and others have no place in a repository."""
-        if depth > _DEPTH:
-            raise CannotCopyRepository(f"its .git has directories below more than {_DEPTH} others")
+        """Copy directories and regular files. Git has no other kinds of files in a repository, so
+        they are skipped."""
+        if depth > _MAX_DEPTH:
+            raise CannotCopyRepository(
+                f"its .git has directories below more than {_MAX_DEPTH} others"
+            )
         source = os.open(name, DIRECTORY, dir_fd=above)
         try:
             os.mkdir(name, dir_fd=target)
-            with opened_below(target, name) as made:
+            with opened_below(target, name) as created:
                 # `git gc` writes a new pack before it removes what the pack replaces. So after a
                 # file vanished, its replacement is in the next listing.
                 for _ in range(_TRIES):
-                    if self._copy_entries(source, name, made, depth):
+                    if self._copy_entries(source, name, created, depth):
                         break
         finally:
             os.close(source)
 
-    def _copy_entries(self, source: int, name: str, made: int, depth: int) -> bool:
-        """Copy what is not copied yet. False: something vanished meanwhile."""
+    def _copy_entries(self, source: int, name: str, created: int, depth: int) -> bool:
+        """Copy the entries that are not copied yet. False if one of them was removed meanwhile."""
         is_complete = True
-        entries = scanned(source, self._count)
+        entries = scan_directory(source, self._count)
         for entry in sorted(entries, key=lambda entry: entry.name == _PACKS):
-            if _exists(made, entry.name):
+            if _exists(created, entry.name):
                 continue
             try:
                 if entry.is_dir(follow_symlinks=False):
-                    self.copy_below(source, entry.name, made, depth + 1)
-                elif entry.is_file(follow_symlinks=False) and not _is_left(name, entry.name, depth):
-                    self._copier.copy(source, entry.name, made)
+                    self.copy_below(source, entry.name, created, depth + 1)
+                elif entry.is_file(follow_symlinks=False) and not _is_left_out(
+                    name, entry.name, depth
+                ):
+                    self._copier.copy(source, entry.name, created)
             except FileNotFoundError:
                 is_complete = False
         return is_complete
 
 
-def _is_left(directory: str, name: str, depth: int) -> bool:
-    """The stash, and what an unfinished git command left."""
+def _is_left_out(directory: str, name: str, depth: int) -> bool:
+    """Whether a file is not copied: the stash, or a leftover of an interrupted git command."""
     is_stash = depth == 0 and directory == "refs" and name == _STASH
     return is_stash or name.endswith(".lock") or name.startswith(("tmp_obj_", "tmp_pack_"))
 
 
-def _config(source: int) -> str:
-    """A configuration with the kept settings of the source's. Includes are not followed."""
+def _new_config(source: int) -> str:
+    """The text of the new `config`: the settings of the source that are in `_KEPT`. Includes are
+    not followed."""
     version, kept, section = "0", dict[tuple[str, str], str](), ""
     extensions: dict[str, str] = {}
-    for line in _text(source, "config").splitlines():
+    for line in _read_text(source, "config").splitlines():
         if found := _SECTION.match(line):
             section, line = found[1].lower(), line[found.end() :]
         variable = _VARIABLE.fullmatch(line)
@@ -186,10 +192,10 @@ def _config(source: int) -> str:
             version = value
         elif name in _KEPT.get(section, ()):
             kept[section, name] = value
-    return _written(version, extensions, kept)
+    return _config_text(version, extensions, kept)
 
 
-def _written(version: str, extensions: dict[str, str], kept: dict[tuple[str, str], str]) -> str:
+def _config_text(version: str, extensions: dict[str, str], kept: dict[tuple[str, str], str]) -> str:
     unknown = extensions.keys() - {"objectformat", "worktreeconfig", "preciousobjects"}
     if version not in ("0", "1") or unknown:
         named = ", ".join(sorted(unknown)) or f"version {version}"
@@ -204,7 +210,7 @@ def _written(version: str, extensions: dict[str, str], kept: dict[tuple[str, str
     return "\n".join(lines) + "\n"
 
 
-def _text(directory: int, name: str) -> str:
+def _read_text(directory: int, name: str) -> str:
     above, _, last = name.rpartition("/")
     try:
         with opened_below(directory, above) as opened:

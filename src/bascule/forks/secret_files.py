@@ -1,4 +1,4 @@
-"""Tells from its name whether a file probably holds a secret. Pure functions."""
+"""Decides by its name whether a file probably contains a secret. Pure functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES: Final = (
 )
 _DIRECTORIES: Final = frozenset({".ssh", ".aws", ".azure", ".gnupg", ".kube"})
 _SAMPLES: Final = (".example", ".sample", ".template", ".dist", ".defaults")
-"""Ends of names of files that show which secrets there are, without their values."""
+"""Suffixes of example files, which have the names of secrets without their values."""
 _SECRET: Final = re.compile("|".join(f"(?:{translate(name)})" for name in _NAMES), re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""Takes a snapshot of a workspace, from which forks are made. Blocks.
+"""Takes a snapshot of a workspace, from which forks are created. Blocks.
 
 A snapshot is a directory that nobody changes: `tree/` has the files, `snapshot.json` the facts. It
 is the base of every later merge, so no program of a fork may reach it.
@@ -23,11 +23,11 @@ from .file_copy import FileCopier
 from .repository_copy import CannotCopyRepository, copy_repository, head_commit
 from .secret_files import is_secret
 from .tree_files import (
-    DEPTH,
     DIRECTORY,
     GIT,
-    LONGEST_PATH,
-    MOST_FILES,
+    MAX_DEPTH,
+    MAX_FILES,
+    MAX_PATH_BYTES,
     REGULAR,
     Entry,
     EntryCount,
@@ -35,7 +35,7 @@ from .tree_files import (
     is_too_deep,
     list_tree,
     opened_tree,
-    scanned,
+    scan_directory,
 )
 
 _TREE: Final = "tree"
@@ -43,7 +43,7 @@ _FACTS: Final = "snapshot.json"
 _MAX_INDEX: Final = 64 << 20
 """Maximum bytes of git's index. A larger one counts as empty: no path is known to be tracked."""
 _OTHER_KIND: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-"""Errors of opening a link, socket or file in place of what is expected."""
+"""Errors of opening a path that was removed, or replaced by another kind of file."""
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Snapshot:
     def entries(self, *, with_ignored: bool = False) -> dict[str, Entry]:
         with opened_tree(self.tree) as root:
             tracked = None if with_ignored else self.tracked
-            return list_tree(root, tracked, most_files=None).entries  # counted when it was taken
+            return list_tree(root, tracked, max_files=None).entries  # counted when it was taken
 
 
 def take_snapshot(
@@ -96,23 +96,23 @@ def take_snapshot(
     directory: Path,
     *,
     with_secrets: bool = False,
-    most_files: int | None = MOST_FILES,
+    max_files: int | None = MAX_FILES,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Snapshot:
-    """Copy a workspace into the new `directory`. Raises `InterruptedError` once `is_stopped`, and
-    `QuotaExceeded` for a workspace with more than `most_files` files and directories.
+    """Copy a workspace into the new `directory`. Raises `InterruptedError` when `is_stopped`
+    returns True, and `QuotaExceeded` above `max_files` files and directories.
 
-    Left out, and named: files with names of secrets unless git tracks them or `with_secrets` is
-    given; files of other users that not everybody may read, and files that we may not read; other
-    file systems; sockets, pipes and devices.
+    `left_out` lists the paths that are not copied: files with names of secrets, unless git tracks
+    them or `with_secrets` is given; private files of other users, and files that this process
+    may not read; other file systems; sockets, pipes and devices.
     """
     tree = directory / _TREE
     tree.mkdir(mode=0o700, parents=True)
     facts = _Facts()
     with opened_tree(workspace) as source, opened_tree(tree) as target:
-        count = EntryCount(most_files)
-        copying = _Copying(source, facts, count, is_stopped, with_secrets=with_secrets)
-        copying.copy(source, target)
+        count = EntryCount(max_files)
+        copier = _SnapshotCopier(source, facts, count, is_stopped, with_secrets=with_secrets)
+        copier.copy(source, target)
     # Written last: it marks the snapshot as complete.
     text = json.dumps(
         {
@@ -140,7 +140,7 @@ class _Level:
         os.close(self.target)
 
 
-class _Copying:
+class _SnapshotCopier:
     def __init__(
         self,
         source: int,
@@ -159,7 +159,8 @@ class _Copying:
         self._copier = FileCopier(self._owner)
 
     def copy(self, source: int, target: int) -> None:
-        """Copy what is below `source`. No recursion: a session chooses how deep its files are."""
+        """Copy everything below `source`. Not recursive, because a session may nest directories
+        deeper than Python's stack."""
         levels = [self._level(os.dup(source), os.dup(target), "")]
         try:
             while levels:
@@ -174,14 +175,14 @@ class _Copying:
                 each.close()
 
     def _level(self, source: int, target: int, path: str) -> _Level:
-        """Takes over the descriptors, also if it fails."""
+        """Begin with a directory. Takes ownership of the descriptors, even if it fails."""
         try:
             if self._is_stopped():
                 raise InterruptedError(errno.EINTR, "the copy was stopped")
-            found = scanned(source, self._count, len(path))
+            found = scan_directory(source, self._count, len(path))
             entries = sorted(found, key=lambda entry: entry.name)
             if any(entry.name == GIT for entry in entries):
-                self._copy_git(source, target, path)  # first: it knows which files are tracked
+                self._copy_git(source, target, path)  # first: it finds out which files are tracked
         except BaseException:
             os.close(source)
             os.close(target)
@@ -190,21 +191,22 @@ class _Copying:
         return _Level(source, target, path, iter(rest))
 
     def _finish(self, level: _Level) -> None:
-        """Give the copy of a directory its mode and times, after everything in it was made."""
+        """Set the mode and times of a copied directory, after its entries were created."""
         found = os.fstat(level.source)
         if level.path:
             os.fchmod(level.target, stat.S_IMODE(found.st_mode) & 0o777 | 0o700)
         os.utime(level.target, ns=(found.st_atime_ns, found.st_mtime_ns))
 
     def _copy_entry(self, above: _Level, entry: os.DirEntry[str]) -> _Level | None:
-        """Copy a file or link, or begin with a directory, which is returned."""
+        """Copy a file or link. A directory is created and returned; the caller copies its
+        entries."""
         path = f"{above.path}/{entry.name}" if above.path else entry.name
         try:
             found = entry.stat(follow_symlinks=False)
-            if reason := self._reason_to_leave(path, found):
+            if reason := self._reason_to_leave_out(path, found):
                 self._facts.left_out[path] = reason
             elif stat.S_ISDIR(found.st_mode):
-                return self._entered(above, entry.name, path)
+                return self._enter_directory(above, entry.name, path)
             else:
                 self._copy_file(above, entry.name, found)
         except FileNotFoundError:
@@ -226,7 +228,7 @@ class _Copying:
             self._copier.copy(above.source, name, above.target)
             self._facts.files += 1
 
-    def _entered(self, above: _Level, name: str, path: str) -> _Level | None:
+    def _enter_directory(self, above: _Level, name: str, path: str) -> _Level | None:
         source = os.open(name, DIRECTORY, dir_fd=above.source)
         try:
             if os.fstat(source).st_dev != self._device:
@@ -240,13 +242,14 @@ class _Copying:
             raise
         return self._level(source, target, path)
 
-    def _reason_to_leave(self, path: str, found: os.stat_result) -> str:
+    def _reason_to_leave_out(self, path: str, found: os.stat_result) -> str:
         kind = stat.S_IFMT(found.st_mode)
         if kind not in (stat.S_IFREG, stat.S_IFLNK, stat.S_IFDIR):
             return "not a file, directory or link"
         if is_too_deep(f"{path}/"):
             return (
-                f"below {DEPTH} other directories, or its path is longer than {LONGEST_PATH} bytes"
+                f"below {MAX_DEPTH} other directories, or its path is longer than "
+                f"{MAX_PATH_BYTES} bytes"
             )
         if is_secret(path) and not self._with_secrets and path not in self._facts.tracked:
             return "its name is that of a secret"
@@ -266,12 +269,12 @@ class _Copying:
             return
         try:
             os.mkdir(GIT, 0o700, dir_fd=target)
-            made = os.open(GIT, DIRECTORY, dir_fd=target)
+            created = os.open(GIT, DIRECTORY, dir_fd=target)
             try:
-                copy_repository(git_dir, made, self._copier, self._count)
-                self._note_repository(made, path)
+                copy_repository(git_dir, created, self._copier, self._count)
+                self._record_repository(created, path)
             finally:
-                os.close(made)
+                os.close(created)
         except CannotCopyRepository as error:
             shutil.rmtree(GIT, dir_fd=target)
             self._facts.left_out[whole] = str(error)
@@ -286,7 +289,7 @@ class _Copying:
         finally:
             os.close(git_dir)
 
-    def _note_repository(self, git_dir: int, path: str) -> None:
+    def _record_repository(self, git_dir: int, path: str) -> None:
         self._facts.heads[path] = head_commit(git_dir)
         try:
             descriptor = os.open("index", REGULAR, dir_fd=git_dir)
@@ -296,7 +299,7 @@ class _Copying:
             content = file.read(_MAX_INDEX + 1)
         names = parse_index(content) if len(content) <= _MAX_INDEX else {}
         prefix = f"{path}/" if path else ""
-        self._facts.tracked |= {prefix + name for name in names if name.count("/") < DEPTH}
+        self._facts.tracked |= {prefix + name for name in names if name.count("/") < MAX_DEPTH}
 
 
 def _with_parents(paths: set[str]) -> set[str]:

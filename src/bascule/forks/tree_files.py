@@ -1,7 +1,7 @@
-"""Lists and reads the files of a tree that somebody else may change meanwhile. All functions block.
+"""Lists and reads the files of a tree that other processes may change. All functions block.
 
-Every directory is opened by its name in the one above, without following links. So a link in the
-tree cannot lead a caller with more rights to another place. Entries named `.git` are skipped.
+Every directory is opened relative to its parent, without following links. So a link in the tree
+cannot lead a privileged caller out of the tree. Entries named `.git` are skipped.
 """
 
 from __future__ import annotations
@@ -24,43 +24,42 @@ GIT: Final = ".git"
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 """Flags for a file. `O_NONBLOCK`: opening a pipe does not wait for a writer."""
-LARGEST: Final = 32 << 20
-"""Most bytes of a file whose change can be merged."""
-DEPTH: Final = 300
+MAX_FILE_BYTES: Final = 32 << 20
+"""Maximum bytes of a file whose change can be merged."""
+MAX_DEPTH: Final = 300
 """Maximum depth of directories; each level needs a descriptor."""
-LONGEST_PATH: Final = 3072
-"""Maximum bytes of a path in the workspace. With the directory above, a path of the kernel has at
-most 4096."""
-MOST_FILES: Final = 1_000_000
-"""Default of the most files and directories of a tree that is copied or listed."""
+MAX_PATH_BYTES: Final = 3072
+"""Maximum bytes of a path relative to the workspace. The kernel limits absolute paths to 4096."""
+MAX_FILES: Final = 1_000_000
+"""Default limit of files and directories in a tree that is copied or listed."""
 _PATH_BYTES: Final = 256
 _IGNORE: Final = ".gitignore"
 _IGNORE_BYTES: Final = 1 << 20
 
 
 class FileTooLong(ValueError):
-    """Raised for a file above `LARGEST`."""
+    """Raised for a file above `MAX_FILE_BYTES`."""
 
 
 class EntryCount:
-    """Counts the files and directories of one tree, with a maximum; None: there is none."""
+    """Counts the files and directories of one tree, up to a maximum; None: no maximum."""
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
+    def __init__(self, max_entries: int | None) -> None:
+        self._max_entries = max_entries
         self._found = 0
 
     def add_one(self, path_length: int = 0) -> None:
-        """Raises `QuotaExceeded` for an entry above the maximum.
+        """Count one entry. Raises `QuotaExceeded` above the maximum.
 
         Callers keep the paths in memory, so an entry with a long path counts as several.
         """
         self._found += 1 + path_length // _PATH_BYTES
-        if self._most is not None and self._found > self._most:
+        if self._max_entries is not None and self._found > self._max_entries:
             raise QuotaExceeded(
-                f"The workspace has more than {self._most} files and directories, the most that "
-                "a fork may have; remove generated ones, open a smaller folder as a session and "
-                "fork that, or allow more by the hub's setting `max_fork_files`",
-                limit=self._most,
+                f"The workspace has more than {self._max_entries} files and directories, the limit "
+                "for a fork; remove generated files, fork a session of a smaller folder, or raise "
+                "the hub's setting `max_fork_files`",
+                limit=self._max_entries,
                 setting="max_fork_files",
             )
 
@@ -110,7 +109,7 @@ class Tracked:
 
 @dataclass(slots=True)
 class Listing:
-    """What a tree contains."""
+    """The contents of a tree."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
@@ -128,7 +127,7 @@ def opened_tree(root: Path) -> Iterator[int]:
 
 @contextmanager
 def opened_below(root: int, directory: str) -> Iterator[int]:
-    """A directory by its path below an open one, without following links."""
+    """Open a directory by its path relative to an open one, without following links."""
     current = os.dup(root)
     try:
         for name in directory.split("/") if directory else ():
@@ -141,14 +140,14 @@ def opened_below(root: int, directory: str) -> Iterator[int]:
 
 
 def list_tree(
-    root: int, tracked: Tracked | None = None, *, most_files: int | None = MOST_FILES
+    root: int, tracked: Tracked | None = None, *, max_files: int | None = MAX_FILES
 ) -> Listing:
-    """Everything below an open directory. Raises `QuotaExceeded` above `most_files`.
+    """List everything below an open directory. Raises `QuotaExceeded` above `max_files`.
 
-    With `tracked`, leave out what `.gitignore` files exclude and tools generate, unless git tracks
-    it.
+    With `tracked`, leave out files that `.gitignore` excludes or that tools generate, unless git
+    tracks them.
     """
-    walk = _Walk(Listing(), os.fstat(root).st_dev, tracked, EntryCount(most_files))
+    walk = _Walk(Listing(), os.fstat(root).st_dev, tracked, EntryCount(max_files))
     _list(root, "", walk, [])
     return walk.found
 
@@ -165,7 +164,9 @@ def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> 
     prefix = f"{path}/" if path else ""
     found, tracked = walk.found, walk.tracked
     below: list[str] = []
-    names = [each for each in scanned(directory, walk.count, len(prefix)) if each.name != GIT]
+    names = [
+        each for each in scan_directory(directory, walk.count, len(prefix)) if each.name != GIT
+    ]
     if tracked is not None and any(entry.name == _IGNORE for entry in names):
         levels = [*_level(directory, len(prefix)), *levels]
     for entry in names:
@@ -177,7 +178,7 @@ def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> 
         is_directory = stat.S_ISDIR(seen.st_mode)
         if not (is_directory or stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
             continue  # pipes, sockets and devices are not part of a result
-        if tracked is not None and _is_left(whole, is_directory, tracked, levels):
+        if tracked is not None and _is_left_out(whole, is_directory, tracked, levels):
             found.ignored.append(whole)
             continue
         found.entries[whole] = Entry(
@@ -205,12 +206,14 @@ def _list_below(above: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -
 
 def is_too_deep(path: str) -> bool:
     """Whether a path is not read because of its depth or length."""
-    return path.count("/") > DEPTH or len(os.fsencode(path)) > LONGEST_PATH
+    return path.count("/") > MAX_DEPTH or len(os.fsencode(path)) > MAX_PATH_BYTES
 
 
-def scanned(directory: int, count: EntryCount, path_length: int = 0) -> list[os.DirEntry[str]]:
-    """The entries of an open directory, each of them counted; `path_length` is that of the path of
-    the directory, if the caller keeps paths."""
+def scan_directory(
+    directory: int, count: EntryCount, path_length: int = 0
+) -> list[os.DirEntry[str]]:
+    """The entries of an open directory. Adds each of them to `count`. `path_length`: the length of
+    the directory's path, if the caller keeps paths in memory."""
     found = []
     with os.scandir(directory) as scan:
         for entry in scan:
@@ -219,7 +222,9 @@ def scanned(directory: int, count: EntryCount, path_length: int = 0) -> list[os.
     return found
 
 
-def _is_left(path: str, is_directory: bool, tracked: Tracked, levels: list[IgnoreLevel]) -> bool:
+def _is_left_out(
+    path: str, is_directory: bool, tracked: Tracked, levels: list[IgnoreLevel]
+) -> bool:
     if path in tracked:
         return False
     if is_directory and path.rpartition("/")[2] in GENERATED:
@@ -255,19 +260,19 @@ def _version(above: int, name: str) -> PathVersion | None:
             return PathVersion("link", os.fsencode(os.readlink(name, dir_fd=above)))
         case stat.S_IFREG:
             mode = stat.S_IMODE(found.st_mode) & 0o777
-            return PathVersion("file", _content(above, name, LARGEST), mode)
+            return PathVersion("file", _content(above, name, MAX_FILE_BYTES), mode)
         case _:
             return PathVersion("other")
 
 
-def _content(above: int, name: str, most: int) -> bytes:
+def _content(above: int, name: str, max_bytes: int) -> bytes:
     descriptor = os.open(name, REGULAR, dir_fd=above)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileNotFoundError(name)
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise FileTooLong(f"larger than {most >> 20} MiB")
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise FileTooLong(f"larger than {max_bytes >> 20} MiB")
     return content
 
 

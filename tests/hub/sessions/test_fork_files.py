@@ -95,7 +95,7 @@ def test_a_dry_run_stores_nothing(files: ForkFiles, fork: SessionRow) -> None:
 def test_a_file_too_large_to_send_is_named(
     files: ForkFiles, fork: SessionRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree_files, "LARGEST", 1 << 20)
+    monkeypatch.setattr(tree_files, "MAX_FILE_BYTES", 1 << 20)
     (files.workspace(fork) / "b").write_bytes(bytes((1 << 20) + 1))
     (found,) = files.changes(fork)
     assert (found.change.path, found.problem) == ("b", "larger than 1 MiB")

@@ -24,7 +24,7 @@ from bascule.forks.repository_copy import branches, head_commit
 from bascule.forks.snapshot import Snapshot, take_snapshot
 from bascule.forks.tree_files import (
     DIRECTORY,
-    MOST_FILES,
+    MAX_FILES,
     UNREAD,
     Entry,
     FileTooLong,
@@ -70,7 +70,7 @@ class ForkFiles:
 
     sessions: Path
     bases: Path
-    most_files: int | None = MOST_FILES
+    max_files: int | None = MAX_FILES
     """Maximum number of files and directories of a workspace that is copied or compared."""
 
     def open(self) -> None:
@@ -104,7 +104,7 @@ class ForkFiles:
                 Path(f"/proc/self/fd/{opened}"),
                 self.bases / base,
                 with_secrets=with_secrets,
-                most_files=self.most_files,
+                max_files=self.max_files,
                 is_stopped=is_stopped,
             )
 
@@ -139,7 +139,7 @@ class ForkFiles:
             opened_tree(snapshot.tree) as base,
             self._opened(row) as now,
         ):
-            listing = list_tree(now, snapshot.tracked, most_files=self.most_files)
+            listing = list_tree(now, snapshot.tracked, max_files=self.max_files)
             listing.ignored += snapshot.left_out
             found = _compared(
                 snapshot.entries(),
@@ -220,7 +220,7 @@ class ForkFiles:
             self._opened(row) as now,
         ):
             tracked = None if with_ignored else snapshot.tracked
-            listing = list_tree(now, tracked, most_files=self.most_files)
+            listing = list_tree(now, tracked, max_files=self.max_files)
             yield _ComparedFork(base, now, known, listing, record, record.read())
 
     @contextmanager

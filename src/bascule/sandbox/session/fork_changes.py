@@ -29,8 +29,8 @@ _AGENT = "fork"
 
 
 class ForkChangeRoutes:
-    """Merges here and not in the hub, as the session's user and beside the files: a person may save
-    a file at any moment, and the checkpoint of the merge is one of this session."""
+    """Merges the changes of a fork. The sandbox does this, not the hub: it runs as the session's
+    user, notices files that a person saves meanwhile, and has the session's checkpoints."""
 
     def __init__(self, workspace: Path, state_dir: Path, sandbox: Sandbox) -> None:
         self._workspace = workspace
@@ -101,15 +101,15 @@ def _in_order(spool: IO[bytes]) -> Iterator[PathChange]:
 
 
 def _order(spool: IO[bytes]) -> Sequence[tuple[tuple[int, int, str], str, int]]:
-    """Turn, path and offset of each change, sorted. Their contents may not fit into memory."""
-    from bascule.forks.apply import turn_of
+    """Sort key, path and offset of each change, sorted. The contents may not fit into memory."""
+    from bascule.forks.apply import merge_order
     from bascule.forks.change_set import decode_changes
 
     found, offset = [], 0
     spool.seek(0)
     for line in spool:
         (change,) = decode_changes([line])
-        found.append((turn_of(change), change.path, offset))
+        found.append((merge_order(change), change.path, offset))
         offset += len(line)
     return sorted(found)
 
