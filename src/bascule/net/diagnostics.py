@@ -71,7 +71,7 @@ class Findings:
     def __init__(self) -> None:
         self._errors: dict[NetDiagnostic, None] = {}
         self._warnings: dict[NetDiagnostic, None] = {}
-        self._untold = 0
+        self._unlisted = 0
 
     def error(self, code: str, message: str, span: Span) -> None:
         self.add([NetDiagnostic(Severity.ERROR, code, message, span)])
@@ -85,7 +85,7 @@ class Findings:
             if len(found) < MAX_FINDINGS or each in found:
                 found[each] = None
             else:
-                self._untold += 1
+                self._unlisted += 1
 
     @property
     def has_errors(self) -> bool:
@@ -97,8 +97,8 @@ class Findings:
             (*self._errors, *self._warnings),
             key=lambda each: (each.span, each.code, each.message),
         )
-        if self._untold:
+        if self._unlisted:
             last = found[-1]
-            message = f"There are {self._untold:,} more problems, which are not listed"
+            message = f"There are {self._unlisted:,} more problems, which are not listed"
             found.append(NetDiagnostic(last.severity, "file.more", message, last.span))
         return tuple(found)

@@ -12,7 +12,8 @@ from .model import Arc, ArcKind, Inscription, Net, Place, PlaceId, Span, Transit
 from .sizes import MAX_CODE, MAX_ELEMENTS, MAX_TOKENS
 
 _GUESSES = 20
-"""Unknown ids for which a similar id is searched: each is compared with up to `_GUESSED_AMONG`."""
+"""Maximum number of unknown ids for which a similar id is searched. Each is compared with up to
+`_GUESSED_AMONG` ids."""
 _GUESSED_AMONG = 2_000
 _GUESSED_LENGTH = 60
 
@@ -80,7 +81,7 @@ class Draft:
     def finish(self) -> Loaded:
         """Check the whole net, and return it or the errors."""
         self._check_references()
-        self.arcs = [self._resolved(arc) for arc in self.arcs]
+        self.arcs = [self._resolve_references(arc) for arc in self.arcs]
         for arc in self.arcs:
             self._check_arc(arc)
         self._check_weights()
@@ -131,7 +132,7 @@ class Draft:
             if end is None:
                 self.findings.error("reference.circle", f"'{name}' refers to itself", span)
             elif not self._is_node(end):
-                self.findings.error("reference.unknown", self._unknown(target), span)
+                self.findings.error("reference.unknown", self._unknown_id_message(target), span)
 
     def _target(self, end: str) -> str | None:
         """The end of a chain of references; None for a circle. Follows each reference once."""
@@ -149,14 +150,14 @@ class Draft:
         self._ends.update(dict.fromkeys(passed, found))
         return found
 
-    def _resolved(self, arc: Arc) -> Arc:
+    def _resolve_references(self, arc: Arc) -> Arc:
         source, target = self._target(arc.source), self._target(arc.target)
         return replace(arc, source=source or arc.source, target=target or arc.target)
 
     def _check_arc(self, arc: Arc) -> None:
         lost = [end for end in (arc.source, arc.target) if not self._is_node(end)]
         for end in lost:
-            self.findings.error("arc.endpoint", self._unknown(end), arc.span)
+            self.findings.error("arc.endpoint", self._unknown_id_message(end), arc.span)
         if lost:
             return
         from_place = arc.source in self.places
@@ -173,17 +174,17 @@ class Draft:
 
     def _check_weights(self) -> None:
         """Limit the sum of the weights of arcs from one node; readers limit each arc alone."""
-        made: dict[str, int] = {}
+        sums: dict[str, int] = {}
         for arc in self.arcs:
-            before = made.get(arc.source, 0)
-            made[arc.source] = before + arc.weight
+            before = sums.get(arc.source, 0)
+            sums[arc.source] = before + arc.weight
             if before <= MAX_TOKENS < before + arc.weight and arc.weight <= MAX_TOKENS:
                 self.refuse_weight(before + arc.weight, arc.span)
 
     def _is_node(self, id: str) -> bool:
         return id in self.places or id in self.transitions
 
-    def _unknown(self, id: str) -> str:
+    def _unknown_id_message(self, id: str) -> str:
         near: list[str] = []
         if self._guesses < _GUESSES and len(id) <= _GUESSED_LENGTH:
             self._guesses += 1

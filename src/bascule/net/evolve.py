@@ -79,11 +79,11 @@ def load_evolve(text: str, file: str) -> Loaded:
     draft = Draft(file, text, findings)
     if root is not None:
         with suppress(TooLarge):
-            _Reader(draft).file(root)
+            _EvolveReader(draft).file(root)
     return draft.finish()
 
 
-class _Reader:
+class _EvolveReader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._findings = draft.findings
@@ -109,7 +109,9 @@ class _Reader:
         self._draft.name = self._name(net)
         declared = self._text(net, "type", "@type")
         if declared not in (None, _NET_TYPE):
-            self._findings.warn("net.type", f"Read as {_NET_TYPE}", self._at(net, "type", "@type"))
+            self._findings.warn(
+                "net.type", f"Read as {_NET_TYPE}", self._span_of(net, "type", "@type")
+            )
         self._evolve(net, "net")
         self._contents(net)
 
@@ -128,14 +130,14 @@ class _Reader:
             self._contents(below)
 
     def _place(self, place: Fields) -> None:
-        named = self._id(place, "place")
+        element_id = self._id(place, "place")
         more = self._evolve(place, "place")
         is_final = self._flag(place, "final") or self._flag(more, "final")
         tokens = [token for each in (place, more) for token in self._tokens(each)]
-        if named is not None:
+        if element_id is not None:
             at = self._id_span(place)
             self._draft.add_place(
-                Place(PlaceId(named), at, self._name(place), tuple(tokens), is_final)
+                Place(PlaceId(element_id), at, self._name(place), tuple(tokens), is_final)
             )
 
     def _tokens(self, place: Fields) -> Iterator[Token]:
@@ -164,19 +166,19 @@ class _Reader:
         return plain(token.fields["value"])
 
     def _transition(self, transition: Fields) -> None:
-        named = self._id(transition, "transition")
+        element_id = self._id(transition, "transition")
         more = self._evolve(transition, "transition")
         written = [
             inscription
             for each in (transition, more)
             for node in self._children(each, "inscriptions", "An inscription", known="inscription")
-            if (inscription := self._inscription(node, named or "")) is not None
+            if (inscription := self._inscription(node, element_id or "")) is not None
         ]
-        if named is None:
+        if element_id is None:
             return
         self._draft.add_transition(
             Transition(
-                id=TransitionId(named),
+                id=TransitionId(element_id),
                 span=self._id_span(transition),
                 name=self._name(transition),
                 guards=tuple(each for each in written if each.kind is InscriptionKind.GUARD),
@@ -189,7 +191,7 @@ class _Reader:
             )
         )
         for arc in self._children(transition, "arcs", "An arc", known="arc"):
-            self._arc(arc, named)
+            self._arc(arc, element_id)
 
     def _arc(self, arc: Fields, transition: str | None) -> None:
         source, target = self._text(arc, "source", "@source"), self._text(arc, "target", "@target")
@@ -217,9 +219,11 @@ class _Reader:
     def _weight(self, arc: Fields) -> int | None:
         weight = self._number(arc, "weight")
         if weight is not None and weight < 1:
-            self._findings.error("arc.weight", "A weight is 1 or more", self._at(arc, "weight"))
+            self._findings.error(
+                "arc.weight", "A weight is 1 or more", self._span_of(arc, "weight")
+            )
         elif weight is not None and weight > MAX_TOKENS:
-            self._draft.refuse_weight(weight, self._at(arc, "weight"))
+            self._draft.refuse_weight(weight, self._span_of(arc, "weight"))
         return weight
 
     def _arc_kind(self, arc: Fields) -> ArcKind | None:
@@ -238,30 +242,30 @@ class _Reader:
             )
         for each in found[:1]:
             if each.kind is InscriptionKind.GUARD or each.is_async:
-                message = "The inscription of an arc is an expression, and sync"
+                message = "The inscription of an arc must be a synchronous expression"
                 self._findings.error("arc.inscription", message, each.span)
         return found[0] if found else None
 
     def _reference(self, reference: Fields) -> None:
-        named, target = self._id(reference, "reference"), self._text(reference, "ref", "@ref")
+        element_id, target = self._id(reference, "reference"), self._text(reference, "ref", "@ref")
         if target is None:
             self._findings.error("reference.unknown", "A reference needs a 'ref'", reference.span)
-        elif named is not None:
-            self._draft.add_reference(named, target, self._id_span(reference))
+        elif element_id is not None:
+            self._draft.add_reference(element_id, target, self._id_span(reference))
 
     # Inscriptions -------------------------------------------------------------------------
 
     def _inscription(self, node: Fields, owner: str) -> Inscription | None:
-        """None, with a finding, if there is no code to run."""
+        """Read an inscription. Returns None, and adds a finding, if there is no code to run."""
         language = self._text(node, "language") or "python"
         if language != "python":
             message = f"Inscriptions are run in python; there is no runner for {language}"
-            self._findings.error("inscription.language", message, self._at(node, "language"))
+            self._findings.error("inscription.language", message, self._span_of(node, "language"))
             return None
         source = self._text(node, "source") or "inline"
         if source != "inline":
-            message = f"The code stands in the net (source: inline); '{source}' is not supported"
-            self._findings.error("inscription.source", message, self._at(node, "source"))
+            message = f"The code must be in the net itself (source: inline), not '{source}'"
+            self._findings.error("inscription.source", message, self._span_of(node, "source"))
             return None
         code = node.get("code")
         if (
@@ -279,8 +283,8 @@ class _Reader:
         is_async = self._choice(node, "execMode", {"sync": False, "async": True}) or False
         timeout = self._timeout(node, is_async=is_async)
         if kind is InscriptionKind.GUARD and is_async:
-            message = "A guard is asked while a firing is chosen; it cannot be async"
-            self._findings.error("guard.async", message, self._at(node, "execMode"))
+            message = "A guard runs while a firing is chosen, so it cannot be async"
+            self._findings.error("guard.async", message, self._span_of(node, "execMode"))
         return Inscription(
             id=self._text(node, *_IDS) or f"{owner}_{kind}_{code.span.line}",
             kind=kind,
@@ -353,10 +357,10 @@ class _Reader:
         return found
 
     def _id(self, node: Fields, what: str) -> str | None:
-        named = self._text(node, *_IDS)
-        if not named:
+        element_id = self._text(node, *_IDS)
+        if not element_id:
             self._findings.error("id.missing", f"A {what} needs an 'id'", node.span)
-        return named
+        return element_id
 
     def _id_span(self, node: Fields) -> Span:
         """The span from an element's key `id` to the end of the element."""
@@ -401,10 +405,10 @@ class _Reader:
         if text is None or text in choices:
             return None if text is None else choices[text]
         message = f"'{name}' is {', '.join(choices)}; not '{text}'"
-        self._findings.error("value.unknown", message, self._at(node, name))
+        self._findings.error("value.unknown", message, self._span_of(node, name))
         return None
 
-    def _at(self, node: Fields, *names: str) -> Span:
+    def _span_of(self, node: Fields, *names: str) -> Span:
         found = node.get(*names)
         return node.span if found is None else found.span
 

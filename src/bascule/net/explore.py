@@ -120,7 +120,7 @@ class _Walk:
             at += 1
             if self._on_progress is not None and not at % _REPORT_EVERY:
                 self._on_progress(len(self._states))
-        return self._found(net, edges, ends, deadlocks, first_deadlock, alive, complete=complete)
+        return self._result(net, edges, ends, deadlocks, first_deadlock, alive, complete=complete)
 
     def _is_end(self, net: Net, at: int) -> bool:
         counts = self._packed.counts(self._states[at])
@@ -146,10 +146,10 @@ class _Walk:
             states.append(after)
             self._parent.append(at)
             self._via.append(transition)
-            self._note(after, transition, enabled)
+            self._add_state(after, transition, enabled)
         return True
 
-    def _note(self, marking: int, via: int, before: tuple[int, ...]) -> None:
+    def _add_state(self, marking: int, via: int, before: tuple[int, ...]) -> None:
         """Store the transitions that a new state enables, and raise the bounds of its places."""
         packed = self._packed
         guards, needs, limits, bits = packed.guards, packed.needs, packed.limits, packed.bits
@@ -167,7 +167,7 @@ class _Walk:
             self._top = self._maximum_counts(marking)
 
     def _maximum_counts(self, marking: int) -> int:
-        """`_top` with the counts of `marking` where these are higher; only those are touched."""
+        """`_top` with the counts of `marking` where they are higher."""
         packed, top = self._packed, self._top
         width, field = packed.bits + 1, (1 << packed.bits) - 1
         more = packed.guards & ~((top | packed.guards) - marking)
@@ -175,7 +175,7 @@ class _Walk:
             top ^= (top ^ marking) & (field << (width * spot))
         return top
 
-    def _found(
+    def _result(
         self,
         net: Net,
         edges: int,

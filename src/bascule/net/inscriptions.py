@@ -30,13 +30,13 @@ _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 def check(inscription: Inscription) -> list[NetDiagnostic]:
     """The diagnostics of an inscription, without running it."""
     try:
-        tree = _parsed(inscription)
-        _compiled(tree, inscription)
-        has_value = _has_statements(tree)
+        tree = _parse(inscription)
+        _compile(tree, inscription)
+        has_value = _has_value(tree)
     except SyntaxError as error:
         # Python's parser reports lines of the code, its compiler already lines of the file.
-        is_placed = error.filename == inscription.span.file
-        return [_refusal(error, inscription, is_placed=is_placed)]
+        has_file_lines = error.filename == inscription.span.file
+        return [_syntax_diagnostic(error, inscription, has_file_lines=has_file_lines)]
     except (RecursionError, MemoryError):
         message = "Python cannot read this: it is nested too deeply"
         return [_diagnostic(Severity.ERROR, "python.depth", message, inscription.span)]
@@ -49,52 +49,53 @@ def check(inscription: Inscription) -> list[NetDiagnostic]:
 
 
 def build(inscription: Inscription, scope: dict[str, Any]) -> Function:
-    """The function behind an inscription, which sees `scope` as its globals.
+    """The inscription as a function, with `scope` as its globals.
 
     Raises `SyntaxError` or `ValueError` if `check` reports an error.
     """
-    place: dict[str, Any] = {}
-    exec(_compiled(_parsed(inscription), inscription), scope, place)  # noqa: S102 - what a net is for
-    function: Function = place.popitem()[1]
+    names: dict[str, Any] = {}
+    code = _compile(_parse(inscription), inscription)
+    exec(code, scope, names)  # noqa: S102 - a net exists to run its code
+    function: Function = names.popitem()[1]
     return function
 
 
 def first_line(inscription: Inscription) -> int:
     """The line of the file with the code's first effective statement; a debugger stops there."""
-    tree = _parsed(inscription)
+    tree = _parse(inscription)
     body = tree.body
     match body:
         case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
             body = function.body
-    place = next((each for each in body if not _is_text(each)), body[-1])
-    return place.lineno
+    statement = next((each for each in body if not _is_constant(each)), body[-1])
+    return statement.lineno
 
 
-def _parsed(inscription: Inscription) -> ast.Module:
+def _parse(inscription: Inscription) -> ast.Module:
     tree = ast.parse(inscription.code)
     if not tree.body:
         raise ValueError("There is no code here")
-    return _moved(tree, inscription)
+    return _move_to_file(tree, inscription)
 
 
-def _compiled(tree: ast.Module, inscription: Inscription) -> CodeType:
+def _compile(tree: ast.Module, inscription: Inscription) -> CodeType:
     """Code that defines the inscription's function when it is executed."""
     name = re.sub(r"\W", "_", inscription.id) or "inscription"
     match tree.body:
         case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
-            statement: ast.stmt = _adapted(function, name)
+            statement: ast.stmt = _call_with_parameters(function, name)
         case [ast.Expr(ast.Lambda() as function)]:
-            statement = _adapted(function, name)
+            statement = _call_with_parameters(function, name)
         case body:
-            statement = _wrapped(body, name, inscription)
-    # Not the line of the code: a breakpoint there would halt already at the definition.
+            statement = _wrap_body(body, name, inscription)
+    # Not the line of the code: a breakpoint there would also stop when the function is defined.
     statement.lineno, statement.col_offset = 1, 0
     module = ast.Module([statement], [])
     ast.fix_missing_locations(module)
     return compile(module, inscription.span.file, "exec", dont_inherit=True)
 
 
-def _wrapped(body: Sequence[ast.stmt], name: str, inscription: Inscription) -> ast.stmt:
+def _wrap_body(body: Sequence[ast.stmt], name: str, inscription: Inscription) -> ast.stmt:
     body = list(body)
     if isinstance(body[-1], ast.Expr) and not _returns(body):
         body[-1] = ast.copy_location(ast.Return(body[-1].value), body[-1])
@@ -104,15 +105,15 @@ def _wrapped(body: Sequence[ast.stmt], name: str, inscription: Inscription) -> a
     return ast.copy_location(made, body[0])
 
 
-def _adapted(function: _Scope, name: str) -> ast.stmt:
+def _call_with_parameters(function: _Scope, name: str) -> ast.stmt:
     """A function `name` that calls `function` with the `PARAMETERS` it takes, by name or in order.
 
     This is decided before the run: a trial call that fails would run the code twice.
     """
-    asked = [arg.arg for arg in function.args.posonlyargs + function.args.args]
-    required = len(asked) - len(function.args.defaults)
-    by_name = bool(asked) and all(arg in PARAMETERS for arg in asked)
-    given = asked if by_name else list(PARAMETERS[: min(required, len(PARAMETERS))])
+    parameters = [arg.arg for arg in function.args.posonlyargs + function.args.args]
+    required = len(parameters) - len(function.args.defaults)
+    by_name = bool(parameters) and all(arg in PARAMETERS for arg in parameters)
+    given = parameters if by_name else list(PARAMETERS[: min(required, len(PARAMETERS))])
     passed: list[ast.expr] = [ast.Name(arg, ast.Load()) for arg in given]
     arguments = ast.arguments([], [ast.arg(each) for each in PARAMETERS], None, [], [], None, [])
     body: list[ast.stmt]
@@ -126,7 +127,7 @@ def _adapted(function: _Scope, name: str) -> ast.stmt:
     return ast.copy_location(ast.FunctionDef(name, arguments, body, []), function)
 
 
-def _moved(tree: ast.Module, inscription: Inscription) -> ast.Module:
+def _move_to_file(tree: ast.Module, inscription: Inscription) -> ast.Module:
     """`tree` with the lines and columns of the file."""
     down, right = inscription.span.line - 1, inscription.span.column - 1
     for node in ast.walk(tree):
@@ -153,7 +154,7 @@ def _returns(body: Sequence[ast.AST]) -> bool:
     return False
 
 
-def _has_statements(tree: ast.Module) -> bool:
+def _has_value(tree: ast.Module) -> bool:
     match tree.body:
         case [ast.FunctionDef() | ast.AsyncFunctionDef() as function]:
             return _returns(function.body)
@@ -161,16 +162,18 @@ def _has_statements(tree: ast.Module) -> bool:
             return isinstance(body[-1], ast.Expr) or _returns(body)
 
 
-def _is_text(statement: ast.stmt) -> bool:
+def _is_constant(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _refusal(error: SyntaxError, inscription: Inscription, *, is_placed: bool) -> NetDiagnostic:
+def _syntax_diagnostic(
+    error: SyntaxError, inscription: Inscription, *, has_file_lines: bool
+) -> NetDiagnostic:
     at = inscription.span
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     if not inscription.keeps_lines:
         line, column = at.line, at.column
-    elif not is_placed:
+    elif not has_file_lines:
         line, column = line + at.line - 1, column + at.column - 1
     place = Span(at.file, line, column, line, column + 1)
     return _diagnostic(Severity.ERROR, "python.syntax", f"Not valid Python: {error.msg}", place)

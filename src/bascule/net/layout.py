@@ -1,7 +1,7 @@
 """Positions of a net's nodes in a drawing: layers from left to right along the arcs.
 
-The usual four steps: break circles, assign layers, order each layer so that few arcs cross, and
-choose heights. Arcs that pass over a layer get a bend there.
+Works in the usual four steps: break cycles, assign layers, order each layer so that few arcs
+cross, and choose heights. An arc that crosses a layer gets a bend there.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _layers(net: Net) -> dict[str, int]:
     after: dict[str, list[str]] = defaultdict(list)
     for arc in net.arcs:
         after[arc.source].append(arc.target)
-    finished = _finished(net, after)
+    finished = _post_order(net, after)
     rank = {node: number for number, node in enumerate(reversed(finished))}
     layers = dict.fromkeys(rank, 0)
     for node in reversed(finished):
@@ -83,7 +83,7 @@ def _layers(net: Net) -> dict[str, int]:
     return layers
 
 
-def _finished(net: Net, after: Mapping[str, Sequence[str]]) -> list[str]:
+def _post_order(net: Net, after: Mapping[str, Sequence[str]]) -> list[str]:
     """The nodes in post-order of a depth-first search that starts at places with tokens."""
     marked = [place.id for place in net.places.values() if place.initial]
     seen: set[str] = set()

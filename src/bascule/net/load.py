@@ -21,7 +21,7 @@ def load(path: str | PathLike[str]) -> Loaded:
     try:
         data = file.read_bytes()
     except OSError as error:
-        return _nothing(str(path), f"The file cannot be read: {error.strerror}")
+        return _failed(str(path), f"The file cannot be read: {error.strerror}")
     return load_bytes(data, str(path))
 
 
@@ -32,11 +32,11 @@ def load_bytes(data: bytes, file: str) -> Loaded:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        return _nothing(file, "The file is not UTF-8")
+        return _failed(file, "The file is not UTF-8")
     return load_evolve(text, file)
 
 
-def _nothing(file: str, message: str) -> Loaded:
+def _failed(file: str, message: str) -> Loaded:
     findings = Findings()
     findings.error("file.unreadable", message, Span(file, 1, 1, 1, 1))
     return Loaded(None, findings.sorted())

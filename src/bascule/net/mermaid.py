@@ -26,9 +26,9 @@ def _lines(net: Net) -> Iterator[str]:
     for place in net.places.values():
         tokens = shown_tokens(place.initial)
         text = (place.name or place.id) + (f"\n{tokens}" if tokens else "")
-        yield f"  {names[place.id]}(({_quoted(text)}))"
+        yield f"  {names[place.id]}(({_quote(text)}))"
     for transition in net.transitions.values():
-        yield f"  {names[transition.id]}[{_quoted(transition.name or transition.id)}]"
+        yield f"  {names[transition.id]}[{_quote(transition.name or transition.id)}]"
     for arc in net.arcs:
         yield f"  {names[arc.source]} {_arrow(arc)} {names[arc.target]}"
 
@@ -38,7 +38,7 @@ def _arrow(arc: Arc) -> str:
     return _ARROWS[arc.kind] + weight
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """A label in quotes. Mermaid needs numeric entities, and `<br>` for a line break."""
     safe = "".join(f"#{ord(each)};" if each in '#"<>&;' else each for each in text)
     return '"' + safe.replace("\n", "<br>") + '"'

@@ -35,7 +35,7 @@ class Packed:
     limits: tuple[tuple[int, int], ...]
     """By transition: the most tokens inhibitors allow, and the guard bits of their places."""
     keeps: tuple[int, ...]
-    """By transition: a mask without the places it empties, or -1."""
+    """By transition: a mask without the places that it empties; -1 if it empties none."""
     change: tuple[int, ...]
     """By transition: the change of a marking; with resets, only the tokens put."""
 

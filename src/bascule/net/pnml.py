@@ -59,12 +59,12 @@ def load_pnml(data: bytes, file: str) -> Loaded:
         message = f"The file has {len(data):,} bytes; at most {MAX_PNML_BYTES:,} are read"
         draft.findings.error("xml.size", message, Span(file, 1, 1, 1, 1))
     else:
-        with suppress(_Enough, TooLarge):
+        with suppress(_StopReading, TooLarge):
             _read(data, draft)
     return draft.finish()
 
 
-class _Enough(Exception):
+class _StopReading(Exception):
     """Stops reading the file; the findings have the reason."""
 
 
@@ -98,17 +98,17 @@ def _read(data: bytes, draft: Draft) -> None:
         span = Span(draft.file, line, column, line, column + 1)
         draft.findings.error("xml.syntax", f"Not valid XML: {error.getMessage()}", span)
     except (SAXException, DefusedXmlException) as error:
-        draft.findings.error("xml.refused", _refused(error), builder.here())
+        draft.findings.error("xml.refused", _refusal_message(error), builder.here())
     except (LookupError, ValueError) as error:  # such as an encoding that Python lacks
         draft.findings.error("xml.syntax", f"Not valid XML: {error}", builder.here())
 
 
-def _refused(error: Exception) -> str:
+def _refusal_message(error: Exception) -> str:
     match error:
         case EntitiesForbidden():
             return f"The file declares the entity '{error.name}'; write its text out instead"
         case ExternalReferenceForbidden():
-            return "The file refers to another one, which is not read; copy its text instead"
+            return "The file refers to another file, which is not read; copy its text instead"
         case _:
             return f"XML that is refused: {error}"
 
@@ -123,12 +123,12 @@ class _Builder(ContentHandler):
         super().__init__()
         self._file = draft.file
         self._findings = draft.findings
-        self._reader = _Reader(draft)
+        self._reader = _PnmlReader(draft)
         self._open: list[_Element] = []
         self._depth = 0
         self._skipped_from: int | None = None
         """The depth of the element below which nothing is kept."""
-        self._kept = 0
+        self._label_count = 0
         """Number of elements in the node that is being read."""
         self._text: list[str] = []
         self._locator: Locator | None = None
@@ -144,7 +144,7 @@ class _Builder(ContentHandler):
         if self._depth > MAX_DEPTH:
             message = f"Elements are nested more than {MAX_DEPTH} levels deep"
             self._findings.error("xml.depth", message, self.here())
-            raise _Enough
+            raise _StopReading
         if self._skipped_from is not None:
             return
         if name in _DRAWINGS:
@@ -169,7 +169,7 @@ class _Builder(ContentHandler):
             self._text.append(content)
 
     def endDocument(self) -> None:  # noqa: N802 - the library's name
-        self._reader.ended(self.here())
+        self._reader.end_document(self.here())
 
     def _is_kept(self, element: _Element) -> bool:
         if not self._open:
@@ -194,11 +194,11 @@ class _Builder(ContentHandler):
                 return name in _LABELS
 
     def _push_element(self, element: _Element) -> None:
-        self._kept = 0 if element.name in _NODES else self._kept + 1
-        if self._kept > _MAX_LABELS:
+        self._label_count = 0 if element.name in _NODES else self._label_count + 1
+        if self._label_count > _MAX_LABELS:
             message = f"More than {_MAX_LABELS:,} labels in one element"
             self._findings.error("xml.size", message, element.span)
-            raise _Enough
+            raise _StopReading
         self._flush()
         self._open.append(element)
 
@@ -207,11 +207,11 @@ class _Builder(ContentHandler):
         element = self._open.pop()
         if element.name in _NODES:
             self._reader.node(element)
-            self._kept = 0
+            self._label_count = 0
         elif self._open and element.name != "page":
             self._open[-1].children.append(element)
             if self._open[-1].name == "net" and element.name == "name":
-                self._reader.named(self._open[-1])
+                self._reader.set_name(self._open[-1])
 
     def _flush(self) -> None:
         if self._open:
@@ -225,7 +225,7 @@ class _Builder(ContentHandler):
         return Span(self._file, line, column, line, column + width + 1)
 
 
-class _Reader:
+class _PnmlReader:
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
         self._findings = draft.findings
@@ -235,34 +235,36 @@ class _Reader:
         if root.name != "pnml":
             message = f"PNML begins with <pnml>, this with <{root.name}>"
             self._findings.error("pnml.root", message, root.span)
-            raise _Enough
+            raise _StopReading
 
     def net(self, net: _Element) -> None:
         self._nets += 1
         if self._nets > 1:
             message = "The file contains several nets; put each into its own file"
             self._findings.error("net.several", message, net.span)
-            raise _Enough
+            raise _StopReading
         kind = net.attributes.get("type", "").strip()
         short = kind if kind.lower() in _PLAIN_NAMES else kind.rstrip("/").rpartition("/")[2]
         if short.lower() not in (*_PLAIN_TYPES, *_PLAIN_NAMES):
             message = f"Only place/transition nets are read from PNML, and this is a '{short}'"
             self._findings.error("net.type", message, net.span)
-            raise _Enough
+            raise _StopReading
         self._draft.id = net.attributes.get("id", "net")
 
-    def named(self, net: _Element) -> None:
+    def set_name(self, net: _Element) -> None:
         self._draft.name = net.label("name") or ""
 
-    def ended(self, span: Span) -> None:
+    def end_document(self, span: Span) -> None:
         if not self._nets:
             self._findings.error("net.several", "The file holds no net", span)
 
     def refuse_colours(self, element: _Element) -> None:
         """Without this a coloured net would be read as a plain one with an empty marking."""
-        message = f"Only place/transition nets are read, and <{element.name}> is of a coloured net"
+        message = (
+            f"Only place/transition nets are read, and <{element.name}> belongs to a coloured net"
+        )
         self._findings.error("net.type", message, element.span)
-        raise _Enough
+        raise _StopReading
 
     def refuse_arc(self, arc: _Element) -> None:
         """Without this a net would be read without some of its arcs."""

@@ -38,11 +38,11 @@ class RandomChoice:
 
     def order(self, net: Net) -> Iterator[TransitionId]:
         """Transitions in random order, drawn lazily: the caller stops at the first enabled one."""
-        left = list(net.transitions)
-        while left:
-            drawn = int(self._random.random() * len(left))
-            left[drawn], left[-1] = left[-1], left[drawn]
-            yield left.pop()
+        remaining = list(net.transitions)
+        while remaining:
+            index = int(self._random.random() * len(remaining))
+            remaining[index], remaining[-1] = remaining[-1], remaining[index]
+            yield remaining.pop()
 
 
 def policy_named(name: str, seed: int | None = None) -> Policy:

@@ -29,7 +29,7 @@ def replay(net: Net, lines: Iterable[str]) -> Iterator[Moment]:
     """
     marking: dict[PlaceId, list[Token]] | None = None
     for number, text in enumerate(filter(str.strip, lines), 1):
-        event = _parsed(text, number)
+        event = _parse(text, number)
         kind = event.get("event")
         if kind in ("started", "changed"):
             marking = _marking(net, event, number)
@@ -42,7 +42,7 @@ def replay(net: Net, lines: Iterable[str]) -> Iterator[Moment]:
         yield Moment(number, event, {place: tuple(held) for place, held in marking.items()})
 
 
-def _parsed(text: str, number: int) -> dict[str, Any]:
+def _parse(text: str, number: int) -> dict[str, Any]:
     try:
         event = json.loads(text)
     except ValueError as error:

@@ -135,9 +135,9 @@ def produced_tokens(
     outputs = net.wiring[binding.transition].outputs
     targets = _targets(value)
     if targets is not None:
-        strange = targets.keys() - {arc.target for arc in outputs}
-        if strange:
-            raise ValueError(f"{binding.transition} has no arc to {', '.join(sorted(strange))}")
+        unknown = targets.keys() - {arc.target for arc in outputs}
+        if unknown:
+            raise ValueError(f"{binding.transition} has no arc to {', '.join(sorted(unknown))}")
         return tuple((PlaceId(place), tuple(tokens)) for place, tokens in targets.items())
     if isinstance(value, dict) and "_drop_moved_tokens" in value:
         value = {key: each for key, each in value.items() if key != "_drop_moved_tokens"}

@@ -139,8 +139,8 @@ class Runner:
         self._stop: Callable[[], object] | None = None
 
     async def run(self) -> RunResult:
-        """Run until nothing can fire, or a limit or error ends the run. Errors of the net are in
-        the result and not raised.
+        """Run until nothing can fire, or a limit or error ends the run. Errors of the net are not
+        raised: the result contains them.
 
         Cancelling undoes unfinished firings and ends the run as cancelled.
         """
@@ -316,7 +316,7 @@ class Runner:
             at = self.net.transitions[binding.transition].span
             raise InscriptionFailed(f"{at}: {error}") from error
 
-    def _checked(self, inscription: Inscription, value: Any) -> Any:
+    def _ensure_json(self, inscription: Inscription, value: Any) -> Any:
         """Raise unless `value` is a JSON value: otherwise a trace could not be replayed."""
         with self._with_line_of(inscription):
             ensure_tokens(value)
@@ -325,7 +325,7 @@ class Runner:
     async def _result(self, expression: Inscription, given: tuple[Any, ...]) -> Any:
         result = self._call(expression, given)
         if not is_awaitable(result):
-            return self._checked(expression, result)
+            return self._ensure_json(expression, result)
         with self._with_line_of(expression):
             try:
                 async with asyncio.timeout(expression.timeout) as deadline:
@@ -335,16 +335,16 @@ class Runner:
                 if deadline.expired():
                     raise TimeoutError(f"it took longer than {expression.timeout:g} s") from error
                 raise
-        return self._checked(expression, result)
+        return self._ensure_json(expression, result)
 
     def _token_for_arc(self, arc: Arc, token: Token) -> Token:
         if arc.expression is None:
             return token
         result = self._call(arc.expression, (token, [token], {}))
-        return token if result is None else self._checked(arc.expression, result)
+        return token if result is None else self._ensure_json(arc.expression, result)
 
     async def _commit_finished(self, *, wait: bool) -> None:
-        """Commit finished async firings. `wait`: until at least one has finished."""
+        """Commit finished async firings. With `wait`, first wait until one has finished."""
         if not self._pending:
             return
         if wait:

@@ -39,13 +39,13 @@ def simulate(net: Net, *, steps: int = DEFAULT_STEPS, seed: int | None = None) -
     """
     for bits in widths():
         try:
-            return _play(pack(net, bits), steps, None if seed is None else random.Random(seed))  # noqa: S311
+            return _simulate(pack(net, bits), steps, None if seed is None else random.Random(seed))  # noqa: S311
         except TooNarrow:
             continue
     raise OverflowError("a place holds more than 2**255 tokens")
 
 
-def _play(packed: Packed, steps: int, lot: random.Random | None) -> Simulation:
+def _simulate(packed: Packed, steps: int, generator: random.Random | None) -> Simulation:
     marking, guards, affected = packed.initial, packed.guards, packed.affected()
     needs, limits, keeps, change = packed.needs, packed.limits, packed.keeps, packed.change
     counts = [0] * len(packed.transitions)
@@ -56,7 +56,9 @@ def _play(packed: Packed, steps: int, lot: random.Random | None) -> Simulation:
         spots[transition] = spot
     done = 0
     while done < steps and enabled:
-        fired = min(enabled) if lot is None else enabled[int(lot.random() * len(enabled))]
+        fired = (
+            min(enabled) if generator is None else enabled[int(generator.random() * len(enabled))]
+        )
         marking = marking + change[fired] if keeps[fired] == -1 else packed.fire(marking, fired)
         if marking & guards:
             raise TooNarrow

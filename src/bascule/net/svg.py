@@ -1,7 +1,7 @@
 """Draws a net as SVG, in the colours of the editor it is shown in.
 
 Each place and transition is a group with its id in `data-id`; a place's tokens are the text of
-class `tokens` in it, so that a view can keep them up to date.
+class `tokens` in the group, so that a view can update them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def shown_tokens(tokens: tuple[Token, ...]) -> str:
 
 
 def _place(place: Place, plan: Layout, marking: Mapping[str, tuple[Token, ...]] | None) -> str:
-    x, y = _moved(plan.nodes[place.id])
+    x, y = _add_margin(plan.nodes[place.id])
     held = place.initial if marking is None else marking.get(place.id, ())
     text = shown_tokens(held)
     inner = f'<circle class="inner" cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS - 3:.1f}"/>'
@@ -98,7 +98,7 @@ def _place(place: Place, plan: Layout, marking: Mapping[str, tuple[Token, ...]] 
 
 
 def _transition(transition: Transition, plan: Layout) -> str:
-    x, y = _moved(plan.nodes[transition.id])
+    x, y = _add_margin(plan.nodes[transition.id])
     code = "\n".join(each.code.rstrip() for each in transition.inscriptions)
     mark = f'<text x="{x:.1f}" y="{y + 4:.1f}">ƒ</text>' if code else ""
     return (
@@ -120,8 +120,8 @@ def _hint(name: str, tokens: tuple[Token, ...]) -> str:
 
 
 def _arc(arc: Arc, net: Net, plan: Layout) -> str:
-    points = [_moved(each) for each in _points_of(arc, plan)]
-    points = _bend_right(points) if _has_twin(arc, net) and len(points) == 2 else points
+    points = [_add_margin(each) for each in _points_of(arc, plan)]
+    points = _bend_right(points) if _has_parallel_arc(arc, net) and len(points) == 2 else points
     points[0] = _edge(points[0], points[1], is_place=arc.source in net.places)
     points[-1] = _edge(points[-1], points[-2], is_place=arc.target in net.places)
     marker = {ArcKind.INHIBITOR: "ring", ArcKind.RESET: "double"}.get(arc.kind, "arrow")
@@ -138,7 +138,7 @@ def _points_of(arc: Arc, plan: Layout) -> list[Point]:
     return [plan.nodes[arc.source], *plan.bends[arc.id], plan.nodes[arc.target]]
 
 
-def _has_twin(arc: Arc, net: Net) -> bool:
+def _has_parallel_arc(arc: Arc, net: Net) -> bool:
     """Whether another arc joins the same two nodes."""
     ends = {arc.source, arc.target}
     return any(other is not arc and {other.source, other.target} == ends for other in net.arcs)
@@ -183,5 +183,5 @@ def _point_towards(bend: Point, towards: Point) -> Point:
     return bend[0] + dx / length * reach, bend[1] + dy / length * reach
 
 
-def _moved(point: Point) -> Point:
+def _add_margin(point: Point) -> Point:
     return point[0] + _MARGIN, point[1] + _MARGIN

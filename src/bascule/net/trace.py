@@ -109,7 +109,7 @@ def as_json(event: Event) -> dict[str, Any]:
     for name in event.__slots__:
         value = getattr(event, name)
         if name in ("consumed", "produced"):
-            value = {place: list(tokens) for place, tokens in _merged(value).items()}
+            value = {place: list(tokens) for place, tokens in _merge_tokens(value).items()}
         elif name == "marking":
             value = tokens_by_place(value)
         shape[_NAMES.get(name, name)] = value
@@ -138,7 +138,7 @@ def tokens_by_place(marking: Marking) -> dict[str, list[Any]]:
 _NAMES: Mapping[str, str] = {"was_begun": "wasBegun"}
 
 
-def _merged(tokens: Produced) -> dict[str, list[Any]]:
+def _merge_tokens(tokens: Produced) -> dict[str, list[Any]]:
     merged: dict[str, list[Any]] = {}
     for place, some in tokens:
         merged.setdefault(place, []).extend(some)

@@ -17,7 +17,7 @@ from typing import Final
 
 from .runner import Runner
 
-_AGAIN: Final = 1.0
+_REPEAT_INTERVAL: Final = 1.0
 """Seconds until the handler raises again, in code that caught the exception."""
 _GRACE: Final = 5.0
 """Seconds after the deadline until the process exits."""
@@ -38,7 +38,7 @@ def run_watchdog(runner: Runner, timeout: float | None) -> Iterator[None]:
     # A C thread, which works while the interpreter is blocked. It prints where the code was.
     stderr = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
     faulthandler.dump_traceback_later(timeout + _GRACE, exit=True, file=stderr)
-    signal.setitimer(signal.ITIMER_REAL, timeout, _AGAIN)
+    signal.setitimer(signal.ITIMER_REAL, timeout, _REPEAT_INTERVAL)
     try:
         yield
     finally:

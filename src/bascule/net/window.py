@@ -72,13 +72,13 @@ class WindowModule(ModuleType):
         return self._operation("form", spec.get("schema") or _APPROVAL, timeout=timeout, **given)
 
     def participant_async(self, *_: Any, **__: Any) -> Operation:
-        raise _refused("participant_async", "ask with chat_async, or show_form_async")
+        raise _no_such_operation("participant_async", "ask with chat_async, or show_form_async")
 
     def lambda_async(self, *_: Any, **__: Any) -> Operation:
-        raise _refused("lambda_async", "call the function in the inscription itself")
+        raise _no_such_operation("lambda_async", "call the function in the inscription itself")
 
     def http_async(self, *_: Any, **__: Any) -> Operation:
-        raise _refused("http_async", "call the address in an async inscription itself")
+        raise _no_such_operation("http_async", "call the address in an async inscription itself")
 
     def _operation(self, name: str, *args: Any, **options: Any) -> Operation:
         aio = getattr(getattr(self._bridge, "aio", None), name, None)
@@ -129,7 +129,7 @@ def importable(window: WindowModule) -> Iterator[None]:
                 sys.modules[name] = module
 
 
-def _refused(name: str, instead: str) -> NoSuchOperation:
+def _no_such_operation(name: str, instead: str) -> NoSuchOperation:
     return NoSuchOperation(f"There is no {name} here; {instead}", operation=name)
 
 

@@ -23,7 +23,7 @@ from .sizes import MAX_ALIASED, MAX_DEPTH, MAX_DIGITS, MAX_YAML_BYTES, MAX_YAML_
 
 _MERGE = "tag:yaml.org,2002:merge"
 _DEEP = f"Lists and mappings are nested more than {MAX_DEPTH} levels deep"
-_SURROGATE = "Half of a surrogate pair is no text; write the character itself"
+_SURROGATE = "Half of a surrogate pair is not a character; write the character itself"
 _TEXTS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value", "merge"))
 _KNOWN = (
     *_TEXTS,
@@ -71,14 +71,14 @@ def read(text: str, file: str, findings: Findings) -> Node | None:
     try:
         documents = list(_yaml_nodes(text))
     except MaxDepthExceededError as error:
-        findings.error("yaml.depth", _DEEP, _place(error, file) or start)
+        findings.error("yaml.depth", _DEEP, _error_span(error, file) or start)
         return None
     except _TooManyValues as error:
         message = f"More than {MAX_YAML_VALUES:,} keys and values. Use PNML (.pnml) for such a net"
-        findings.error("yaml.size", message, _place(error, file) or start)
+        findings.error("yaml.size", message, _error_span(error, file) or start)
         return None
     except MarkedYAMLError as error:
-        findings.error("yaml.syntax", _error_message(error), _place(error, file) or start)
+        findings.error("yaml.syntax", _error_message(error), _error_span(error, file) or start)
         return None
     except (YAMLError, ValueError, OverflowError) as error:
         problem = f"{error}".strip().partition("\n")[0]
@@ -89,7 +89,7 @@ def read(text: str, file: str, findings: Findings) -> Node | None:
         findings.error("yaml.documents", f"The file {what}; a net is one document", start)
         return None
     try:
-        return _Reader(text, file, findings).node(documents[0])
+        return _YamlReader(text, file, findings).node(documents[0])
     except _TooManyAliased as error:
         message = f"Aliases (*name) repeat more than {MAX_ALIASED:,} values; write fewer of them"
         findings.error("yaml.aliases", message, error.span)
@@ -158,7 +158,7 @@ def _yaml_nodes(text: str) -> Iterator[YamlNode | None]:
         yield from yaml.compose_all(text)
 
 
-class _Reader:
+class _YamlReader:
     def __init__(self, text: str, file: str, findings: Findings) -> None:
         self._seen: set[int] = set()
         self._aliased = 0
@@ -191,7 +191,7 @@ class _Reader:
             self._open.discard(id(node))
 
     def _count(self, node: YamlNode, span: Span) -> None:
-        """Limit values from aliases, which are read twice: a few aliases can mean billions."""
+        """Count values that aliases repeat, and limit them: a few aliases can mean billions."""
         if id(node) not in self._seen:
             self._seen.add(id(node))
             return
@@ -202,7 +202,7 @@ class _Reader:
     def _check_tag(self, node: YamlNode, span: Span) -> None:
         tag = str(node.tag)
         if tag not in _KNOWN:
-            message = f"The tag {_short(tag)} means nothing here; tokens are JSON values"
+            message = f"The tag {_short(tag)} is not supported; tokens are JSON values"
             self._findings.error("yaml.tag", message, span)
 
     def _fields(self, node: MappingNode, span: Span) -> Fields:
@@ -262,7 +262,7 @@ class _Reader:
         try:
             return int(digits) if is_plain else int(digits, 0)
         except ValueError:
-            self._no_number(text, span)
+            self._report_invalid_number(text, span)
             return None
 
     def _float(self, text: str, span: Span) -> float | None:
@@ -272,11 +272,11 @@ class _Reader:
             number = math.nan
         if math.isfinite(number):
             return number
-        self._no_number(text, span)
+        self._report_invalid_number(text, span)
         return None
 
-    def _no_number(self, text: str, span: Span) -> None:
-        message = f"{_short(text)} is no number of JSON"
+    def _report_invalid_number(self, text: str, span: Span) -> None:
+        message = f"{_short(text)} is not a JSON number"
         self._findings.error("value.number", message, span)
 
     def _indent(self, span: Span) -> int:
@@ -309,7 +309,7 @@ def _error_message(error: MarkedYAMLError) -> str:
     return f"Not valid YAML: {problem}"
 
 
-def _place(error: MarkedYAMLError, file: str) -> Span | None:
+def _error_span(error: MarkedYAMLError, file: str) -> Span | None:
     mark = error.problem_mark or error.context_mark
     if mark is None:
         return None
