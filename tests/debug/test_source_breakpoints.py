@@ -32,7 +32,7 @@ def test_answers_of_debugpy_are_those_of_the_breakpoints_in_code() -> None:
     breakpoints = SourceBreakpoints()
     file = breakpoints.set("/n.evolve.yaml", [PLACE, CODE], NET)
     from_python = [{"id": 70, "verified": True, "line": 22}]
-    breakpoints.note_python_ids(file, from_python)
+    breakpoints.record_python_ids(file, from_python)
 
     place, code = file.answers(from_python)
     assert (place["line"], code["line"], code["verified"]) == (7, 22, True)

@@ -17,7 +17,7 @@ from bascule.net import Net, load
 
 from .breakpoints import entry_line, possible_lines, transition_at
 from .dap_server import Body, DapServer, Handler, number_in
-from .debuggee import OURS
+from .debuggee import BASCULE_DIRS
 from .net_inspector import THREAD, NetInspector, Stop
 from .process import DebuggeeProcess
 from .python import PythonDebugger
@@ -182,7 +182,7 @@ class Adapter:
 
     async def _attach(self, python: PythonDebugger) -> None:
         ended = asyncio.create_task(self._gone.wait())
-        attached = asyncio.create_task(python.attach(OURS))
+        attached = asyncio.create_task(python.attach(BASCULE_DIRS))
         await asyncio.wait([ended, attached], return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
         if not attached.done():
@@ -191,7 +191,7 @@ class Adapter:
         await attached
         self._python_ready = True
         await self._send_python_breakpoints()
-        await python.configured()
+        await python.finish_configuration()
 
     async def _begin(self) -> None:
         await self._configured.wait()
@@ -263,7 +263,7 @@ class Adapter:
             "setBreakpoints", {"source": {"path": path}, "breakpoints": wanted}
         )
         verified: list[Mapping[str, Any]] = answer.get("breakpoints", [])
-        self._breakpoints.note_python_ids(file, verified)
+        self._breakpoints.record_python_ids(file, verified)
         return verified[: len(indices)]
 
     # Steps ---------------------------------------------------------------------------------
@@ -369,7 +369,7 @@ class Adapter:
         thread = int(body["threadId"])
         reason = str(body["reason"])
         frames = await self._inspector.python_frames(thread)
-        if self._is_past(reason, frames):
+        if self._is_after_stepped_code(reason, frames):
             # The stepped code has ended; this stop is in other code. The net itself halts next.
             await self._ask_python("continue", {"threadId": thread})
             return
@@ -379,15 +379,15 @@ class Adapter:
         await self._ask("code", halted=True)
         hits = self._breakpoints.ids_of(body.get("hitBreakpointIds") or [])
         text = str(body.get("text") or "")
-        element = self._fired_at(frames)
+        element = self._transition_of(frames)
         self._stopped(Stop(reason, element, text, thread=thread, frames=frames), hits)
 
-    def _fired_at(self, frames: Sequence[Body]) -> str:
+    def _transition_of(self, frames: Sequence[Body]) -> str:
         """The transition whose code is in the outermost frame."""
         assert self._inspector.net is not None
         return transition_at(self._inspector.net, frames[-1]["line"]) if frames else ""
 
-    def _is_past(self, reason: str, frames: Sequence[Body]) -> bool:
+    def _is_after_stepped_code(self, reason: str, frames: Sequence[Body]) -> bool:
         came_from, self._stepping_from = self._stepping_from, None
         is_stale, self._has_stale_step = self._has_stale_step, False
         if reason != "step" or self._entry is not None:

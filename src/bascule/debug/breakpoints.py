@@ -73,7 +73,7 @@ def possible_lines(net: Net, start: int, end: int) -> list[int]:
     return found
 
 
-def described(bound: BoundBreakpoint | None) -> dict[str, Any]:
+def binding_status(bound: BoundBreakpoint | None) -> dict[str, Any]:
     """The part of a breakpoint's answer that says whether it was bound."""
     if bound is None:
         return {"verified": False, "message": "Nothing happens at this line of the net"}

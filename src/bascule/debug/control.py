@@ -1,7 +1,7 @@
 """The debuggee's end of its connection to the adapter: JSON lines over a socket.
 
 The adapter sends requests `{id, do, …}` and gets `{id, result}` or `{id, error}`. The debuggee also
-sends events, `{event, …}`. This end blocks and uses threads, because the event loop is the net's.
+sends events, `{event, …}`. This end blocks and uses threads, because the event loop runs the net.
 The adapter's end is `bascule.link.json_lines`.
 """
 

@@ -93,10 +93,10 @@ class DapServer:
             if body is not None:
                 answer["body"] = body
         except BasculeError as error:
-            answer |= _refusal(error.message)
+            answer |= _error_response(error.message)
         except Exception as error:
             logger.exception("the request %s failed", command)
-            answer |= _refusal(f"{type(error).__name__}: {error}")
+            answer |= _error_response(f"{type(error).__name__}: {error}")
         self._send(answer)
         if command == "initialize" and answer["success"]:
             self.event("initialized")
@@ -124,7 +124,7 @@ def text_in(arguments: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _refusal(message: str) -> Body:
+def _error_response(message: str) -> Body:
     return {
         "success": False,
         "message": message,

@@ -73,7 +73,7 @@ class Debuggee:
         self._is_ended = True
         sys.stdout.flush()
         sys.stderr.flush()
-        self._line.send_event("ended", _ended(result))
+        self._line.send_event("ended", _ended_body(result))
         return result.outcome.exit_status
 
     async def _run(self, runner: Runner) -> RunResult:
@@ -172,7 +172,7 @@ def _breakpoint(data: Mapping[str, Any]) -> Breakpoint:
     )
 
 
-def _ended(result: RunResult) -> dict[str, Any]:
+def _ended_body(result: RunResult) -> dict[str, Any]:
     return {
         "outcome": str(result.outcome),
         "firings": result.firings,
@@ -183,7 +183,8 @@ def _ended(result: RunResult) -> dict[str, Any]:
 
 
 def _connect_debugpy(python: Mapping[str, Any]) -> None:
-    """Connect debugpy to the adapter, which then debugs the net's code; the token is the proof."""
+    """Connect debugpy to the adapter, which then debugs the net's code. The token authenticates
+    this process."""
     import debugpy
 
     debugpy.connect(("127.0.0.1", int(python["port"])), access_token=str(python["token"]))
@@ -194,5 +195,5 @@ def _connect_debugpy(python: Mapping[str, Any]) -> None:
     debugger.skip_suspend_on_breakpoint_exception = ()
 
 
-OURS = (str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "vscode_bridge"))
+BASCULE_DIRS = (str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "vscode_bridge"))
 """Directories of Bascule's own code, which a debugger steps over."""

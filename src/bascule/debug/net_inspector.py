@@ -1,7 +1,7 @@
 """What the editor sees of a halted net: its stack, scopes, variables and exception.
 
 While the net is halted inside Python code, debugpy provides them. Otherwise the debuggee does. The
-editor sees debugpy's ids as odd numbers and ours as even ones.
+editor sees debugpy's ids as odd numbers, and those of this adapter as even numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bascule.core.errors import InvalidRequest, UsageError
 from bascule.net import Net
 
 from .dap_server import Body, number_in, text_in
-from .debuggee import OURS
+from .debuggee import BASCULE_DIRS
 
 THREAD: Final = 1
 _ELEMENT_FRAME: Final = 2
@@ -72,7 +72,7 @@ class NetInspector:
         return self.stop
 
     def leave(self) -> Stop:
-        """The stop, which ends: the net is about to continue."""
+        """Forget and return the stop, because the net is about to continue."""
         stop = self.ensure_stopped()
         self.stop = None
         return stop
@@ -131,7 +131,7 @@ class NetInspector:
             return _with_odd_reference(await self._ask_python("setVariable", inner))
         name, value = text_in(arguments, "name"), text_in(arguments, "value")
         new = await self._ask("set", reference=reference // 2, name=name, value=value)
-        return _chosen(_with_even_reference(new), "value", "type", "variablesReference")
+        return _pick(_with_even_reference(new), "value", "type", "variablesReference")
 
     async def on_evaluate(self, arguments: Mapping[str, Any]) -> Body:
         stop = self.ensure_stopped()
@@ -143,7 +143,7 @@ class NetInspector:
             answer = await self._ask_python("evaluate", {**arguments, "frameId": frame // 2})
             return _with_odd_reference(answer)
         found = _with_even_reference(await self._ask("evaluate", expression=expression))
-        return {"result": found["value"], **_chosen(found, "type", "variablesReference")}
+        return {"result": found["value"], **_pick(found, "type", "variablesReference")}
 
     async def on_exception_info(self, _: Mapping[str, Any]) -> Body:
         stop = self.ensure_stopped()
@@ -159,12 +159,12 @@ class NetInspector:
         }
 
     async def python_frames(self, thread: int) -> list[Body]:
-        """The frames of the net's code and its callees, without our own frames that called it."""
+        """The frames of the net's code and its callees, without Bascule's frames that called it."""
         answer = await self._ask_python("stackTrace", {"threadId": thread})
         frames = []
         for frame in answer["stackFrames"]:
             path = str((frame.get("source") or {}).get("path") or "")
-            if path.startswith(OURS):
+            if path.startswith(BASCULE_DIRS):
                 break
             frames.append({**frame, "id": 2 * frame["id"] + 1})
         return frames
@@ -184,5 +184,5 @@ def _with_odd_reference(shape: Body) -> Body:
     return {**shape, "variablesReference": 2 * reference + 1 if reference else 0}
 
 
-def _chosen(shape: Body, *names: str) -> Body:
+def _pick(shape: Body, *names: str) -> Body:
     return {name: shape[name] for name in names if name in shape}

@@ -29,9 +29,9 @@ exec "$@"
 """
 """Runs a command whose process group is killed when the adapter exits and its pipe to stdin closes.
 
-The adapter may be killed while the net runs code that lets no other thread run. So a shell in the
+The adapter may be killed while the net runs code that blocks all other threads. So a shell in the
 net's process group waits for the end of the pipe. The shell is a grandchild of the net, so that
-the net does not find a child that it did not start.
+the net does not get a child that it did not start.
 """
 
 
@@ -45,7 +45,7 @@ class DebuggeeProcess:
         self._requests: JsonLineRequests | None = None
         self._readers: list[asyncio.Task[None]] = []
         self._lifetime_pipe: int | None = None
-        """Our end of the pipe. Closing it ends the process group."""
+        """The adapter's end of the pipe. Closing it ends the process group."""
 
     async def start(
         self,
@@ -55,8 +55,8 @@ class DebuggeeProcess:
         cwd: str | None,
         env: Mapping[str, str | None],
     ) -> None:
-        """Start `command`. Its last argument is the number of a descriptor of a socket, from which
-        it reads `options` first."""
+        """Start `command` with one more argument: the number of a socket's descriptor. It first
+        reads `options` from this socket."""
         await asyncio.to_thread(_ensure_startable, command[0], cwd)
         ours, theirs = socket.socketpair()
         pipe_end, self._lifetime_pipe = os.pipe()

@@ -34,7 +34,8 @@ class PythonDebugger:
         return port
 
     async def attach(self, excluded_dirs: tuple[str, ...]) -> None:
-        """Wait for the debuggee and prepare for breakpoints; `configured` lets it continue."""
+        """Wait for the debuggee and prepare for breakpoints. It continues after
+        `finish_configuration`."""
         await self._connected
         assert self._server is not None
         self._server.close()
@@ -56,7 +57,7 @@ class PythonDebugger:
         await self.request("attach", {"justMyCode": True, "rules": rules, "subProcess": False})
         await self._initialized.wait()
 
-    async def configured(self) -> None:
+    async def finish_configuration(self) -> None:
         await self.request("configurationDone", {})
 
     async def request(self, command: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from bascule.net import Net
 
-from .breakpoints import BoundBreakpoint, BreakpointTarget, bind, described
+from .breakpoints import BoundBreakpoint, BreakpointTarget, bind, binding_status
 from .dap_server import Body, number_in
 
 
@@ -50,7 +50,7 @@ class SourceFile:
     def _answer(self, index: int) -> Body:
         shape: Body = {"id": self.ids[index], "source": {"path": self.path}}
         if self.is_net:
-            return shape | described(self.bound[index])
+            return shape | binding_status(self.bound[index])
         return shape | {"verified": False, "line": self.requested[index]["line"]}
 
 
@@ -61,7 +61,7 @@ class SourceBreakpoints:
         self._files: dict[str, SourceFile] = {}
         self._ids = itertools.count(1)
         self._python_ids: dict[int, int] = {}
-        """Our id of a breakpoint, by debugpy's."""
+        """The adapter's id of each breakpoint, by debugpy's id."""
 
     def __iter__(self) -> Iterator[SourceFile]:
         return iter(tuple(self._files.values()))
@@ -102,14 +102,14 @@ class SourceBreakpoints:
             if bound is not None and bound.target is not BreakpointTarget.CODE
         ]
 
-    def note_python_ids(self, file: SourceFile, answers: Sequence[Mapping[str, Any]]) -> None:
+    def record_python_ids(self, file: SourceFile, answers: Sequence[Mapping[str, Any]]) -> None:
         """Remember the ids that debugpy gave the breakpoints of a file."""
         for index, answer in zip(file.python_indices(), answers, strict=False):
             if "id" in answer:
                 self._python_ids[int(answer["id"])] = file.ids[index]
 
     def ids_of(self, python_ids: Sequence[int]) -> list[int]:
-        """Our ids of debugpy's breakpoints; unknown ones are left out."""
+        """The adapter's ids of debugpy's breakpoints. Unknown ids are left out."""
         return [self._python_ids[each] for each in python_ids if each in self._python_ids]
 
 

@@ -23,7 +23,7 @@ from bascule.net.trace import Begun, Event, Fired, Started, Undone
 from .breakpoints import BreakpointTarget
 from .variables import Handles, Variable, text_of
 
-_OURS = str(Path(__file__).parents[1])
+_BASCULE_DIR = str(Path(__file__).parents[1])
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
@@ -154,18 +154,20 @@ class StepController:
         scopes = [self._scope("Marking", self._marking)]
         if halt.binding is not None:
             binding = halt.binding
-            scopes.insert(0, self._scope("Binding", lambda: _shown_binding(binding)))
+            scopes.insert(0, self._scope("Binding", lambda: _binding_variables(binding)))
         if halt.tokens:
-            scopes.insert(0, self._scope("Arrived", lambda: _numbered(halt.tokens)))
+            scopes.insert(0, self._scope("Arrived", lambda: _numbered_variables(halt.tokens)))
         if not self.is_in_code:
             scopes.append(self._scope("Enabled", self._enabled))
         if self.runner.pending:
-            scopes.append(self._scope("Under way", lambda: _numbered(self.runner.pending)))
+            scopes.append(
+                self._scope("Under way", lambda: _numbered_variables(self.runner.pending))
+            )
         return scopes
 
     def variables(self, reference: int) -> list[dict[str, Any]]:
         self.ensure_halted()
-        return [self.handles.shown(each) for each in self.handles.children(reference)]
+        return [self.handles.to_dap(each) for each in self.handles.children(reference)]
 
     def set_variable(self, reference: int, name: str, value: str) -> dict[str, Any]:
         self.ensure_halted(to_change=True)
@@ -173,15 +175,15 @@ class StepController:
             if variable.name == name:
                 if variable.change is None:
                     raise UsageError(f"{name} cannot be changed")
-                new = self._evaluated(value)
+                new = self._evaluate(value)
                 variable.change(new)
-                return self.handles.shown(Variable(name, new))
+                return self.handles.to_dap(Variable(name, new))
         raise UsageError(f"There is no variable {name}")
 
     def evaluate(self, expression: str) -> dict[str, Any]:
         """Evaluate the name of a place, or Python code that sees places, marking and binding."""
         self.ensure_halted()
-        return self.handles.shown(Variable("", self._evaluated(expression)))
+        return self.handles.to_dap(Variable("", self._evaluate(expression)))
 
     # --------------------------------------------------------------------------------------
 
@@ -221,7 +223,7 @@ class StepController:
         return found
 
     def _is_hit(self, point: Breakpoint, names: Mapping[str, Any]) -> bool:
-        if point.condition and not self._evaluated(point.condition, names):
+        if point.condition and not self._evaluate(point.condition, names):
             return False
         point.hits += 1
         if point.hit_condition and not _is_reached(point):
@@ -230,13 +232,13 @@ class StepController:
             return True
         text = re.sub(
             r"\{([^{}]+)\}",
-            lambda found: str(self._evaluated(found[1], names)),
+            lambda found: str(self._evaluate(found[1], names)),
             point.log_message,
         )
         self.send_event("output", {"text": text + "\n"})
         return False
 
-    def _evaluated(self, expression: str, names: Mapping[str, Any] | None = None) -> Any:
+    def _evaluate(self, expression: str, names: Mapping[str, Any] | None = None) -> Any:
         marking = self.runner.marking
         if expression in marking:
             return list(marking[expression])  # type: ignore[index]
@@ -250,7 +252,7 @@ class StepController:
             "marking": places,
             **names,
         }
-        return eval(expression.strip(), scope)  # noqa: S307 - what a debugger is for
+        return eval(expression.strip(), scope)  # noqa: S307 - the user's own expression
 
     def _scope(self, name: str, children: Callable[[], Sequence[Variable]]) -> dict[str, Any]:
         return {
@@ -261,11 +263,11 @@ class StepController:
 
     def _marking(self) -> list[Variable]:
         return [
-            Variable(place, list(tokens), self._changing(place))
+            Variable(place, list(tokens), self._place_setter(place))
             for place, tokens in self.runner.marking.items()
         ]
 
-    def _changing(self, place: Any) -> Callable[[Any], None]:
+    def _place_setter(self, place: Any) -> Callable[[Any], None]:
         def change(new: Any) -> None:
             if not isinstance(new, list | tuple):
                 raise UsageError(
@@ -283,11 +285,11 @@ class StepController:
 
 
 def _trace(raised: BaseException | None) -> str:
-    """The traceback, without our own frames that called the code."""
+    """The traceback, without Bascule's frames that called the code."""
     if raised is None:
         return ""
     trace = raised.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_OURS):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_BASCULE_DIR):
         trace = trace.tb_next
     return "".join(traceback.format_exception(type(raised), raised, trace, chain=False))
 
@@ -301,15 +303,15 @@ def _names(binding: Binding) -> dict[str, Any]:
     }
 
 
-def _shown_binding(binding: Binding) -> list[Variable]:
+def _binding_variables(binding: Binding) -> list[Variable]:
     return [
         *(Variable(name, value) for name, value in _names(binding).items() if name != "binding"),
         *(Variable(str(place), value) for place, value in binding.by_place.items()),
     ]
 
 
-def _numbered(values: Sequence[Any]) -> list[Variable]:
-    return [Variable(str(spot), value) for spot, value in enumerate(values)]
+def _numbered_variables(values: Sequence[Any]) -> list[Variable]:
+    return [Variable(str(index), value) for index, value in enumerate(values)]
 
 
 def _is_reached(breakpoint: Breakpoint) -> bool:

@@ -40,7 +40,7 @@ class Handles:
             )
         return self._held[reference - 1]()
 
-    def shown(self, variable: Variable) -> dict[str, Any]:
+    def to_dap(self, variable: Variable) -> dict[str, Any]:
         """A variable as the debug adapter protocol describes it."""
         value = variable.value
         shape: dict[str, Any] = {
@@ -65,24 +65,24 @@ def text_of(value: Any) -> str:
 def _parts(value: Any, change: Setter | None) -> list[Variable] | None:
     if isinstance(value, Mapping):
         return [
-            Variable(str(key), each, change and _replacing_key(value, key, change))
+            Variable(str(key), each, change and _key_setter(value, key, change))
             for key, each in value.items()
         ]
     if isinstance(value, list | tuple):
         return [
-            Variable(str(spot), each, change and _replacing_item(value, spot, change))
-            for spot, each in enumerate(value)
+            Variable(str(index), each, change and _item_setter(value, index, change))
+            for index, each in enumerate(value)
         ]
     return None
 
 
-def _replacing_key(whole: Mapping[Any, Any], key: Any, change: Setter) -> Setter:
+def _key_setter(whole: Mapping[Any, Any], key: Any, change: Setter) -> Setter:
     return lambda new: change({**whole, key: new})
 
 
-def _replacing_item(whole: Sequence[Any], spot: int, change: Setter) -> Setter:
+def _item_setter(whole: Sequence[Any], index: int, change: Setter) -> Setter:
     def replace(new: Any) -> None:
-        parts = [*whole[:spot], new, *whole[spot + 1 :]]
+        parts = [*whole[:index], new, *whole[index + 1 :]]
         change(tuple(parts) if isinstance(whole, tuple) else parts)
 
     return replace
