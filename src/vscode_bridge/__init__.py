@@ -165,7 +165,7 @@ def child_env() -> dict[str, str]:
 @overload
 def chat(
     message: str,
-    timeout: float | None = calls.CHAT,
+    timeout: float | None = calls.CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",
@@ -175,7 +175,7 @@ def chat(
 @overload
 def chat(
     message: str,
-    timeout: float | None = calls.CHAT,
+    timeout: float | None = calls.CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",
@@ -184,7 +184,7 @@ def chat(
 ) -> ChatStream: ...
 def chat(
     message: str,
-    timeout: float | None = calls.CHAT,
+    timeout: float | None = calls.CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",

@@ -63,7 +63,7 @@ async def is_available() -> bool:
 @overload
 def chat(
     message: str,
-    timeout: float | None = calls.CHAT,
+    timeout: float | None = calls.CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",
@@ -73,7 +73,7 @@ def chat(
 @overload
 def chat(
     message: str,
-    timeout: float | None = calls.CHAT,
+    timeout: float | None = calls.CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",
@@ -82,7 +82,7 @@ def chat(
 ) -> AsyncChatStream: ...
 def chat(
     message: str,
-    timeout: float | None = calls.CHAT,
+    timeout: float | None = calls.CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",

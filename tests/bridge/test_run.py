@@ -305,7 +305,7 @@ def test_calls_made_while_the_window_is_away_wait_for_it(
 
 
 def test_a_window_that_stays_away_is_given_up_on(server: BridgeServer) -> None:
-    bridge = BridgeClient(RunTransport(server.endpoint, patience=0.1))
+    bridge = BridgeClient(RunTransport(server.endpoint, reconnect_timeout=0.1))
     assert bridge.is_available()
     server.stop()
 

@@ -17,9 +17,9 @@ T = TypeVar("T")
 
 Level = Literal["info", "warning", "error"]
 Severity = Literal["error", "warning", "information", "hint"]
-CHAT: Final = 120.0
-COMMAND: Final = 60.0
-QUICK: Final = 30.0
+CHAT_TIMEOUT: Final = 120.0
+COMMAND_TIMEOUT: Final = 60.0
+QUICK_TIMEOUT: Final = 30.0
 """Default timeouts, in seconds. Requests that wait for a person have none."""
 
 
@@ -114,7 +114,7 @@ class Diagnostic:
 
 def chat(
     message: str,
-    timeout: float | None = CHAT,
+    timeout: float | None = CHAT_TIMEOUT,
     *,
     model: str = "",
     system: str = "",
@@ -131,17 +131,19 @@ def chat(
     return BridgeCall("vscode/chat", _without_empty(params), _reply, timeout)
 
 
-def chat_models(*, timeout: float | None = QUICK) -> BridgeCall[list[ChatModel]]:
+def chat_models(*, timeout: float | None = QUICK_TIMEOUT) -> BridgeCall[list[ChatModel]]:
     """The window's language models. `chat` uses the first by default."""
     return BridgeCall("vscode/chatModels", {}, _models, timeout)
 
 
 def get_chat_history(
-    conversation_id: str, limit: int = 10, *, timeout: float | None = QUICK
+    conversation_id: str, limit: int = 10, *, timeout: float | None = QUICK_TIMEOUT
 ) -> BridgeCall[list[dict[str, Any]]]:
     """The last `limit` messages of a conversation: `role`, `content` and `timestamp` of each."""
     params = {"conversationId": conversation_id, "limit": limit}
-    return BridgeCall("vscode/getChatHistory", params, lambda got: list(got["messages"]), timeout)
+    return BridgeCall(
+        "vscode/getChatHistory", params, lambda answer: list(answer["messages"]), timeout
+    )
 
 
 # Messages and questions -------------------------------------------------------------------
@@ -163,7 +165,7 @@ def show_message(
 def confirm(question: str, *, yes: str = "Yes", timeout: float | None = None) -> BridgeCall[bool]:
     """Ask in a modal dialog. True only if the user clicks the button `yes`."""
     params = {"message": question, "level": "info", "buttons": [yes], "modal": True}
-    return BridgeCall("vscode/showMessage", params, lambda got: got["choice"] == yes, timeout)
+    return BridgeCall("vscode/showMessage", params, lambda answer: answer["choice"] == yes, timeout)
 
 
 def input_box(
@@ -223,7 +225,9 @@ def form(
 # The window -------------------------------------------------------------------------------
 
 
-def execute_command(command: str, *args: Any, timeout: float | None = COMMAND) -> BridgeCall[Any]:
+def execute_command(
+    command: str, *args: Any, timeout: float | None = COMMAND_TIMEOUT
+) -> BridgeCall[Any]:
     """Run a VS Code command and return its result, as far as JSON can represent it.
 
     The user is asked first, unless the settings allow the command.
@@ -239,7 +243,7 @@ def open_file(
     *,
     preview: bool = True,
     beside: bool = False,
-    timeout: float | None = QUICK,
+    timeout: float | None = QUICK_TIMEOUT,
 ) -> BridgeCall[None]:
     """Show a file, at a line and column that count from 1."""
     params = {"path": _path(path), "preview": preview, "beside": beside}
@@ -252,7 +256,7 @@ def diff(
     right: str | os.PathLike[str],
     title: str = "",
     *,
-    timeout: float | None = QUICK,
+    timeout: float | None = QUICK_TIMEOUT,
 ) -> BridgeCall[None]:
     """Show two files or texts side by side: a `Path` names a file, a `str` is the text itself."""
     params = {"left": _side(left), "right": _side(right), "title": title}
@@ -273,22 +277,22 @@ def apply_edit(
     return BridgeCall("vscode/applyEdit", params, _field("applied"), timeout)
 
 
-def active_editor(*, timeout: float | None = QUICK) -> BridgeCall[Editor | None]:
+def active_editor(*, timeout: float | None = QUICK_TIMEOUT) -> BridgeCall[Editor | None]:
     """The active editor with its text; None if no editor is active."""
     return BridgeCall("vscode/activeEditor", {"text": True}, _editor, timeout)
 
 
-def selection(*, timeout: float | None = QUICK) -> BridgeCall[Selection | None]:
+def selection(*, timeout: float | None = QUICK_TIMEOUT) -> BridgeCall[Selection | None]:
     """The selection in the active editor. Its text is empty if it is only the cursor."""
 
-    def read(got: Any) -> Selection | None:
-        return None if got["editor"] is None else _selection(got["editor"])
+    def read(answer: Any) -> Selection | None:
+        return None if answer["editor"] is None else _selection(answer["editor"])
 
     return BridgeCall("vscode/activeEditor", {"text": False}, read, timeout)
 
 
 def get_diagnostics(
-    path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
+    path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK_TIMEOUT
 ) -> BridgeCall[list[Diagnostic]]:
     """The problems VS Code shows, of one file or of all."""
     params = {} if path is None else {"path": _path(path)}
@@ -299,7 +303,7 @@ def set_diagnostics(
     path: str | os.PathLike[str],
     items: Sequence[Diagnostic],
     *,
-    timeout: float | None = QUICK,
+    timeout: float | None = QUICK_TIMEOUT,
 ) -> BridgeCall[None]:
     """Show problems of a file. They replace those that this run showed before."""
     params = {"path": _path(path), "items": [_problem(each) for each in items]}
@@ -307,7 +311,7 @@ def set_diagnostics(
 
 
 def clear_diagnostics(
-    path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK
+    path: str | os.PathLike[str] | None = None, *, timeout: float | None = QUICK_TIMEOUT
 ) -> BridgeCall[None]:
     """Remove the problems that this run showed, of one file or of all."""
     params = {} if path is None else {"path": _path(path), "items": []}
@@ -320,7 +324,7 @@ def output(
     text: str = "",
     show: bool = False,
     clear: bool = False,
-    timeout: float | None = QUICK,
+    timeout: float | None = QUICK_TIMEOUT,
 ) -> BridgeCall[None]:
     """Write to an output channel: first `clear` it, then append `text`, then `show` it."""
     params = {"channel": channel, "text": text, "show": show, "clear": clear}
@@ -346,18 +350,18 @@ def read(call: BridgeCall[T], answer: Any) -> T:
 
 
 def _field(name: str) -> Callable[[Any], Any]:
-    return lambda got: got[name]
+    return lambda answer: answer[name]
 
 
 def _nothing(_: Any) -> None:
     return None
 
 
-def _reply(got: Any) -> ChatReply:
-    return ChatReply(got["response"], got.get("conversationId", ""), got.get("model", ""))
+def _reply(answer: Any) -> ChatReply:
+    return ChatReply(answer["response"], answer.get("conversationId", ""), answer.get("model", ""))
 
 
-def _models(got: Any) -> list[ChatModel]:
+def _models(answer: Any) -> list[ChatModel]:
     return [
         ChatModel(
             each["id"],
@@ -366,12 +370,12 @@ def _models(got: Any) -> list[ChatModel]:
             each.get("family", ""),
             each.get("maxInputTokens", 0),
         )
-        for each in got["models"]
+        for each in answer["models"]
     ]
 
 
-def _editor(got: Any) -> Editor | None:
-    data = got["editor"]
+def _editor(answer: Any) -> Editor | None:
+    data = answer["editor"]
     if data is None:
         return None
     return Editor(data["path"], data["language"], data["text"], data["isDirty"], _selection(data))
@@ -388,7 +392,7 @@ def _position(data: Any) -> Position:
     return Position(data["line"], data["column"])
 
 
-def _diagnostics(got: Any) -> list[Diagnostic]:
+def _diagnostics(answer: Any) -> list[Diagnostic]:
     return [
         Diagnostic(
             each["message"],
@@ -401,7 +405,7 @@ def _diagnostics(got: Any) -> list[Diagnostic]:
             each.get("code", ""),
             each["path"],
         )
-        for each in got["items"]
+        for each in answer["items"]
     ]
 
 

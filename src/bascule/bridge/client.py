@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _GRACE: Final = 2.0
-"""Seconds to wait beyond a request's timeout: the window enforces and reports it itself."""
+"""Seconds to wait beyond a request's timeout, which the window enforces and reports."""
 _PING_TIMEOUT: Final = 1.0
 """Seconds that `is_available` waits for an answer."""
 _MAX_EARLY_VALUES: Final = 256
@@ -54,7 +54,7 @@ _REPEATABLE: Final = frozenset(
 )
 """Requests without side effects, which may be sent twice."""
 
-_NONE: Final = object()
+_NO_VALUE: Final = object()
 
 OnProgress = Callable[[Any], None]
 Listener = Callable[[str, Mapping[str, Any]], None]
@@ -70,7 +70,7 @@ class _State(Enum):
 
 
 class _Pending:
-    """A request whose reply is awaited. It is settled once."""
+    """A request without a reply so far. `settle` is called once, with the reply or an error."""
 
     def __init__(
         self, client: BridgeClient, request: Request, on_progress: OnProgress | None
@@ -92,8 +92,8 @@ class _Pending:
             self._client.post(Cancel(self.request.id))
 
 
-class _Waiting(_Pending):
-    """A request whose caller blocks; `SimpleQueue` is the cheapest way to wake it."""
+class _BlockingRequest(_Pending):
+    """A request whose caller blocks. A `SimpleQueue` is the fastest way to wake the caller."""
 
     def __init__(
         self, client: BridgeClient, request: Request, on_progress: OnProgress | None
@@ -187,7 +187,7 @@ class BridgeClient:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Any:
-        waiting = _Waiting(self, self._request(type, params, timeout), on_progress)
+        waiting = _BlockingRequest(self, self._request(type, params, timeout), on_progress)
         try:
             self._begin(waiting)
             limit = None if timeout is None else timeout + self._grace
@@ -263,7 +263,7 @@ class BridgeClient:
             waiting = self._take_all()
         self._transport.close()
         for each in waiting:
-            each.settle(None, _closed())
+            each.settle(None, _closed_error())
 
     # Beginning ----------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class BridgeClient:
             if state is _State.IDLE:
                 self._state = _State.OPENING
         if state is _State.CLOSED:
-            pending.settle(None, _closed())
+            pending.settle(None, _closed_error())
         elif state is _State.CONNECTED:
             self._send(pending)
         elif state is _State.IDLE:
@@ -329,7 +329,7 @@ class BridgeClient:
             if each in again:
                 self._send(each)
             else:
-                self._settle(each.request.id, None, _forgotten())
+                self._settle(each.request.id, None, _forgotten_error())
 
     def received(self, message: Message) -> None:
         match message:
@@ -366,7 +366,7 @@ class BridgeClient:
         except BridgeError as error:
             self._settle(pending.request.id, None, error)
             return
-        while (value := self._next_early(pending)) is not _NONE:
+        while (value := self._next_early(pending)) is not _NO_VALUE:
             self.post(Piece(pending.request.id, value))
 
     def _next_early(self, pending: _Pending) -> Any:
@@ -374,7 +374,7 @@ class BridgeClient:
             if pending.early:
                 return pending.early.popleft()
             pending.is_open = self._state is _State.CONNECTED
-            return _NONE
+            return _NO_VALUE
 
     def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
         with self._lock:
@@ -408,11 +408,11 @@ def _may_be_sent(pending: _Pending) -> bool:
     return not pending.is_sent or pending.request.type in _REPEATABLE
 
 
-def _closed() -> BridgeClosed:
+def _closed_error() -> BridgeClosed:
     return BridgeClosed("This bridge was closed; make another")
 
 
-def _forgotten() -> BridgeClosed:
+def _forgotten_error() -> BridgeClosed:
     return BridgeClosed(
         "The window was lost before it answered, and the reconnected window does not know the "
         "request, which may have taken effect"

@@ -38,9 +38,9 @@ class CurrentBridge:
         self._lock = threading.Lock()
         self._explicit: Bridge | None = None
         self._debug: Bridge | None = None
-        self._found: Bridge | None = None
+        self._automatic: Bridge | None = None
         self._endpoint: Endpoint | None = None
-        self._falls_back = False
+        self._uses_terminal = False
         self._pid = os.getpid()
 
     def bridge(self) -> Bridge:
@@ -49,13 +49,13 @@ class CurrentBridge:
                 return self._explicit
             if self._debug is not None:
                 return self._debug
-            if self._found is None or self._pid != os.getpid():
+            if self._automatic is None or self._pid != os.getpid():
                 # A forked child has none of its parent's threads, so it gets its own bridge.
                 self._pid = os.getpid()
-                client = BridgeClient(self._find())
+                client = BridgeClient(self._choose_transport())
                 atexit.register(client.close)
-                self._found = client
-            return self._found
+                self._automatic = client
+            return self._automatic
 
     def use(self, bridge: Bridge | None) -> None:
         """Use this bridge from now on; None: choose by the environment."""
@@ -70,9 +70,9 @@ class CurrentBridge:
     def use_terminal(self) -> None:
         """Ask in the terminal if there is no window."""
         with self._lock:
-            self._falls_back = True
-            if self._found is not None and self._found.kind == "none":
-                self._found = None
+            self._uses_terminal = True
+            if self._automatic is not None and self._automatic.kind == "none":
+                self._automatic = None
 
     def child_env(self) -> dict[str, str]:
         """Environment variables with which a child process reaches the same window."""
@@ -83,7 +83,7 @@ class CurrentBridge:
             values = (self._endpoint.address, self._endpoint.token, self._endpoint.session)
             return dict(zip(_names(_RUN[0]), values, strict=True))
 
-    def _find(self) -> Transport:
+    def _choose_transport(self) -> Transport:
         wanted = self._environ.get(KIND, "")
         if wanted not in ("", "none", "terminal"):
             raise InvalidSetting(f"{KIND} is 'terminal', 'none' or empty, not {wanted!r}")
@@ -98,7 +98,7 @@ class CurrentBridge:
             from .hub import HubTransport  # imported here: it loads the hub's client
 
             return HubTransport(hub, token, window=self._environ.get("BASCULE_WINDOW", ""))
-        if wanted == "terminal" or self._falls_back:
+        if wanted == "terminal" or self._uses_terminal:
             return TerminalTransport()
         return NullTransport()
 

@@ -43,16 +43,16 @@ from .transport import TransportReceiver
 
 logger = logging.getLogger(__name__)
 
-_OPEN: Final = 5.0
+_CONNECT_TIMEOUT: Final = 5.0
 """Seconds for a hub to answer; it may be far away."""
-_CLOSE: Final = 1.0
+_CLOSE_TIMEOUT: Final = 1.0
 _TRANSLATED: Final = {
     "access.denied": BridgeRefused,
     "capability.missing": UnknownRequest,
     "consent.denied": NotAllowed,
     "workspace.untrusted": NotAllowed,
 }
-"""The bridge error for each error code that hub or window give for any action."""
+"""The bridge error for each error code with which a hub or window may refuse any action."""
 
 
 class HubTransport:
@@ -73,11 +73,11 @@ class HubTransport:
         window: str = "",
         link: Callable[[], WindowLink] | None = None,
     ) -> None:
-        self._link_of = link or (lambda: HubLink(url, token, client="vscode_bridge"))
+        self._new_link = link or (lambda: HubLink(url, token, client="vscode_bridge"))
         self._selector = window
         self._url = url
         self._loop: asyncio.AbstractEventLoop
-        self._over: asyncio.Event | None = None
+        self._closing: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._tasks: dict[RequestId, asyncio.Task[None]] = {}
         self._actions: dict[RequestId, str] = {}
@@ -98,20 +98,20 @@ class HubTransport:
             self._loop.call_soon_threadsafe(self._take, message)
 
     def close(self) -> None:
-        if self._over is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._over.set)
+        if self._closing is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._closing.set)
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(_CLOSE)
+            self._thread.join(_CLOSE_TIMEOUT)
 
     # On the loop --------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._closing = asyncio.get_running_loop(), asyncio.Event()
         try:
-            async with self._link_of() as self._link:
+            async with self._new_link() as self._link:
                 await self._find()
                 self._receiver.connected(remembers=False)
-                await self._over.wait()
+                await self._closing.wait()
                 for task in list(self._tasks.values()):
                     task.cancel()
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -120,7 +120,7 @@ class HubTransport:
 
     async def _find(self) -> None:
         try:
-            async with asyncio.timeout(_OPEN):
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
                 await self._link.connect()
                 self._window = choose(await self._link.windows(), self._selector).id
         except TimeoutError as error:
@@ -148,8 +148,8 @@ class HubTransport:
     async def _ask(self, id: RequestId, action: BridgeRequest) -> None:
         pieces = _Pieces(lambda value: self._receiver.received(Piece(id, value)))
         try:
-            seen = await self._link.act(self._window, action, on_progress=pieces.take)
-            response = Response(id, _answer(seen))
+            observation = await self._link.act(self._window, action, on_progress=pieces.take)
+            response = Response(id, _answer(observation))
         except BridgeError as error:
             response = Response(id, error=error)
         except BasculeError as error:
@@ -175,21 +175,21 @@ class _Pieces:
             self._on_value(json.loads(line))
 
 
-def _answer(seen: Observation) -> Any:
-    if isinstance(seen, BridgeAnswered):
-        if seen.error is not None:
-            raise error_from_wire(seen.error)
-        return seen.result
-    if isinstance(seen, Error):
-        wanted = _TRANSLATED.get(seen.error_id)
-        if wanted is not None:
-            raise wanted(seen.content)
-        raise error_from_wire({"code": seen.error_id, "message": seen.content})
-    raise BridgeProtocol(f"The window answered with {seen.kind!r}")
+def _answer(observation: Observation) -> Any:
+    if isinstance(observation, BridgeAnswered):
+        if observation.error is not None:
+            raise error_from_wire(observation.error)
+        return observation.result
+    if isinstance(observation, Error):
+        error_class = _TRANSLATED.get(observation.error_id)
+        if error_class is not None:
+            raise error_class(observation.content)
+        raise error_from_wire({"code": observation.error_id, "message": observation.content})
+    raise BridgeProtocol(f"The window answered with {observation.kind!r}")
 
 
 def _as_bridge_error(error: BasculeError, otherwise: type[BridgeError]) -> BridgeError:
-    wanted = _TRANSLATED.get(error.code, otherwise)
-    if isinstance(error, LinkError) and wanted is BridgeClosed:
+    error_class = _TRANSLATED.get(error.code, otherwise)
+    if isinstance(error, LinkError) and error_class is BridgeClosed:
         return BridgeClosed(f"{error.message}; the request may have taken effect")
-    return wanted(error.message)
+    return error_class(error.message)

@@ -18,7 +18,7 @@ WHAT_TO_DO: Final = (
 
 
 class NullTransport:
-    """Reports its end, with the reason, as soon as it is started."""
+    """Ends with an error as soon as it is started. The error says how to get a window."""
 
     kind = "none"
 

@@ -84,9 +84,11 @@ class RunTransport:
 
     kind = "run"
 
-    def __init__(self, endpoint: Endpoint, *, patience: float = _RECONNECT_TIMEOUT) -> None:
+    def __init__(
+        self, endpoint: Endpoint, *, reconnect_timeout: float = _RECONNECT_TIMEOUT
+    ) -> None:
         self._endpoint = endpoint
-        self._patience = patience
+        self._reconnect_timeout = reconnect_timeout
         self._connection: WebSocketConnection | None = None
         self._window_instance = ""
         """Id that the window sent. It changes when the window reloads and forgets all requests."""
@@ -191,7 +193,7 @@ class RunTransport:
         """Reconnect with growing delays: no event reports that a server is up again."""
         from random import uniform  # imported here: it is slow to load
 
-        deadline, delay = time.monotonic() + self._patience, _FIRST_DELAY
+        deadline, delay = time.monotonic() + self._reconnect_timeout, _FIRST_DELAY
         while not self._closing.wait(delay * uniform(0.5, 1.5)):  # noqa: S311
             try:
                 return self._open(receiver)
@@ -199,7 +201,7 @@ class RunTransport:
                 if time.monotonic() > deadline:
                     raise BridgeClosed(
                         "The window was lost before it answered, and did not reconnect within "
-                        f"{self._patience:g} seconds; the request may have taken effect"
+                        f"{self._reconnect_timeout:g} seconds; the request may have taken effect"
                     ) from error
             delay = min(delay * 2, _MAX_DELAY)
         raise BridgeClosed("This bridge was closed")

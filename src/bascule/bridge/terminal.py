@@ -1,4 +1,4 @@
-"""Terminal transport: asks questions in the terminal if there is no window, for CI and trials."""
+"""Terminal transport: asks questions in the terminal if there is no window, for example in CI."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Params = Mapping[str, Any]
 class TerminalTransport:
     """Answers requests itself: prints to `output`, reads from `input`, one question at a time.
 
-    At the end of the input every question counts as dismissed, so that a script continues as if
-    the user had closed it. Requests that need a window fail with `BridgeUnavailable`.
+    At the end of the input every question counts as dismissed, as if the user had closed it.
+    Requests that need a window fail with `BridgeUnavailable`.
     """
 
     kind = "terminal"
@@ -36,7 +36,7 @@ class TerminalTransport:
     def __init__(self, input: TextIO | None = None, output: TextIO | None = None) -> None:
         self._input = input
         self._output = output
-        self._turn = threading.Lock()
+        self._question_lock = threading.Lock()
         self._bars: dict[RequestId, str] = {}
         self._receiver: TransportReceiver
 
@@ -61,7 +61,7 @@ class TerminalTransport:
 
     def _answer(self, request: Request) -> None:
         try:
-            with self._turn:
+            with self._question_lock:
                 response = Response(request.id, self._handle(request.type, request.params))
         except BridgeError as error:
             response = Response(request.id, error=error)
@@ -77,7 +77,7 @@ class TerminalTransport:
             "vscode/quickPick": self._pick,
             "vscode/form": self._form,
             "vscode/openFile": self._show_location,
-            "vscode/output": self._text_out,
+            "vscode/output": self._write_output,
             "vscode/diff": self._diff,
             "vscode/diagnostics": lambda _: {"items": []},
             "vscode/setDiagnostics": self._problems,
@@ -138,7 +138,7 @@ class TerminalTransport:
             if not line:
                 return default
             try:
-                return _typed(line, field)
+                return _parse_field(line, field)
             except ValueError as error:
                 self._show(str(error))
         return _DISMISSED
@@ -170,7 +170,7 @@ class TerminalTransport:
         at = f":{params['line']}:{params['column']}" if "line" in params else ""
         self._show(f"{params['path']}{at}")
 
-    def _text_out(self, params: Params) -> Any:
+    def _write_output(self, params: Params) -> Any:
         if params.get("text"):
             self._show(f"[{params['channel']}] {params['text'].rstrip()}")
 
@@ -214,7 +214,7 @@ class TerminalTransport:
 _DISMISSED = object()
 
 
-def _typed(line: str, field: Params) -> Any:
+def _parse_field(line: str, field: Params) -> Any:
     if "enum" in field:
         found = [each for each in field["enum"] if str(each) == line]
         if not found:
