@@ -40,7 +40,7 @@ __all__ = [
     "to_json",
 ]
 
-_HOMES = {
+_MODULES = {
     "error_from_wire": "errors",
     "error_observation": "errors",
     "error_to_wire": "errors",
@@ -58,4 +58,4 @@ _HOMES = {
     "json_schema": "schema",
 }
 
-__getattr__ = lazy_exports(__name__, _HOMES)
+__getattr__ = lazy_exports(__name__, _MODULES)

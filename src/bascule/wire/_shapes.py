@@ -55,7 +55,7 @@ def _shape_of(cls: type) -> Shape:
     return Shape(
         names=names,
         known=frozenset(names),
-        everything=_all_of(tuple(field.name for field in fields)),
+        everything=_dict_getter(tuple(field.name for field in fields)),
         values=_getter(names),
         nested={
             name: frozenset(field.name for field in dataclasses.fields(hints[name]))
@@ -84,7 +84,7 @@ def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return lambda instance: tuple(getattr(instance, name) for name in names)
 
 
-def _all_of(names: Sequence[str]) -> Callable[[Any], dict[str, Any]]:
+def _dict_getter(names: Sequence[str]) -> Callable[[Any], dict[str, Any]]:
     values = _getter(names)
     return lambda instance: dict(zip(names, values(instance), strict=True))
 

@@ -31,7 +31,7 @@ _REPR.maxlevel = 3
 
 def invalid(event: str, field: str, expected: str, value: object) -> InvalidAction:
     """The error for a wrong value. `event` is the kind and the type of the event: `run action`."""
-    shown = shortened(value)
+    shown = short_repr(value)
     return InvalidAction(
         f"{event}: `{field}` must be {expected}, not {shown}",
         event=event,
@@ -48,7 +48,7 @@ def missing(event: str, field: str) -> InvalidAction:
 def unknown_kind(word: str, kind: str, known: Iterable[str]) -> UnknownKind:
     kinds = sorted(known)
     return UnknownKind(
-        f"No {word} is called {shortened(kind)}. Known: {', '.join(kinds)}",
+        f"No {word} is called {short_repr(kind)}. Known: {', '.join(kinds)}",
         kind=kind[:80],
         known=kinds,
     )
@@ -75,10 +75,10 @@ def from_validation(
 
 def refuse(value: object) -> NoReturn:
     """For `plain`: raises an error for a value that JSON cannot express."""
-    raise InvalidAction(f"{shortened(value)} ({type(value).__name__}) cannot be written as JSON")
+    raise InvalidAction(f"{short_repr(value)} ({type(value).__name__}) cannot be written as JSON")
 
 
-def shortened(value: object) -> str:
+def short_repr(value: object) -> str:
     """A short text of `value`, whatever its size."""
     return _REPR.repr(value)
 

@@ -48,7 +48,7 @@ class Decoder:
             return None
         body = bytes(self._buffer[start : start + length])
         del self._buffer[: start + length]
-        return _parsed(body)
+        return _parse(body)
 
 
 def _length(head: bytes) -> int:
@@ -61,7 +61,7 @@ def _length(head: bytes) -> int:
     raise InvalidRequest(f"The header of a message has no valid length: {head[:100]!r}")
 
 
-def _parsed(body: bytes) -> Message:
+def _parse(body: bytes) -> Message:
     try:
         message = json.loads(body)
     except ValueError as error:

@@ -16,11 +16,11 @@ from bascule.core.errors import BasculeError, RemoteError
 from bascule.core.identity import EventId
 from bascule.core.observations import Error
 
-from ._validation_errors import shortened
+from ._validation_errors import short_repr
 from .plain import plain, well_formed
 
-_CODE: Final = 100
-_MESSAGE: Final = 16_000
+_MAX_CODE: Final = 100
+_MAX_MESSAGE: Final = 16_000
 """Maximum characters of a code and of a message from a peer. Longer texts are cut."""
 
 
@@ -36,18 +36,18 @@ def error_to_wire(error: BasculeError) -> dict[str, Any]:
 def error_from_wire(data: object) -> BasculeError:
     """The error that a peer reported, ready to raise. Decoding itself never fails.
 
-    An unknown code gives a `RemoteError` with that code. `data` that has not the form of an error
-    gives a `RemoteError` without a code.
+    For an unknown code it returns a `RemoteError` with that code. If `data` does not have the form
+    of an error, it returns a `RemoteError` without a code.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("code"), str):
-        shown = shortened(data)
+        shown = short_repr(data)
         return RemoteError(
             f"The peer reported an error in an unknown format: {shown}", remote_code=""
         )
-    code, message, detail = data["code"][:_CODE], data.get("message"), data.get("detail")
+    code, message, detail = data["code"][:_MAX_CODE], data.get("message"), data.get("detail")
     error = _empty_error(code)
     # Set afterwards: a key of `detail` may clash with a parameter of the constructor.
-    text = message[:_MESSAGE] if isinstance(message, str) else f"The peer reported {code}"
+    text = message[:_MAX_MESSAGE] if isinstance(message, str) else f"The peer reported {code}"
     error.args = (text,)
     error.message = error.args[0]
     error.detail = dict(detail) if isinstance(detail, Mapping) else {}
@@ -65,7 +65,7 @@ def code_of(error: BasculeError) -> str:
 
 
 def _json_fallback(value: object) -> str:
-    return well_formed(str(value)) if isinstance(value, PurePath) else shortened(value)
+    return well_formed(str(value)) if isinstance(value, PurePath) else short_repr(value)
 
 
 def _empty_error(code: str) -> BasculeError:

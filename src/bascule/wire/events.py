@@ -25,11 +25,11 @@ from ._shapes import Shape, shape_of
 from .plain import SCALARS, plain, well_formed
 
 _Event = TypeVar("_Event", Action, Observation)
-_Modernise = Callable[[Mapping[str, Any], frozenset[str]], dict[str, Any]]
+_RenameOldFields = Callable[[Mapping[str, Any], frozenset[str]], dict[str, Any]]
 
 _ABSENT = object()
-_AROUND_ACTIONS = ("timestamp", "source", "timeout", "tool_call_metadata", "llm_metrics")
-_AROUND_OBSERVATIONS = (
+_ACTION_ENVELOPE = ("timestamp", "source", "timeout", "tool_call_metadata", "llm_metrics")
+_OBSERVATION_ENVELOPE = (
     "content",
     "note",
     "timestamp",
@@ -40,10 +40,10 @@ _AROUND_OBSERVATIONS = (
 
 
 def prepare_kinds(classes: Iterable[type]) -> None:
-    """Build now what coding events of these classes needs, instead of with the first event.
+    """Build the validators of these classes now, instead of with their first event.
 
-    A process that forks calls this, so that its forks share the result. Name the dataclasses that
-    are fields of an event too.
+    A process that forks calls this, so that its forks share the result. `classes` must include
+    the dataclasses that are fields of an event.
     """
     for cls in classes:
         shape_of(cls)
@@ -61,7 +61,7 @@ def decode_action(data: Mapping[str, Any]) -> Action:
     payload = _fields(data, "args", event, shape, modern_args)
     if "timestamp" in payload.get("unknown", ()):  # some clients send it in `args`
         payload["timestamp"] = payload["unknown"].pop("timestamp")
-    _add_envelope(payload, data, _AROUND_ACTIONS)
+    _add_envelope(payload, data, _ACTION_ENVELOPE)
     _add_id(payload, data, "id", event)
     action = cast(Action, _build(shape, payload, event, "args"))
     if isinstance(action, Condensation):
@@ -75,7 +75,7 @@ def decode_observation(data: Mapping[str, Any]) -> Observation:
     shape = shape_of(cls)
     event = f"{cls.kind} observation"
     payload = _fields(data, "extras", event, shape, modern_extras)
-    _add_envelope(payload, data, _AROUND_OBSERVATIONS)
+    _add_envelope(payload, data, _OBSERVATION_ENVELOPE)
     _add_id(payload, data, "id", event)
     _add_id(payload, data, "cause", event)
     return cast(Observation, _build(shape, payload, event, "extras"))
@@ -137,16 +137,16 @@ def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict
     A string `id` means a Bascule client: it gets the whole envelope, with that id as `cause`. An
     integer `id` or none means OpenHands. Its client sets `id`, `timestamp` and `source` itself, so
     they are left out, as are extras that its classes would refuse. `cause` is the integer, if any.
-    It has no place for a `note`, except after the output of a command.
+    OpenHands has no field for a `note`, so it is appended to the output of a command, or dropped.
     """
-    asked = request.get("id")
-    if isinstance(asked, str):
+    request_id = request.get("id")
+    if isinstance(request_id, str):
         event: dict[str, Any] = {
             "id": well_formed(observation.id),
             "timestamp": well_formed(observation.timestamp or now()),
             "source": observation.source,
         }
-        _finish(event, observation, _parts(observation), well_formed(asked))
+        _finish(event, observation, _parts(observation), well_formed(request_id))
         _add_note(event, observation)
         return event
     extras = _parts(with_note_in_suffix(observation))
@@ -154,8 +154,8 @@ def reply_envelope(request: Mapping[str, Any], observation: Observation) -> dict
     if accepted is not None:
         extras = {name: value for name, value in extras.items() if name in accepted}
     event = {}
-    is_theirs = type(asked) is int and not _is_unset(asked)
-    _finish(event, observation, extras, asked if is_theirs else None)
+    is_theirs = type(request_id) is int and not _is_unset(request_id)
+    _finish(event, observation, extras, request_id if is_theirs else None)
     return event
 
 
@@ -186,7 +186,7 @@ def _kind(data: Mapping[str, Any], word: str, kinds: Mapping[str, type[_Event]])
 
 
 def _fields(
-    data: Mapping[str, Any], part: str, event: str, shape: Shape, modernise: _Modernise
+    data: Mapping[str, Any], part: str, event: str, shape: Shape, modernise: _RenameOldFields
 ) -> dict[str, Any]:
     """The fields in `part`; unknown ones are kept under `unknown`."""
     fields = data.get(part)
@@ -254,7 +254,7 @@ def _ensure_consistent(action: Condensation) -> None:
         )
     if (action.summary is None) != (action.summary_offset is None):
         raise InvalidAction(
-            "condensation action: `summary` and `summary_offset` come together or not at all",
+            "condensation action: give both `summary` and `summary_offset`, or neither",
             field="args.summary",
         )
 

@@ -44,7 +44,7 @@ def from_json(data: bytes | bytearray | str) -> Any:
     try:
         return pydantic_core.from_json(data, allow_inf_nan=False)
     except ValueError as error:
-        raise InvalidAction(f"This is not JSON we accept: {error}") from error
+        raise InvalidAction(f"This is not valid JSON: {error}") from error
 
 
 def _has_non_finite(value: object) -> bool:

@@ -22,8 +22,8 @@ MIN_PARCEL_LENGTH: Final = 64 << 10
 
 def pack(event: Mapping[str, Any]) -> tuple[bytes, bytes]:
     """The parcel of an event with content, in two parts so that nothing large is copied."""
-    around = {name: value for name, value in event.items() if name != "content"}
-    return to_json(around) + b"\n", event["content"].encode()
+    envelope = {name: value for name, value in event.items() if name != "content"}
+    return to_json(envelope) + b"\n", event["content"].encode()
 
 
 def unpack(parcel: bytes) -> dict[str, Any]:

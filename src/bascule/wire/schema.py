@@ -101,12 +101,12 @@ def _one_of(names: Iterable[str]) -> JsonSchema:
 def _action(cls: type[Action]) -> JsonSchema:
     envelope, args = _split(cls)
     properties = {
-        **_picked(envelope, "id", "timestamp", "source"),
+        **_pick(envelope, "id", "timestamp", "source"),
         "message": _MESSAGE,
         "action": {"const": cls.kind},
-        **_picked(envelope, "tool_call_metadata", "llm_metrics"),
+        **_pick(envelope, "tool_call_metadata", "llm_metrics"),
         "args": args,
-        **_picked(envelope, "timeout"),
+        **_pick(envelope, "timeout"),
     }
     return _object(cls, properties, required=["id", "action", "args"])
 
@@ -114,16 +114,16 @@ def _action(cls: type[Action]) -> JsonSchema:
 def _observation(cls: type[Observation]) -> JsonSchema:
     envelope, extras = _split(cls)
     properties = {
-        **_picked(envelope, "id", "timestamp", "source"),
+        **_pick(envelope, "id", "timestamp", "source"),
         "message": _MESSAGE,
-        **_picked(envelope, "cause"),
+        **_pick(envelope, "cause"),
         "observation": {"const": cls.kind},
-        **_picked(envelope, "tool_call_metadata", "llm_metrics", "content"),
+        **_pick(envelope, "tool_call_metadata", "llm_metrics", "content"),
         "extras": extras,
     }
     if issubclass(cls, CmdOutput | IPythonOutput):
         properties["success"] = {"type": "boolean", "readOnly": True}
-    properties |= _picked(envelope, "note")
+    properties |= _pick(envelope, "note")
     return _object(cls, properties, required=["id", "observation", "content", "extras"])
 
 
@@ -198,13 +198,13 @@ def _json(schema: Any) -> JsonSchema:
 _SCALARS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-def _picked(envelope: Mapping[str, Any], *names: str) -> JsonSchema:
+def _pick(envelope: Mapping[str, Any], *names: str) -> JsonSchema:
     return {name: envelope[name] for name in names}
 
 
 def _object(cls: type, properties: JsonSchema, required: list[str]) -> JsonSchema:
-    made: JsonSchema = {"type": "object", "properties": properties}
+    schema: JsonSchema = {"type": "object", "properties": properties}
     if required:
-        made["required"] = required
+        schema["required"] = required
     text = class_docstring(cls)
-    return {"description": text, **made} if text else made
+    return {"description": text, **schema} if text else schema

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from bascule.core.timeline import TimelineEntry
 
-TEXT: Final = 64 << 10
-"""Maximum characters of one text. Of a longer text, the beginning and the end are kept."""
+MAX_TEXT: Final = 64 << 10
+"""Maximum characters of one text. A longer text is cut in the middle."""
 _BULKY: Final = frozenset(
     {"dom_object", "axtree_object", "extra_element_properties", "set_of_marks", "tools"}
 )
 """Large fields that only programs read."""
 _PICTURES: Final = frozenset({"screenshot", "image_urls"})
-_PICTURE: Final = 4 << 20
+_MAX_PICTURE: Final = 4 << 20
 
 
 def encode_entry(entry: TimelineEntry) -> dict[str, Any]:
@@ -31,7 +31,9 @@ def decode_entry(data: Mapping[str, Any]) -> TimelineEntry:
 def brief(value: Any, *, name: str = "") -> Any:
     """An event with long values shortened."""
     if isinstance(value, str):
-        return _cut(value, _PICTURE if name in _PICTURES else TEXT, is_text=name not in _PICTURES)
+        return _cut(
+            value, _MAX_PICTURE if name in _PICTURES else MAX_TEXT, is_text=name not in _PICTURES
+        )
     if isinstance(value, Mapping):
         kept = ((str(key), each) for key, each in value.items() if key not in _BULKY)
         return {key: brief(each, name=key) for key, each in kept}
@@ -66,10 +68,11 @@ def output_data(cause: str, data: bytes) -> dict[str, Any]:
     return {"cause": cause, "data": base64.b64encode(data).decode()}
 
 
-def _cut(text: str, most: int, *, is_text: bool) -> str:
-    if len(text) <= most:
+def _cut(text: str, max_length: int, *, is_text: bool) -> str:
+    if len(text) <= max_length:
         return text
     if not is_text:
         return ""
-    half = most // 2
-    return f"{text[:half]}\n[… {len(text) - most} characters are left out here …]\n{text[-half:]}"
+    half = max_length // 2
+    left_out = len(text) - max_length
+    return f"{text[:half]}\n[… {left_out} characters are left out here …]\n{text[-half:]}"

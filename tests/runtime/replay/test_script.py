@@ -111,7 +111,7 @@ def test_what_openhands_hid_counts_as_masked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"id": 3, "action": "ru', "line 2: This is not JSON we accept"),
+        ('{"id": 3, "action": "ru', "line 2: This is not valid JSON"),
         ("17", "line 2: this is not an event"),
         ('{"id": 3}', "line 2: this is not an event"),
         ('{"id": 3, "action": "run", "args": {}}', "line 2: run action: "),
