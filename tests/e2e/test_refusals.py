@@ -80,7 +80,7 @@ async def test_a_frame_of_100_megabytes_ends_the_socket_it_came_by(
     )
     async with huge:
         await huge.connect()
-        huge._live.max_sent = 0  # as a client that ignores the hub's limit
+        huge._open_socket.max_sent = 0  # as a client that ignores the hub's limit
         event = {"window_id": vscode_window.id, "event": "x" * 100 * MEGABYTE}
         await huge.emit("oh_event", event)
         await asyncio.wait_for(lost.wait(), 30)

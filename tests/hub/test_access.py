@@ -117,7 +117,7 @@ async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
     made = []
 
     def make(*given: Any) -> Any:
-        socket = SocketClient._make(client, *given)
+        socket = SocketClient._new_socket(client, *given)
         disconnect = socket.disconnect
         made.append(socket)
 
@@ -130,7 +130,7 @@ async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
         monkeypatch.setattr(socket, "disconnect", disconnect_slowly)
         return socket
 
-    monkeypatch.setattr(client, "_make", make)
+    monkeypatch.setattr(client, "_new_socket", make)
     connecting = asyncio.create_task(client.connect())
     await cleaning_up.wait()
     http = made[0].eio.http
@@ -219,7 +219,7 @@ async def test_a_frame_past_the_limit_closes_its_socket_and_no_other(
         async with huge, HubLink(hub.url, hub.agent) as other:
             await other.connect()
             await huge.connect()
-            huge._live.max_sent = 0  # as a client that ignores the hub's limit
+            huge._open_socket.max_sent = 0  # as a client that ignores the hub's limit
             await huge.emit("oh_event", {"window_id": "x", "event": "x" * 100 * MEGABYTE})
             await asyncio.wait_for(lost.wait(), 30)
             assert len(await other.windows()) == 1

@@ -207,7 +207,7 @@ async def test_a_window_whose_editor_is_dead_is_unhealthy_and_its_actions_end(
             await link.act(WindowId(window.id), FileRead("x"))
 
         window.editor_is_dead = False
-        await asyncio.wait_for(link.returned(WindowId(window.id)), 10)
+        await asyncio.wait_for(link.wait_until_healthy(WindowId(window.id)), 10)
         assert (await link.windows())[0].status == "healthy"
 
 

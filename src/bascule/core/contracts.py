@@ -53,7 +53,8 @@ class LogMatch:
 
 
 class Closable(ABC):
-    """Holds a process, socket or descriptor. Its opener closes it; closing twice is allowed."""
+    """An object that holds a process, socket or descriptor. Whoever opens it closes it; closing
+    twice is allowed."""
 
     @abstractmethod
     async def aclose(self) -> None: ...
@@ -71,7 +72,7 @@ class Closable(ABC):
 
 
 class Startable(Closable):
-    """`async with` starts it, and closes it even if it does not start."""
+    """A `Closable` that `async with` starts. If starting fails, it is closed too."""
 
     @abstractmethod
     async def start(self) -> None: ...
@@ -146,8 +147,8 @@ class Shell(Closable):
 
     @abstractmethod
     async def name_types(self, names: Sequence[str]) -> Sequence[str]:
-        """What bash would run for each name: `file`, `builtin`, `keyword`, `function`, `alias`, or
-        nothing for a name it does not know. Call it only in a `CommandCheck`."""
+        """What bash would run for each name: `file`, `builtin`, `keyword`, `function` or `alias`;
+        an empty string for an unknown name. Call it only in a `CommandCheck`."""
 
     @abstractmethod
     async def run(self, command: CmdRun, *, check: CommandCheck | None = None) -> CmdOutput:
@@ -238,7 +239,7 @@ class WindowLink(Closable):
         """
 
     @abstractmethod
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until any window changes, or the link has reconnected to the hub."""
 
     @abstractmethod
@@ -265,7 +266,7 @@ class WindowLink(Closable):
         """
 
     @abstractmethod
-    async def returned(self, window_id: WindowId) -> None:
+    async def wait_until_healthy(self, window_id: WindowId) -> None:
         """Wait until the window accepts actions, without a time limit."""
 
 

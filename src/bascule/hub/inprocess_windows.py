@@ -130,10 +130,10 @@ class InProcessWindows(WindowLink):
             raise OutcomeUnknown("The caller disconnected before the window answered")
         return waiting.answered.result()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._sockets.next_change()
 
-    async def returned(self, window_id: WindowId) -> None:
+    async def wait_until_healthy(self, window_id: WindowId) -> None:
         while True:
             change = self._sockets.next_change()
             try:

@@ -1,8 +1,8 @@
 """An HTTP/1.1 client for one server, with connections that are reused.
 
-httptools parses and asyncio does the I/O. This module adds the pool and one rule that a general
-client cannot know: a request that may have reached the server is never sent again. Why not a
-general client: docs/decisions/0003-http-client.md.
+httptools parses responses and asyncio does the I/O. This module adds the connection pool and one
+rule that general clients do not have: a request that may have reached the server is never sent
+again. docs/decisions/0003-http-client.md has the reasons.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import httptools
 from bascule.core.contracts import Closable
 from bascule.core.errors import InvalidSetting, LinkError, MessageTooLarge, SandboxUnreachable
 
-from .unix_socket import connect_to, shown
+from .unix_socket import connect_to, socket_name
 
 Body = bytes | AsyncIterable[bytes]
 
@@ -112,7 +112,7 @@ class HttpClient(Closable):
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
         self._socket_path = socket_path
-        self._name = name or (self.url if socket_path is None else shown(socket_path))
+        self._name = name or (self.url if socket_path is None else socket_name(socket_path))
         self._socket_uid = socket_uid
         self._connect_timeout = connect_timeout
         self._keep_idle = keep_idle
@@ -120,7 +120,7 @@ class HttpClient(Closable):
         self._unreachable = unreachable
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
-        self._held = _Held(2 * max_reply)
+        self._buffered_bytes = _BufferedBytes(2 * max_reply)
         self._closed = False
 
     async def request(
@@ -136,12 +136,12 @@ class HttpClient(Closable):
         head = self._head(method, target, body, headers)
         connection = await self._acquire()
         try:
-            async with self._answering_within(timeout):
+            async with self._response_timeout(timeout):
                 await connection.send(head, body, stream=False)
                 await connection.wait_complete()
             return HttpReply(connection.status, connection.headers, connection.take_body())
         finally:
-            self._give_back(connection)
+            self._release(connection)
 
     @asynccontextmanager
     async def stream(
@@ -157,14 +157,14 @@ class HttpClient(Closable):
         head = self._head(method, target, body, headers)
         connection = await self._acquire()
         try:
-            async with self._answering_within(timeout):
+            async with self._response_timeout(timeout):
                 await connection.send(head, body, stream=True)
                 await connection.wait_head()
             yield StreamedReply(connection)
         finally:
             if connection.buffered:
                 connection.close()  # the caller left the body unread
-            self._give_back(connection)
+            self._release(connection)
 
     async def wait_until_listening(self) -> None:
         """Wait until the server accepts connections; raises `unreachable` if it never does.
@@ -176,7 +176,7 @@ class HttpClient(Closable):
         deadline = asyncio.get_running_loop().time() + self._connect_timeout
         while True:
             try:
-                self._give_back(await self._connect())
+                self._release(await self._connect())
                 return
             except self._unreachable:
                 if asyncio.get_running_loop().time() + pause > deadline:
@@ -193,7 +193,7 @@ class HttpClient(Closable):
     # One request ------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _answering_within(self, timeout: float | None) -> AsyncIterator[None]:
+    async def _response_timeout(self, timeout: float | None) -> AsyncIterator[None]:
         deadline = asyncio.timeout(timeout)
         try:
             async with deadline:
@@ -228,7 +228,7 @@ class HttpClient(Closable):
         return connection
 
     def _idle_connection(self) -> _Connection | None:
-        """The most recently used connection, unless it is closed or so old that the server may
+        """The limit recently used connection, unless it is closed or so old that the server may
         close it."""
         now = asyncio.get_running_loop().time()
         while self._idle:
@@ -238,7 +238,7 @@ class HttpClient(Closable):
             connection.close()
         return None
 
-    def _give_back(self, connection: _Connection) -> None:
+    def _release(self, connection: _Connection) -> None:
         self._busy.discard(connection)
         if self._closed or not connection.is_reusable:
             connection.close()
@@ -268,7 +268,7 @@ class HttpClient(Closable):
             reason = error.strerror or error  # `str(error)` may include the path
             raise self._lost_error(f"cannot be reached: {reason}", sent=False) from error
         if self._socket_path is None:
-            _notice_a_dead_peer(transport.get_extra_info("socket"))
+            _enable_keepalive(transport.get_extra_info("socket"))
         return connection
 
     async def _open_connection(self) -> tuple[asyncio.BaseTransport, _Connection]:
@@ -289,16 +289,16 @@ class HttpClient(Closable):
 
     def _new_connection(self) -> _Connection:
         return _Connection(
-            lambda what: self._lost_error(what, sent=True), self._max_reply, self._held
+            lambda what: self._lost_error(what, sent=True), self._max_reply, self._buffered_bytes
         )
 
 
-class _Held:
-    """Counts the response bytes that all connections of a client hold. The shared limit keeps many
-    connections from needing more memory than a few."""
+class _BufferedBytes:
+    """Counts the unread response bytes of all connections of a client, and has their limit. So
+    many connections need no more memory than a few."""
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.now = 0
 
 
@@ -307,14 +307,16 @@ class _Connection(asyncio.Protocol):
 
     _transport: asyncio.Transport
 
-    def __init__(self, lost: Callable[[str], Exception], max_reply: int, held: _Held) -> None:
+    def __init__(
+        self, lost: Callable[[str], Exception], max_reply: int, buffered_bytes: _BufferedBytes
+    ) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.idle_since = 0.0
         self._lost_error = lost
         self.max_reply = max_reply
-        self._held = held
-        self._around = 0
+        self._buffered_bytes = buffered_bytes
+        self._overhead_bytes = 0
         """Bytes of this response outside its body."""
         self._body_bytes = 0
         self._parser: Any = httptools.HttpResponseParser(self)
@@ -324,14 +326,14 @@ class _Connection(asyncio.Protocol):
         self._has_head = False
         self._complete = True
         self._keep = True
-        self._cut_short = False
+        self._body_incomplete = False
         self._error: Exception | None = None
         self._changed: asyncio.Future[None] | None = None
         self._may_write: asyncio.Future[None] | None = None
 
     @property
     def is_reusable(self) -> bool:
-        return self._complete and self._keep and not self._cut_short and self._error is None
+        return self._complete and self._keep and not self._body_incomplete and self._error is None
 
     def close(self) -> None:
         self._keep = False
@@ -348,7 +350,7 @@ class _Connection(asyncio.Protocol):
         self.status, self.headers = 0, {}
         self._streaming = stream
         self._has_head = self._complete = False
-        self._around = self._body_bytes = 0
+        self._overhead_bytes = self._body_bytes = 0
         if not isinstance(body, bytes):
             await self._send_chunks(head, body)
         elif len(body) < _PAUSE_ABOVE:
@@ -361,7 +363,7 @@ class _Connection(asyncio.Protocol):
         self._transport.write(head)
         async for chunk in body:
             if self._has_head or self._error is not None:
-                self._cut_short = True
+                self._body_incomplete = True
                 return
             if chunk:
                 self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
@@ -399,7 +401,7 @@ class _Connection(asyncio.Protocol):
 
     def _hold(self, size: int) -> None:
         self.buffered += size
-        self._held.now += size
+        self._buffered_bytes.now += size
 
     async def _change(self) -> None:
         if self._error is not None:
@@ -425,13 +427,13 @@ class _Connection(asyncio.Protocol):
         if self._complete:
             self._fail(self._lost_error("sent unexpected bytes"))
             return
-        self._around += len(data)
+        self._overhead_bytes += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             self._fail(self._lost_error(f"does not speak HTTP: {error}"))
             return
-        if self._around > _MAX_HEAD + _FRAMING * self._body_bytes:
+        if self._overhead_bytes > _MAX_HEAD + _FRAMING * self._body_bytes:
             self._fail(MessageTooLarge(f"An answer's head is larger than {_MAX_HEAD} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -468,7 +470,7 @@ class _Connection(asyncio.Protocol):
             self._notify()
 
     def on_body(self, body: bytes) -> None:
-        self._around -= len(body)
+        self._overhead_bytes -= len(body)
         self._body_bytes += len(body)
         self._keep_piece(body)
         self._hold(len(body))
@@ -478,10 +480,11 @@ class _Connection(asyncio.Protocol):
             self._notify()
         elif self.buffered > self.max_reply:
             self._fail(MessageTooLarge(f"The answer is larger than {self.max_reply} bytes"))
-        elif self._held.now > self._held.most:
+        elif self._buffered_bytes.now > self._buffered_bytes.limit:
             self._fail(
                 MessageTooLarge(
-                    f"Answers of more than {self._held.most} bytes came at the same time"
+                    "All pending answers together are larger than "
+                    f"{self._buffered_bytes.limit} bytes"
                 )
             )
 
@@ -511,7 +514,7 @@ def _header_lines(headers: Mapping[str, str]) -> str:
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
-def _notice_a_dead_peer(sock: socket.socket | None) -> None:
+def _enable_keepalive(sock: socket.socket | None) -> None:
     """Enable TCP keep-alive, so that a vanished peer is detected within two minutes."""
     if sock is None or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return

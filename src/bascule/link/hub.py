@@ -35,7 +35,7 @@ _CANCEL: Final = 12.0
 """Seconds to wait for a window to end a cancelled action."""
 
 
-class _Waiting:
+class _PendingAction:
     """A caller that waits for an observation."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
@@ -72,10 +72,10 @@ class HubLink(WindowLink):
                 "oh_failed": self._on_failure,
                 "window.status": self._on_status,
             },
-            on_connected=self._greeted,
-            on_lost=self._lost,
+            on_connected=self._on_connected,
+            on_lost=self._on_lost,
         )
-        self._waiting: dict[EventId, _Waiting] = {}
+        self._waiting: dict[EventId, _PendingAction] = {}
         self._receipts = Receipts(self._confirm)
         self._window_change: asyncio.Future[None] | None = None
 
@@ -114,7 +114,7 @@ class HubLink(WindowLink):
             event["progress"] = True
         if age:
             event["age"] = age
-        waiting = self._waiting[action.id] = _Waiting(on_progress)
+        waiting = self._waiting[action.id] = _PendingAction(on_progress)
         try:
             await self._socket.emit("oh_event", {"window_id": window_id, "event": event})
             observation = await waiting.answered
@@ -127,10 +127,10 @@ class HubLink(WindowLink):
         self._receipts.add(window_id, action.id)
         return decode_observation(observation)
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._next_change()
 
-    async def returned(self, window_id: WindowId) -> None:
+    async def wait_until_healthy(self, window_id: WindowId) -> None:
         while True:
             await self._socket.wait_connected()
             change = self._next_change()
@@ -141,10 +141,10 @@ class HubLink(WindowLink):
 
     # Events -------------------------------------------------------------------------------
 
-    async def _greeted(self, _hello: Mapping[str, Any]) -> None:
+    async def _on_connected(self, _hello: Mapping[str, Any]) -> None:
         self._notify_change()
 
-    def _lost(self) -> None:
+    def _on_lost(self) -> None:
         error = HubUnreachable(
             f"The connection to the hub at {self._calls.url} was lost",
             url=self._calls.url,
@@ -183,8 +183,8 @@ class HubLink(WindowLink):
     async def _cancel(self, window_id: WindowId, action_id: EventId) -> None:
         """Make the window end the action, and wait until it has."""
         with suppress(LinkError, UsageError):
-            asked = {"window_id": window_id, "id": action_id}
-            await self._socket.call("oh_cancel", asked, timeout=_CANCEL)
+            request = {"window_id": window_id, "id": action_id}
+            await self._socket.call("oh_cancel", request, timeout=_CANCEL)
 
     def _next_change(self) -> asyncio.Future[None]:
         if self._window_change is None:

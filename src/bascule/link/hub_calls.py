@@ -101,7 +101,7 @@ class HubCalls(Closable):
         return answer
 
     async def answer(self, place_id: str, question_id: str, answer: str) -> None:
-        """Answer a question of a window or session; needs scope admin.
+        """Answer a question of the window or session `place_id`; needs scope admin.
 
         Raises `AlreadyAnswered`, or `InvalidRequest` if the question does not admit this answer.
         """

@@ -27,7 +27,7 @@ class JsonLines(Closable):
 
     @classmethod
     async def open(cls, sock: socket.socket, *, limit: int) -> Self:
-        """Take over a connected socket. `limit`: most bytes of a received message."""
+        """Take ownership of a connected socket. `limit`: maximum bytes of a received message."""
         return cls(*await asyncio.open_connection(sock=sock, limit=limit))
 
     @property

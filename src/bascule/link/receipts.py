@@ -11,7 +11,8 @@ from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 
 _GATHER: Final = 0.2
-"""Seconds to gather receipts for one message; a message each would double their number."""
+"""Seconds to collect receipts for one message. One message per receipt would double the number of
+messages."""
 
 Send = Callable[[WindowId, Sequence[EventId]], Awaitable[None]]
 

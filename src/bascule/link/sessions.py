@@ -42,7 +42,7 @@ class HubSession:
 
 @dataclass(frozen=True, slots=True)
 class HubSessionEvent:
-    """An event of a session. `number` is the place to continue after; 0 if it is not stored."""
+    """An event of a session. `events` can continue after its `number`; 0 if it is not stored."""
 
     number: int
     name: str
@@ -78,30 +78,31 @@ class SessionCalls(HubCalls):
         )
 
     async def remove(self, session_id: str, *, force: bool = False) -> None:
-        """Raises `ForkNotMerged` for a fork with changes that are not home, unless `force`."""
+        """Remove a session. Without `force`, raises `ForkNotMerged` for a fork with unmerged
+        changes."""
         where = target(f"/api/sessions/{session_id}", force="true" if force else None)
         await self._ask("DELETE", where, timeout=_SLOW)
 
     async def fork(self, session_id: str, body: Mapping[str, Any]) -> Sequence[HubSession]:
         """Create forks of a session; returns when its workspace is copied."""
-        asked = self._ask("POST", _session_path(session_id, "forks"), dict(body), timeout=None)
-        return [HubSession.of(each) for each in await asked]
+        request = self._ask("POST", _session_path(session_id, "forks"), dict(body), timeout=None)
+        return [HubSession.of(each) for each in await request]
 
     async def forks(self, session_id: str) -> Mapping[str, Any]:
-        """The forks of a session, what they have not brought home, and where they overlap."""
+        """The forks of a session, their unmerged changes, and the paths that several changed."""
         answer = await self._ask("GET", _session_path(session_id, "forks"), timeout=None)
         return dict(answer)
 
     async def merge(self, session_id: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Bring the changes of a fork home."""
+        """Merge the changes of a fork into the session that it was forked from."""
         return dict(
             await self._ask("POST", _session_path(session_id, "merge"), dict(body), timeout=None)
         )
 
     async def window(self, session_id: str) -> Window:
         """The session's own window, opened if necessary."""
-        asked = self._ask("POST", _session_path(session_id, "window"), timeout=_SLOW)
-        return decode_window(await asked)
+        request = self._ask("POST", _session_path(session_id, "window"), timeout=_SLOW)
+        return decode_window(await request)
 
     async def ports(self, session_id: str) -> Sequence[Mapping[str, Any]]:
         return list(await self._ask("GET", _session_path(session_id, "ports")))

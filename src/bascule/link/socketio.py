@@ -107,7 +107,7 @@ class _Socket(socketio.AsyncClient):  # type: ignore[misc]  # the library has no
         return _Engine
 
     async def _send_packet(self, pkt: Any) -> None:
-        """Send a packet. The size is taken from its text, which is encoded only once."""
+        """Send a packet, after a check of its size. Encodes it only once."""
         text = pkt.encode()
         # A character has at most 4 bytes, so few packets have to be counted.
         if self.max_sent and 4 * len(text) > self.max_sent:
@@ -155,8 +155,8 @@ class SocketClient(Closable):
         self._socket: socketio.AsyncClient | None = None
         self._unclosed: list[socketio.AsyncClient] = []
         self._settled = asyncio.Event()
-        """Set while connected, and for good once refused or closed."""
-        self._keeper: asyncio.Task[None] | None = None
+        """Set while connected. After a refusal or `aclose` it stays set."""
+        self._connection_task: asyncio.Task[None] | None = None
         self._refused: BasculeError | None = None
         self._closed = False
 
@@ -169,33 +169,33 @@ class SocketClient(Closable):
         error."""
         if self._closed:
             raise UsageError("This connection was closed; make another")
-        if self._keeper is not None:
+        if self._connection_task is not None:
             return
         lost = await self._connect_once()
-        self._keeper = asyncio.create_task(self._stay_connected(lost))
+        self._connection_task = asyncio.create_task(self._stay_connected(lost))
 
     async def wait_connected(self) -> None:
-        """Wait until connected; raises the refusal if the server refuses for good."""
+        """Wait until connected. Raises the server's error if it refused the connection."""
         await self._settled.wait()
         self._ensure_open()
 
     async def wait_refused(self) -> None:
-        """Wait until the server ends the connection for good, and raise the reason."""
+        """Wait until the server refuses or ends the connection permanently; raises the reason."""
         while self._refused is None:
-            keeper = self._keeper
-            assert keeper is not None, "not connected yet"
-            await asyncio.wait({keeper})
+            task = self._connection_task
+            assert task is not None, "not connected yet"
+            await asyncio.wait({task})
             self._ensure_open()
         raise self._refused
 
     async def emit(self, event: str, data: object) -> None:
         self._ensure_open()
-        await self._live.emit(event, data, namespace=self.namespace)
+        await self._open_socket.emit(event, data, namespace=self.namespace)
 
     async def call(self, event: str, data: object, *, timeout: float) -> Any:
         """Send, and return the acknowledgement. Raises `HubUnreachable` if none arrives."""
         self._ensure_open()
-        socket = self._live
+        socket = self._open_socket
         try:
             return await socket.call(event, data, namespace=self.namespace, timeout=timeout)
         except socketio.exceptions.TimeoutError:
@@ -203,9 +203,9 @@ class SocketClient(Closable):
 
     async def aclose(self) -> None:
         self._closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+        if self._connection_task is not None:
+            self._connection_task.cancel()
+            await asyncio.gather(self._connection_task, return_exceptions=True)
         await self._discard()
         self._settled.set()  # wakes `wait_connected`, which then raises
 
@@ -216,7 +216,7 @@ class SocketClient(Closable):
         lost."""
         lost = asyncio.Event()
         greeted: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._socket = self._make(greeted, lost)
+        self._socket = self._new_socket(greeted, lost)
         self._unclosed.append(self._socket)
         try:
             await self._open(self._socket, greeted)
@@ -234,7 +234,7 @@ class SocketClient(Closable):
         self._settled.set()
         return lost
 
-    def _make(
+    def _new_socket(
         self, greeted: asyncio.Future[Mapping[str, Any]], lost: asyncio.Event
     ) -> socketio.AsyncClient:
         socket = _Socket(
@@ -259,7 +259,8 @@ class SocketClient(Closable):
             fail(self._unreachable("closed the connection"))
             if reason == socket.reason.SERVER_DISCONNECT and not self._closed:
                 self._refused = self._refused or AccessDenied(
-                    f"The hub at {self.url} ended this connection; connect again when asked to"
+                    f"The hub at {self.url} ended this connection on purpose, so it is not "
+                    "reconnected automatically"
                 )
             lost.set()
 
@@ -325,7 +326,7 @@ class SocketClient(Closable):
         try:
             while True:
                 await lost.wait()
-                self._note_loss()
+                self._report_loss()
                 await self._discard()
                 if self._refused is not None:
                     raise self._refused
@@ -335,7 +336,7 @@ class SocketClient(Closable):
             self._refused = error
             self._settled.set()
 
-    def _note_loss(self) -> None:
+    def _report_loss(self) -> None:
         self._settled.clear()
         if self._on_lost is not None:
             self._on_lost()
@@ -353,7 +354,7 @@ class SocketClient(Closable):
             delay = min(delay * 2, _MAX_DELAY)
 
     @property
-    def _live(self) -> socketio.AsyncClient:
+    def _open_socket(self) -> socketio.AsyncClient:
         if self._socket is None or self.namespace not in self._socket.namespaces:
             raise self._unreachable("is not connected", sent=False)
         return self._socket

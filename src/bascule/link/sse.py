@@ -1,4 +1,4 @@
-"""Reading server-sent events: bytes in, whole events out."""
+"""Parses server-sent events from chunks of bytes."""
 
 from __future__ import annotations
 

@@ -27,14 +27,14 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
         if uid is not None:
             peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
             if _PEER.unpack(peer)[1] != uid:
-                raise PermissionError(f"the server at {shown(path)} runs as another user")
+                raise PermissionError(f"the server at {socket_name(path)} runs as another user")
     except BaseException:
         sock.close()
         raise
     return sock
 
 
-def shown(path: Path) -> str:
+def socket_name(path: Path) -> str:
     """The socket's name for errors. It omits the hub's directories: sessions and users see it."""
     return f"{path.parent.name}/{path.name}"
 
@@ -47,7 +47,7 @@ async def _connect(sock: socket.socket, path: Path) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-            raise PermissionError(f"{shown(path)} is not a socket")
+            raise PermissionError(f"{socket_name(path)} is not a socket")
         # By descriptor, because `path` could be replaced after the check.
         await loop.sock_connect(sock, f"/proc/self/fd/{descriptor}")
     finally:

@@ -50,7 +50,7 @@ class WebSocketConnection:
 
         self._connection = connection
         self._opened = opened
-        self._over = ConnectionClosed
+        self._closed_exception = ConnectionClosed
 
     @classmethod
     def open(
@@ -63,7 +63,7 @@ class WebSocketConnection:
         timeout: float,
         on_text: OnText,
     ) -> WebSocketConnection:
-        """Raises `WebSocketRefused` or `WebSocketUnreachable`.
+        """Connect. Raises `WebSocketRefused` or `WebSocketUnreachable`.
 
         Proxy settings of the environment are ignored, because the server is on this machine.
         """
@@ -84,7 +84,7 @@ class WebSocketConnection:
                     close_timeout=0.5,
                     max_size=limit,
                     proxy=None,
-                    create_connection=_reading(on_text),
+                    create_connection=_connection_class(on_text),
                 )
             )
         except InvalidStatus as error:
@@ -97,7 +97,7 @@ class WebSocketConnection:
         """Raises `WebSocketLost`."""
         try:
             self._connection.send(text)
-        except self._over as error:
+        except self._closed_exception as error:
             raise _lost_error(error) from error
 
     def wait_lost(self) -> WebSocketLost:
@@ -105,15 +105,15 @@ class WebSocketConnection:
         self._connection.wait_closed()
         try:
             self._connection.recv()
-        except self._over as error:
+        except self._closed_exception as error:
             return _lost_error(error)
-        raise AssertionError("what comes is never kept for `recv`")
+        raise AssertionError("messages are never queued for `recv`")
 
     def close(self) -> None:
         self._opened.close()
 
 
-def _reading(on_text: OnText) -> type[ClientConnection]:
+def _connection_class(on_text: OnText) -> type[ClientConnection]:
     """The library's connection class, with messages passed to `on_text` instead of a queue."""
     from websockets.frames import Frame, Opcode
     from websockets.sync.client import ClientConnection

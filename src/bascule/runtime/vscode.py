@@ -123,7 +123,7 @@ class VSCodeRuntime(WindowVerbs):
             action,
             window_id,
             send=partial(self._link.act, window_id, action),
-            returned=partial(self._link.returned, window_id),
+            returned=partial(self._link.wait_until_healthy, window_id),
             on_progress=on_progress,
             patience=self._patience,
         )
@@ -145,7 +145,7 @@ class VSCodeRuntime(WindowVerbs):
     async def _find_window(self) -> Window:
         deadline = time.monotonic() + min(self._connect_patience, _WINDOWS_RETURN)
         while True:
-            changed = asyncio.ensure_future(self._link.changed())
+            changed = asyncio.ensure_future(self._link.wait_for_change())
             try:
                 return choose(await self._link.windows(), self._selector)
             except (NoWindow, HubUnreachable):

@@ -104,7 +104,7 @@ class SessionWindows:
             action,
             window.id,
             send=partial(link.send, window.id, event),
-            returned=partial(link.returned, window.id),
+            returned=partial(link.wait_until_healthy, window.id),
             on_progress=on_progress,
         )
         try:
