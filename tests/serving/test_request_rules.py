@@ -74,7 +74,7 @@ def test_a_foreign_page_is_refused(rules: HostRules, origin: str) -> None:
 
 
 @pytest.mark.parametrize("rules", [WITH_PAGES, WITHOUT_PAGES])
-def test_a_page_of_an_allowed_origin_is_accepted_hosts(rules: HostRules) -> None:
+def test_a_page_of_an_allowed_origin_is_accepted(rules: HostRules) -> None:
     assert admits(rules, ("host", "localhost"), ("origin", "https://IDE.example"))
 
 

@@ -24,7 +24,7 @@ CONNECTION = "bascule.connection"
 """Key of the request's `Connection` in its ASGI scope."""
 
 _LINGER = 1.0
-"""Seconds a client has to read an error response and disconnect before we abort."""
+"""Seconds a client has to read an error response and disconnect, before the server aborts."""
 
 
 class Connection(HttpToolsProtocol):
@@ -53,7 +53,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._in_request = False
         self._is_over = False
-        self._patience: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(HeadJoiningTransport(transport, self.loop))  # type: ignore[arg-type]
@@ -62,10 +62,10 @@ class Connection(HttpToolsProtocol):
             # asyncio sets TCP_NODELAY too, but not on every listening socket a caller may pass in.
             # Without it, the second write of a response waits 40 ms for the client's ACK.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._expect_more()
+        self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._expect_nothing()
+        self._stop_read_timer()
         super().connection_lost(exc)
         if self.when_lost is not None:
             self.when_lost()
@@ -74,12 +74,12 @@ class Connection(HttpToolsProtocol):
         if self._is_over:
             return
         if self._is_in_body:
-            self._expect_nothing()  # the timeout is per piece of a body, but per head as a whole
+            self._stop_read_timer()  # the timeout is per piece of a body, but per head as a whole
         elif self._is_too_long(data):
             self._refuse_head()
             return
         self._feed(data)
-        self._look_ahead(data)
+        self._restart_timers(data)
 
     @property
     def _is_in_body(self) -> bool:
@@ -121,7 +121,7 @@ class Connection(HttpToolsProtocol):
     def end_head(self) -> None:
         """Mark the head as complete and stop its timeout."""
         self._in_head = False
-        self._expect_nothing()
+        self._stop_read_timer()
 
     def on_message_complete(self) -> None:
         self._in_request = False
@@ -129,7 +129,8 @@ class Connection(HttpToolsProtocol):
         # Keep reading after a large body too: a paused transport does not notice a disconnect.
         self.flow.resume_reading()
         if self.timeout_keep_alive_task is None:
-            self._expect_next()  # the response may have been sent before the body was complete
+            # The response may have been sent before the body was complete.
+            self._start_keep_alive_timer()
 
     def handle_websocket_upgrade(self) -> None:
         self._in_request = False
@@ -144,7 +145,7 @@ class Connection(HttpToolsProtocol):
         left = self._max_head - before
         return len(data) > left and (tail + data[:left]).find(b"\r\n\r\n") < 0
 
-    def _look_ahead(self, data: bytes) -> None:
+    def _restart_timers(self, data: bytes) -> None:
         """Start the timeout for the next bytes: of this request, or of the next request."""
         if self._is_over:
             return
@@ -153,16 +154,16 @@ class Connection(HttpToolsProtocol):
             self._head_tail = data[-3:]
         if self._in_head and self._head_bytes > self._max_head:
             self._refuse_head()
-        elif self._in_request and self._patience is None:
-            self._expect_more()
+        elif self._in_request and self._read_timer is None:
+            self._start_read_timer()
         elif not self._in_request and self.timeout_keep_alive_task is None:
-            self._expect_next()
+            self._start_keep_alive_timer()
 
     def _refuse_head(self) -> None:
         error = MessageTooLarge(f"The request's head is larger than {self._max_head} bytes")
         self._end_with(431, error)
 
-    def _expect_next(self) -> None:
+    def _start_keep_alive_timer(self) -> None:
         """Start the keep-alive timeout if the last response is complete."""
         cycle: Any = self.cycle  # None before the first request and for a WebSocket handshake
         if cycle and cycle.response_complete:
@@ -170,18 +171,18 @@ class Connection(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
-    def _expect_more(self) -> None:
+    def _start_read_timer(self) -> None:
         if not self.transport.is_closing():
-            self._patience = self.loop.call_later(self._timeout, self._give_up)
+            self._read_timer = self.loop.call_later(self._timeout, self._on_read_timeout)
 
-    def _expect_nothing(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _stop_read_timer(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
-    def _give_up(self) -> None:
-        if self.flow.read_paused:  # the server paused reading, so the client is not to blame
-            self._expect_more()
+    def _on_read_timeout(self) -> None:
+        if self.flow.read_paused:  # the server paused reading, so the client could not send
+            self._start_read_timer()
         elif self._is_in_body and self.cycle.response_started:
             self.transport.close()
         else:
@@ -195,7 +196,7 @@ class Connection(HttpToolsProtocol):
             # would be mixed into that answer, so only close the connection after it.
             cycle.keep_alive = False
             self._is_over = True
-            self._expect_nothing()
+            self._stop_read_timer()
             return
         body = self._encode_error(error)
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
@@ -203,7 +204,7 @@ class Connection(HttpToolsProtocol):
         self.linger()
 
     def flush(self) -> None:
-        """Send a response head now that is still waiting for its body."""
+        """Send a response head that still waits for its body, without waiting any longer."""
         self.transport.flush()  # type: ignore[attr-defined]  # a `HeadJoiningTransport`
 
     def linger(self) -> None:
@@ -218,8 +219,8 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         self.flow.resume_reading()
         self._is_over = True
-        self._expect_nothing()
-        self._patience = self.loop.call_later(_LINGER, self.transport.abort)
+        self._stop_read_timer()
+        self._read_timer = self.loop.call_later(_LINGER, self.transport.abort)
 
 
 class WebSocket(WebSocketsSansIOProtocol):
@@ -254,7 +255,7 @@ class HeadJoiningTransport:
     def write(self, data: bytes) -> None:
         if self._flushing is not None:
             head = self._take_head()
-            if len(data) > _JOINED:
+            if len(data) > _MAX_JOINED_BODY:
                 self._transport.write(head)
             else:
                 data = head + bytes(data)
@@ -287,5 +288,5 @@ class HeadJoiningTransport:
         return getattr(self._transport, name)
 
 
-_JOINED = 64 << 10
+_MAX_JOINED_BODY = 64 << 10
 """Largest body in bytes that is cheaper to copy behind the head than to write separately."""

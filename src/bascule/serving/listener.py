@@ -53,7 +53,7 @@ class Listener:
         self._settings = settings
         self._encode_error = encode_error
         self._max_connections = max_connections
-        self._make = connection or Connection
+        self._new_protocol = connection or Connection
         self._config = Config(
             app,
             http=Connection,
@@ -105,11 +105,11 @@ class Listener:
             await server.wait_closed()
 
     def _connection(self) -> asyncio.Protocol:
-        most = self._max_connections
-        is_full = most is not None and len(self._state.connections) >= most
+        limit = self._max_connections
+        is_full = limit is not None and len(self._state.connections) >= limit
         if is_full or self._is_stopping:
-            return _Refusing()
-        return self._make(
+            return _RefusedConnection()
+        return self._new_protocol(
             config=self._config,
             server_state=self._state,
             app_state={},
@@ -134,8 +134,8 @@ def stop_signals(stopped: asyncio.Event | None = None) -> Iterator[asyncio.Event
             loop.remove_signal_handler(number)
 
 
-class _Refusing(asyncio.Protocol):
-    """A connection beyond the limit, or too late. Aborts as soon as it is made."""
+class _RefusedConnection(asyncio.Protocol):
+    """A connection above the limit, or during a stop. It is aborted at once."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport.abort()  # type: ignore[attr-defined]  # every stream transport has `abort`

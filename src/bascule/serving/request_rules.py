@@ -80,10 +80,10 @@ class HostRules:
         if len(fields) != len(headers) and sum(name == b"host" for name, _ in headers) > 1:
             error = InvalidRequest("A request has one Host header; this one has several")
             raise Refused(400, error)
-        self.ensure_welcome(fields)
+        self.ensure_allowed(fields)
         return fields
 
-    def ensure_welcome(self, headers: Mapping[bytes, bytes]) -> None:
+    def ensure_allowed(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise `Refused` for a `Host` or an `Origin` that is not allowed."""
         host = headers.get(b"host", b"")
         if not self._is_own_host(host):
@@ -104,12 +104,12 @@ class HostRules:
     def _is_own_host(self, host: bytes) -> bool:
         if host in self._accepted_hosts:
             return True
-        is_own = self._judge(host.decode("latin-1"))
+        is_own = self._is_allowed_host(host.decode("latin-1"))
         if is_own and len(self._accepted_hosts) < _MAX_HOSTS:
             self._accepted_hosts.add(host)
         return is_own
 
-    def _judge(self, host: str) -> bool:
+    def _is_allowed_host(self, host: str) -> bool:
         name, _ = split_host(host)
         if not name:
             return False

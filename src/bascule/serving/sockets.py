@@ -42,20 +42,20 @@ def loopback_twin(sock: socket.socket) -> socket.socket | None:
         return None
     other, family = ("127.0.0.1", socket.AF_INET) if is_v6 else ("::1", socket.AF_INET6)
     try:
-        twin = socket.socket(family, socket.SOCK_STREAM)
+        other_loopback = socket.socket(family, socket.SOCK_STREAM)
     except OSError:  # a kernel without IPv6
         return None
     try:
-        twin.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other_loopback.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            twin.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        twin.bind((other, port))
+            other_loopback.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        other_loopback.bind((other, port))
     except BaseException as error:
-        twin.close()
+        other_loopback.close()
         if isinstance(error, OSError) and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
             return None
         raise
-    return twin
+    return other_loopback
 
 
 def bound_pair(host: str, port: int, *, who: str) -> list[socket.socket]:
@@ -66,7 +66,7 @@ def bound_pair(host: str, port: int, *, who: str) -> list[socket.socket]:
     for attempt in range(_ATTEMPTS):
         sock = bound_socket(host, port, who=who)
         try:
-            twin = loopback_twin(sock)
+            other_loopback = loopback_twin(sock)
         except OSError as error:
             sock.close()
             if port or attempt + 1 == _ATTEMPTS:
@@ -76,7 +76,7 @@ def bound_pair(host: str, port: int, *, who: str) -> list[socket.socket]:
                     + _advice(error)
                 ) from error
         else:
-            return [sock] if twin is None else [sock, twin]
+            return [sock] if other_loopback is None else [sock, other_loopback]
     raise AssertionError("unreachable")
 
 
@@ -115,14 +115,14 @@ def unix_listener(path: Path, *, mode: int = 0o660) -> socket.socket:
 
 
 async def stop_accepting(server: asyncio.Server) -> None:
-    """Close a server. Afterwards the caller knows every connection that it has accepted.
+    """Close a server, after all connections that it has accepted were passed to their protocols.
 
-    `Server.close` alone leaks a connection that the event loop has accepted and not yet given a
-    transport: asyncio makes none for a closed server, and does not close the socket either.
+    `Server.close` alone leaks a connection that was accepted, but has no transport yet: asyncio
+    creates none for a closed server, and does not close the socket either.
     """
     loop = asyncio.get_running_loop()
     for sock in server.sockets:
-        loop.remove_reader(sock)  # nothing more is accepted
+        loop.remove_reader(sock)  # accepts no more connections
     # One pass of the event loop each: the transport, `connection_made`, a handler of streams.
     for _ in range(3):
         await asyncio.sleep(0)
@@ -138,7 +138,7 @@ def local_url(host: str, port: int) -> str:
 
 def _advice(error: Exception) -> str:
     if isinstance(error, socket.gaierror | UnicodeError):
-        return "It is no name this machine knows; 127.0.0.1 is the machine itself"
+        return "This machine cannot resolve the name; 127.0.0.1 is the machine itself"
     if isinstance(error, OSError) and error.errno == errno.EADDRNOTAVAIL:
-        return "It is no address of this machine; 0.0.0.0 stands for all it has"
-    return "Port 0 takes a free one"
+        return "This machine does not have the address; 0.0.0.0 means all its addresses"
+    return "Port 0 chooses a free port"

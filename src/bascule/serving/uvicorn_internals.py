@@ -38,14 +38,14 @@ RELIED_ON: Final[tuple[tuple[type, str, str], ...]] = (
     ),
     (HttpToolsProtocol, "overridden to answer errors with JSON", "send_400_response"),
     (
-        *(HttpToolsProtocol, "overridden to tell proxied requests from those for the app"),
+        *(HttpToolsProtocol, "overridden to separate proxied requests from those for the app"),
         "_start_asgi_task on_response_complete _should_upgrade handle_websocket_upgrade",
     ),
     (
         *(HttpToolsProtocol, "used to close idle connections"),
         "timeout_keep_alive timeout_keep_alive_task timeout_keep_alive_handler",
     ),
-    (HttpToolsProtocol, "called when something comes", "_unset_keepalive_if_required"),
+    (HttpToolsProtocol, "called when data arrives", "_unset_keepalive_if_required"),
     (HttpToolsProtocol, "used for a graceful stop", "shutdown"),
     (
         *(HttpToolsProtocol, "read while a request is parsed"),
@@ -55,13 +55,13 @@ RELIED_ON: Final[tuple[tuple[type, str, str], ...]] = (
         *(HttpToolsProtocol, "used to write, to pause and to keep the order of requests"),
         "transport flow cycle pipeline app loop",
     ),
-    (HttpToolsProtocol, "used to keep strangers out of the log", "logger access_logger"),
+    (HttpToolsProtocol, "used to keep invalid requests out of the log", "logger access_logger"),
     (
-        *(FlowControl, "used to pause a client, and to notice that it leaves"),
+        *(FlowControl, "used to pause reading, and to detect a disconnect"),
         "pause_reading resume_reading read_paused write_paused",
     ),
     # `Exchange` of the hub's proxy, which replaces a cycle.
-    (RequestResponseCycle, "overridden to carry a request to a session", "run_asgi"),
+    (RequestResponseCycle, "overridden to forward a request to a session", "run_asgi"),
     (RequestResponseCycle, "called for the request's body", "receive"),
     (
         *(RequestResponseCycle, "kept up to date, since the connection depends on it"),
@@ -69,7 +69,7 @@ RELIED_ON: Final[tuple[tuple[type, str, str], ...]] = (
     ),
     (RequestResponseCycle, "used to wait and to finish", "message_event on_response flow"),
     # `WebSocket`.
-    (WebSocketsSansIOProtocol, "used to keep strangers out of the log", "logger conn"),
+    (WebSocketsSansIOProtocol, "used to keep invalid requests out of the log", "logger conn"),
     (
         *(WebSocketsSansIOProtocol, "used because uvicorn logs a refused handshake as an error"),
         "send handshake_complete close_sent",

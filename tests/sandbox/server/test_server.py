@@ -57,7 +57,7 @@ def test_the_key_is_not_shown_by_accident() -> None:
 
 async def test_a_port_that_is_taken_is_named(server: SandboxServer) -> None:
     taken = int(server.url.rpartition(":")[2])
-    with pytest.raises(InvalidSetting, match=rf"{taken}: .* in use\. Port 0 takes a free one"):
+    with pytest.raises(InvalidSetting, match=rf"{taken}: .* in use\. Port 0 chooses a free port"):
         async with SandboxServer(ServerSettings(key=KEY, port=taken)):
             pass
 

@@ -509,7 +509,7 @@ class AccessControl:
             origin = b""
         if not origin and host in self._welcome:
             return
-        self._names.ensure_welcome({b"host": host} | ({b"origin": origin} if origin else {}))
+        self._names.ensure_allowed({b"host": host} | ({b"origin": origin} if origin else {}))
         if len(self._welcome) < _MAX_HOSTS:
             self._welcome.add(host)
 

@@ -146,13 +146,13 @@ class ClientConnection(Connection):
         else:
             super().shutdown()
 
-    def _give_up(self) -> None:
+    def _on_read_timeout(self) -> None:
         is_awaited = self._is_in_body and not self.flow.read_paused
         if is_awaited and self._exchange is not None and self.cycle is self._exchange:
             error = InvalidRequest(f"No part of the body arrived for {self._timeout:g} seconds")
             self._exchange.client_erred(408, error)
         else:
-            super()._give_up()
+            super()._on_read_timeout()
 
     def _should_upgrade(self) -> bool:
         return not self._is_proxied and super()._should_upgrade()
