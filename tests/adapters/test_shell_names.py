@@ -14,7 +14,7 @@ def test_the_first_has_the_default_shell_and_the_others_their_own() -> None:
 def test_a_name_that_was_given_back_is_the_next_to_be_taken() -> None:
     names = ShellNames()
     first, second, _ = (names.take() for _ in range(3))
-    names.give_back(second)
-    names.give_back(first)
+    names.release(second)
+    names.release(first)
 
     assert [names.take(), names.take(), names.take()] == ["", "openhands-2", "openhands-4"]

@@ -59,8 +59,10 @@ _LINES: Final = {
     "end_line": _count("The last line, to choose several lines instead of a symbol"),
 }
 _PAGE: Final = {
-    "offset": _count("How many results to leave out, to read on", 0, default=0),
-    "limit": _count("How many at most", maximum=1000, default=100),
+    "offset": _count(
+        "How many results to skip, to read the next part of a long list", 0, default=0
+    ),
+    "limit": _count("Maximum number of results", maximum=1000, default=100),
 }
 _NEEDED: Final = ("path", "line", "symbol")
 _CHANGE: Final = " The files are saved, the user reviews the change, and one undo takes it back."
@@ -88,7 +90,7 @@ def _lookup(
 
 
 _FIELDS: Final = {"only": "query"}
-"""Names of arguments that are not those of the action."""
+"""Arguments whose name differs from the field of the action."""
 
 _LOOKUPS: Final = (
     _lookup(
@@ -113,8 +115,8 @@ _LOOKUPS: Final = (
     _lookup(
         "references",
         "Find references",
-        "Every use of a symbol in the workspace, and its declaration: path:line and the line. Look "
-        "here before changing how something is called.",
+        "Every use of a symbol in the workspace, and its declaration: path:line and the line. Call "
+        "this before changing the signature of a function.",
         {**_PLACE, **_PAGE},
     ),
     _lookup(

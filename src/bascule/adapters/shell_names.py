@@ -20,6 +20,6 @@ class ShellNames:
             self._taken.add(number)
         return "" if number == 1 else f"openhands-{number}"
 
-    def give_back(self, name: str) -> None:
+    def release(self, name: str) -> None:
         with self._lock:
             self._taken.discard(int(name.rpartition("-")[2] or 1))

@@ -15,7 +15,7 @@ from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
 
 from ._pages import Pages
-from ._results import ToolResult, error_result, result_of, reworded
+from ._results import ToolResult, error_result, result_of, reword
 from ._sessions import SessionSummary
 from ._targets import ToolTargets
 from ._tool import Arguments, Tool
@@ -61,7 +61,7 @@ class ClientState:
             result = result_of(await runtime.act(tool.action(given), on_progress=on_progress))
         except BasculeError as error:
             result = error_result(error)
-        return reworded(result, tool.reword_error) if result.is_error else result
+        return reword(result, tool.reword_error) if result.is_error else result
 
     async def read_more(self, given: Arguments) -> ToolResult:
         try:

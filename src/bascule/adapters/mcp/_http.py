@@ -38,12 +38,12 @@ class McpHttpServer(Closable):
     """Serves clients from `start` to `aclose`, which closes every client's state."""
 
     def __init__(self, targets: Callable[[Identity, ClientTarget], ToolTargets]) -> None:
-        def places_for(request: Any) -> ToolTargets:
+        def targets_for(request: Any) -> ToolTargets:
             return targets(*request.scope[_PRINCIPAL])
 
         logging.getLogger("mcp.server.streamable_http").addFilter(_is_not_a_disconnect)
         self._manager = StreamableHTTPSessionManager(
-            make_server(places_for, acting_for=_acting_for),
+            make_server(targets_for, acting_for=_acting_for),
             max_request_body_size=_BODY,
             session_idle_timeout=_IDLE,
             max_sessions=_CLIENTS,

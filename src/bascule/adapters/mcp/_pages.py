@@ -12,14 +12,14 @@ PAGE: Final = 30_000
 _HEAD: Final = 20_000
 _NOTE: Final = 400
 """Characters reserved for the note about the rest."""
-_KEPT: Final = 64 << 20
+_MAX_KEPT: Final = 64 << 20
 """Characters of all long results together that are kept for `read_more`."""
 
 
 class Pages:
     """The long results of one client. When there are too many, the oldest is dropped."""
 
-    def __init__(self, *, kept: int = _KEPT) -> None:
+    def __init__(self, *, kept: int = _MAX_KEPT) -> None:
         self._kept = kept
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._count = 0

@@ -102,8 +102,8 @@ def error_result(error: BasculeError) -> ToolResult:
     return _failed(error.code, error.message, dict(error.detail))
 
 
-def reworded(answer: ToolResult, words: Callable[[str], str]) -> ToolResult:
-    """A failed result with its message changed by `words`."""
+def reword(answer: ToolResult, words: Callable[[str], str]) -> ToolResult:
+    """A failed result with its message changed by the function `words`."""
     facts = answer.facts and {**answer.facts}
     if facts and "message" in facts:
         facts["message"] = words(facts["message"])
@@ -140,7 +140,7 @@ def _command_note(seen: CmdOutput) -> str:
     lost = ""
     if about.left_out_bytes:
         where = f"; all of it is in {about.log_path}" if about.log_path else ""
-        lost = f"[{about.left_out_bytes} bytes of output were too many to bring along{where}]\n"
+        lost = f"[{about.left_out_bytes} bytes of output are not included{where}]\n"
     match about.state:
         case "done":
             ended = " The shell ended with it; the next command gets a new one." * about.shell_ended
@@ -173,10 +173,10 @@ def _cell(seen: IPythonOutput) -> ToolResult:
 
 
 def _cell_note(about: CellMetadata) -> str:
-    late = "[It was out of time and was interrupted]" if about.timed_out else ""
+    late = "[The cell reached its timeout and was interrupted]" if about.timed_out else ""
     match about.state:
         case "input":
-            return "[The cell asks for input, which nobody gives it here: interrupt it]"
+            return "[The cell waits for input, which is not possible here: interrupt it]"
         case "died":
             return "[The kernel died: variables and imports are gone]"
         case "running":
@@ -204,7 +204,7 @@ def _done(seen: Observation) -> str:
         case DiffShown():
             return f"The diff of {seen.path} is {seen.outcome}"
         case FileDownloaded():
-            return f"It is no page; it was downloaded to {seen.file_path}"
+            return f"This is not a web page; it was downloaded to {seen.file_path}"
         case Interrupted():
             return "Interrupted" if seen.was_running else "Nothing was running"
         case Selected():

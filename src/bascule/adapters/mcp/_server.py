@@ -28,9 +28,9 @@ ActingFor = Callable[[Any], AbstractContextManager[None]]
 """A context in which a tool runs for the given request of its transport."""
 
 _INSTRUCTIONS: Final = (
-    "Tools to work on a project: a bash that remembers, files, search and Python, in a sandbox or "
-    "in the user's VS Code window. Paths may be relative to the workspace folder. Long answers are "
-    "cut and say how to read on."
+    "Tools to work on a project: a persistent bash, files, search and Python, in a sandbox or in "
+    "the user's VS Code window. Paths may be relative to the workspace folder. Long answers are "
+    "cut, with a note on how to read the rest."
 )
 
 _TEXT: Final = {"type": "string"}
@@ -201,7 +201,7 @@ _SERVER_TOOLS: Final = {
                 "read_more",
                 "Read more of a long answer",
                 "The next part of an answer that was cut, from `offset` on. The note in the "
-                "answer says what to give here.",
+                "answer has the values of the arguments.",
                 {"answer": _TEXT, "offset": {"type": "integer", "minimum": 0}},
             ),
             do=ClientState.read_more,
@@ -220,8 +220,8 @@ _SERVER_TOOLS: Final = {
             tool=_tool(
                 "use_window",
                 "Work in a window",
-                "Have all tools act in this VS Code window from now on. Needed when there are "
-                "several.",
+                "Let all tools act in this VS Code window from now on. Required if there are "
+                "several windows.",
                 {"window": {**_TEXT, "description": "Its id, a path in its folder, or its name"}},
             ),
             do=ClientState.use_window,
@@ -238,7 +238,7 @@ _SERVER_TOOLS: Final = {
             tool=_tool(
                 "use_session",
                 "Work in a session",
-                "Have all tools act in this session's sandbox from now on. One that is stopped is "
+                "Let all tools act in this session's sandbox from now on. A stopped session is "
                 "started first.",
                 {"session": {**_TEXT, "description": "Its id or its name"}},
             ),

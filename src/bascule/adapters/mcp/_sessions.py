@@ -31,7 +31,7 @@ class ClientSessions(Protocol):
         the runtime."""
 
 
-def chosen(sessions: Sequence[SessionSummary], which: str) -> SessionSummary:
+def choose_session(sessions: Sequence[SessionSummary], which: str) -> SessionSummary:
     """The session with the id `which`, else the only session with that name.
 
     Raises `NoSuchSession`, or `UsageError` if several sessions have the name.

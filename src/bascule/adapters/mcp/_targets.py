@@ -11,7 +11,7 @@ from bascule.core.errors import NoSuchSession, UsageError
 from bascule.core.windows import Window
 from bascule.runtime import VSCodeRuntime
 
-from ._sessions import ClientSessions, SessionSummary, chosen
+from ._sessions import ClientSessions, SessionSummary, choose_session
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +98,4 @@ class HubTargets(ToolTargets):
     async def session(self, which: str) -> Runtime:
         if self._sessions is None:
             return await super().session(which)
-        return await self._sessions.open(chosen(await self._sessions.list(), which).id)
+        return await self._sessions.open(choose_session(await self._sessions.list(), which).id)

@@ -33,7 +33,7 @@ from bascule.core.actions import (
 
 from ._tool import Arguments, Tool
 
-OUTPUT: Final = 16 << 20
+OUTPUT_LIMIT: Final = 16 << 20
 """Maximum characters of a command's or cell's output. `read_more` gives access to all of them."""
 
 
@@ -57,7 +57,7 @@ def _wait(default: float, meaning: str) -> dict[str, Any]:
 
 _PATH: Final = _text("Absolute, or relative to the workspace folder")
 _SHELL: Final = _text(
-    "Name of the shell; leave it out for the usual one. Each shell runs one program at a time"
+    "Name of the shell; omit it for the default shell. Each shell runs one program at a time"
 )
 _CHECKPOINT: Final = _count("Number of the checkpoint, from list_checkpoints")
 _PATHS: Final = {
@@ -78,17 +78,17 @@ def _run(given: Arguments) -> Action:
         cwd=given.get("directory"),
         timeout=given.get("wait", _RUN_WAIT),
         blocking=True,
-        output_limit=OUTPUT,
+        output_limit=OUTPUT_LIMIT,
     )
 
 
-def _read_on(given: Arguments) -> Action:
+def _read_output(given: Arguments) -> Action:
     return CmdRun(
         "",
         shell=given.get("shell", ""),
         timeout=given.get("wait", _READ_WAIT),
         blocking=True,
-        output_limit=OUTPUT,
+        output_limit=OUTPUT_LIMIT,
     )
 
 
@@ -99,7 +99,7 @@ def _type(given: Arguments) -> Action:
         shell=given.get("shell", ""),
         timeout=given.get("wait", _TYPE_WAIT),
         blocking=True,
-        output_limit=OUTPUT,
+        output_limit=OUTPUT_LIMIT,
     )
 
 
@@ -144,13 +144,15 @@ TOOLS: Final[Sequence[Tool]] = (
         title="Run a command",
         description="Run a command line in bash. The shell remembers its directory, variables and "
         "jobs from one call to the next. The answer has the output and the exit status. A program "
-        "that takes longer than `wait` goes on running: use read_output for more of what it "
-        "prints, type_input to answer it, interrupt to stop it. Start servers with a trailing &.",
+        "that takes longer than `wait` keeps running: use read_output to read more output, "
+        "type_input to answer it, interrupt to stop it. Start servers with a trailing &.",
         properties={
-            "command": _text("Any bash, several lines too"),
-            "directory": _text("Go there first; the shell stays there"),
+            "command": _text("Bash code; may have several lines"),
+            "directory": _text("Directory to change to first; the shell stays there"),
             "shell": _SHELL,
-            "wait": _wait(_RUN_WAIT, "Seconds after which to answer though the program still runs"),
+            "wait": _wait(
+                _RUN_WAIT, "Seconds after which to return, even if the program still runs"
+            ),
         },
         required=("command",),
         effect="changes",
@@ -161,12 +163,12 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="read_output",
         title="Read more",
-        description="More output of the program that a shell still runs; answers when it ends, or "
-        "after `wait` seconds with what there is.",
-        properties={"shell": _SHELL, "wait": _wait(_READ_WAIT, "Seconds to wait for its end")},
+        description="Read more output of the program that still runs in a shell. Returns when the "
+        "program ends, or after `wait` seconds with the output so far.",
+        properties={"shell": _SHELL, "wait": _wait(_READ_WAIT, "Seconds to wait for the end")},
         effect="reads",
         kind=CmdRun,
-        action=_read_on,
+        action=_read_output,
     ),
     Tool(
         name="type_input",
@@ -174,9 +176,9 @@ TOOLS: Final[Sequence[Tool]] = (
         description="Type a line into the program that a shell runs: an answer to a prompt, a "
         "statement for a REPL. Enter is pressed after it. A key instead of text: C-c, C-d, C-z.",
         properties={
-            "text": _text("What to type"),
+            "text": _text("Text or key to type"),
             "shell": _SHELL,
-            "wait": _wait(_TYPE_WAIT, "Seconds to wait for what the program says to it"),
+            "wait": _wait(_TYPE_WAIT, "Seconds to wait for the program's answer"),
         },
         required=("text",),
         effect="changes",
@@ -187,11 +189,11 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="interrupt",
         title="Interrupt a program",
-        description="Press Ctrl-C for the program that a shell runs; with `kill`, end it by "
-        "force. The shell itself stays usable. `shell` may be 'ipython' for run_python.",
+        description="Press Ctrl-C in a shell to stop its program; with `kill`, kill the program. "
+        "The shell itself stays usable. `shell` may be 'ipython' for run_python.",
         properties={
             "shell": _SHELL,
-            "kill": {"type": "boolean", "default": False, "description": "By force"},
+            "kill": {"type": "boolean", "default": False, "description": "Kill the program"},
         },
         effect="changes",
         kind=Interrupt,
@@ -200,12 +202,12 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="read_file",
         title="Read a file",
-        description="The text of a file, whole or some of its lines. In VS Code this is what the "
-        "user sees, unsaved changes included.",
+        description="Read a file, or some of its lines. In VS Code the text includes the user's "
+        "unsaved changes.",
         properties={
             "path": _PATH,
-            "first_line": _count("The first line wanted, counted from 1"),
-            "last_line": _count("The last line wanted"),
+            "first_line": _count("First line to read, from 1"),
+            "last_line": _count("Last line to read"),
         },
         required=("path",),
         effect="reads",
@@ -215,9 +217,9 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="write_file",
         title="Write a file",
-        description="Write a whole file, in place of what it held; its directories are made. To "
-        "change a part of a file use edit_file, which cannot lose the rest.",
-        properties={"path": _PATH, "content": _text("All that the file is to hold")},
+        description="Write a whole file and replace its contents. Missing directories are created. "
+        "To change a part of a file use edit_file, which cannot lose the rest.",
+        properties={"path": _PATH, "content": _text("The complete new contents")},
         required=("path", "content"),
         effect="changes",
         kind=FileWrite,
@@ -231,8 +233,8 @@ TOOLS: Final[Sequence[Tool]] = (
         "shows the lines as they are now.",
         properties={
             "path": _PATH,
-            "old": _text("Text that is there now, exactly", minLength=1),
-            "new": _text("What takes its place; empty removes it"),
+            "old": _text("The present text, exactly", minLength=1),
+            "new": _text("The new text; empty removes the old text"),
         },
         required=("path", "old", "new"),
         effect="changes",
@@ -255,12 +257,12 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="find_files",
         title="Find files",
-        description="Paths that match a pattern such as **/*.py, newest first. What git ignores is "
-        "left out.",
+        description="Paths that match a pattern such as **/*.py, newest first. Files that git "
+        "ignores are left out.",
         properties={
             "pattern": _text("With *, ?, ** and {a,b}"),
             "path": {**_PATH, "default": "."},
-            "limit": _count("How many at most", maximum=10_000, default=200),
+            "limit": _count("Maximum number of paths", maximum=10_000, default=200),
         },
         required=("pattern",),
         effect="reads",
@@ -272,8 +274,8 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="search_text",
         title="Search in files",
-        description="Lines that a regular expression is found in, with file and line number. "
-        "What git ignores and binary files are left out.",
+        description="Lines that match a regular expression, with file and line number. Binary "
+        "files and files that git ignores are left out.",
         properties={
             "pattern": _text("A regular expression"),
             "path": {**_PATH, "default": "."},
@@ -284,7 +286,7 @@ TOOLS: Final[Sequence[Tool]] = (
                 "default": False,
                 "description": "The pattern is plain text",
             },
-            "limit": _count("How many lines at most", maximum=10_000, default=200),
+            "limit": _count("Maximum number of lines", maximum=10_000, default=200),
         },
         required=("pattern",),
         effect="reads",
@@ -302,7 +304,7 @@ TOOLS: Final[Sequence[Tool]] = (
         name="run_python",
         title="Run Python",
         description="Run a cell of Python in IPython, which remembers variables and imports from "
-        "one call to the next. The answer has what it printed, its last value and its pictures.",
+        "one call to the next. The answer has the output, the last value and the pictures.",
         properties={
             "code": _text("The cell"),
             "wait": _wait(_CELL_WAIT, "Seconds after which the cell is interrupted"),
@@ -314,7 +316,7 @@ TOOLS: Final[Sequence[Tool]] = (
             given["code"],
             include_extra=False,
             timeout=given.get("wait", _CELL_WAIT),
-            output_limit=OUTPUT,
+            output_limit=OUTPUT_LIMIT,
         ),
         is_open_world=True,
     ),
@@ -350,12 +352,12 @@ TOOLS: Final[Sequence[Tool]] = (
             "since": {
                 "type": "boolean",
                 "default": False,
-                "description": "Also undo everything that came later",
+                "description": "Also undo all later checkpoints",
             },
             "dry_run": {
                 "type": "boolean",
                 "default": False,
-                "description": "Only say what would be done",
+                "description": "Only report what would be restored",
             },
         },
         required=("checkpoint",),
@@ -396,18 +398,18 @@ TOOLS: Final[Sequence[Tool]] = (
         name="diagnostics",
         title="Problems in VS Code",
         description="Errors and warnings that the user's VS Code shows, from its language servers "
-        "and linters. Look here after an edit, before running anything.",
+        "and linters. Call this after an edit, before running anything.",
         properties={
-            "path": {**_PATH, "description": "One file; without it, all that VS Code knows of"},
+            "path": {**_PATH, "description": "One file; without it, all files that VS Code checks"},
             "severity": _text(
-                "The least severe that is wanted",
+                "Return problems of this severity and above",
                 enum=["error", "warning", "information", "hint"],
                 default="hint",
             ),
             "settle": {
                 "type": "boolean",
                 "default": True,
-                "description": "Wait until the problems belong to the text after the last edit",
+                "description": "Wait until VS Code has checked the text after the last edit",
             },
         },
         effect="reads",
@@ -432,7 +434,7 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="selection",
         title="What the user selected",
-        description="The file the user has before them and the text they have selected in it.",
+        description="The file in the user's active editor, and the text selected in it.",
         properties={},
         effect="reads",
         kind=Selection,
@@ -456,7 +458,7 @@ TOOLS: Final[Sequence[Tool]] = (
         properties={
             "path": _PATH,
             "content": _text("The whole file as proposed"),
-            "title": _text("Over the diff"),
+            "title": _text("Title of the diff"),
         },
         required=("path", "content"),
         effect="adds",
@@ -468,8 +470,8 @@ TOOLS: Final[Sequence[Tool]] = (
     Tool(
         name="ask_user",
         title="Ask the user",
-        description="Ask the user a question in their VS Code and wait for the answer. For what "
-        "only they can decide.",
+        description="Ask the user a question in their VS Code and wait for the answer. Use it for "
+        "decisions that only the user can make.",
         properties={
             "question": _text("One question"),
             "options": {

@@ -64,7 +64,7 @@ class McpMount(Mount):
     def targets(self, identity: Identity, at: ClientTarget) -> ToolTargets:
         """The targets for a client: only the session in its URL, or else the windows and sessions
         that its token may use."""
-        sessions = _OurSessions(self._hub, identity)
+        sessions = _HubSessions(self._hub, identity)
         if at.session:
             return SingleTarget(partial(sessions.open, at.session))
         offered = sessions if self._hub.sessions.are_available else None
@@ -93,7 +93,7 @@ class McpMount(Mount):
             return self._server
 
 
-class _OurSessions(ClientSessions):
+class _HubSessions(ClientSessions):
     """The sessions of `hub` that `identity` may use."""
 
     def __init__(self, hub: Hub, identity: Identity) -> None:

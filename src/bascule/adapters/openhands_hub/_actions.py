@@ -48,7 +48,7 @@ async def act_in_session(
     try:
         action = with_timeout(decode_action(event), DEFAULT_TIMEOUT)
         if is_strict and isinstance(action, CmdRun):
-            seen = await _strictly(sessions, who, session_id, action)
+            seen = await _act_strictly(sessions, who, session_id, action)
         else:
             seen = await sessions.act(who, session_id, action)
     except (NoSuchSession, AccessDenied) as error:
@@ -60,11 +60,11 @@ async def act_in_session(
     if isinstance(seen, CmdOutput) and seen.metadata.timed_out and asked.get(ADVICE):
         seen = _with_advice(seen, unquote(asked[ADVICE]))
     if isinstance(seen, Error) and _is_hidden(event):
-        seen = _hidden(seen, event)
+        seen = _hidden_output(seen, event)
     return reply_envelope(event, seen)
 
 
-async def _strictly(
+async def _act_strictly(
     sessions: Sessions, who: Identity, session_id: SessionId, action: CmdRun
 ) -> Observation:
     """Run the action as OpenHands' own shell does: refuse several commands in one action, and
@@ -102,7 +102,7 @@ def _is_hidden(event: Mapping[str, Any]) -> bool:
     return isinstance(args, Mapping) and bool(args.get("hidden"))
 
 
-def _hidden(seen: Error, event: Mapping[str, Any]) -> CmdOutput:
+def _hidden_output(seen: Error, event: Mapping[str, Any]) -> CmdOutput:
     """An error as the output of a hidden command. The client sets `hidden` on the observation,
     which an error observation does not support."""
     return CmdOutput(

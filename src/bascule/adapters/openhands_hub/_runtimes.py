@@ -46,23 +46,23 @@ class Runtimes:
         self._hub = hub
         self._sessions = hub.sessions
 
-    async def start(self, who: Identity, asked: StartBody) -> dict[str, Any]:
+    async def start(self, who: Identity, body: StartBody) -> dict[str, Any]:
         """Start the conversation's session, or create it, and wait until it is ready."""
-        row = self._find(who, asked.session_id)
+        row = self._find(who, body.session_id)
         if row is None:
-            spec = spec_of(asked, self._sessions.default_spawner)
-            wanted = SessionRequest(spec=spec, request_key=_KEY + asked.session_id)
-            row = await self._sessions.create(who, wanted)
+            spec = spec_of(body, self._sessions.default_spawner)
+            request = SessionRequest(spec=spec, request_key=_KEY + body.session_id)
+            row = await self._sessions.create(who, request)
         else:
-            await self._resumed(who, row)
-        return await self._described(who, await self._sessions.until_ready(row.id))
+            await self._ensure_running(who, row)
+        return await self._describe(who, await self._sessions.until_ready(row.id))
 
     async def show(self, who: Identity, conversation: str) -> dict[str, Any]:
         """Describe the runtime of a conversation. Raises `NoSuchSession`."""
         row = self._find(who, conversation)
         if row is None:
             raise NoSuchSession(f"There is no runtime for {conversation!r}", id=conversation)
-        return await self._described(who, row)
+        return await self._describe(who, row)
 
     async def every(self, who: Identity) -> dict[str, Any]:
         rows = [row for row in self._sessions.list(who) if _conversation(row)]
@@ -88,7 +88,7 @@ class Runtimes:
         The hub does this itself, because OpenHands' client would deadlock: after a resume it sets
         its variables with an action, while it still holds the lock of the first action.
         """
-        row = await self._resumed(who, self._sessions.get(who, session_id))
+        row = await self._ensure_running(who, self._sessions.get(who, session_id))
         if row.state == "starting":
             await self._sessions.until_ready(session_id)
 
@@ -99,7 +99,7 @@ class Runtimes:
         await self._sessions.remove(who, row.id)
         return {**self._description(row), "status": "stopped"}
 
-    async def _resumed(self, who: Identity, row: SessionRow) -> SessionRow:
+    async def _ensure_running(self, who: Identity, row: SessionRow) -> SessionRow:
         """Resume the session if it is paused, stopped or stopping. Raises `NoSuchSession`."""
         if row.state == "stopping":
             await self._sessions.settled(row.id)
@@ -115,7 +115,7 @@ class Runtimes:
                 return row
         return None
 
-    async def _described(self, who: Identity, row: SessionRow) -> dict[str, Any]:
+    async def _describe(self, who: Identity, row: SessionRow) -> dict[str, Any]:
         answer = self._description(row)
         answer["session_api_key"] = await self._hub.tokens.for_session(row.id, owner=row.owner)
         if row.state == "ready":

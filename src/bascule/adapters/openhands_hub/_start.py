@@ -44,23 +44,23 @@ def read_start(body: object) -> StartBody:
         raise InvalidRequest(f"`/start` is invalid: {where}: {first['msg']}") from None
 
 
-def spec_of(asked: StartBody, spawner: str) -> SessionSpec:
+def spec_of(body: StartBody, spawner: str) -> SessionSpec:
     """The session's settings. Raises `InvalidRequest` if a session does not support them."""
-    working_dir = _flag(asked.command, "--working-dir") or WORKSPACE
+    working_dir = _flag(body.command, "--working-dir") or WORKSPACE
     if working_dir.rstrip("/") != WORKSPACE:
         raise InvalidRequest(
             f"A session's workspace is {WORKSPACE}, not {working_dir}; leave "
             "workspace_mount_path_in_sandbox as it is"
         )
-    environment = dict(asked.environment)
+    environment = dict(body.environment)
     return SessionSpec(
-        name=asked.session_id,
+        name=body.session_id,
         spawner=spawner,
         environment=environment,
-        limits=_limits(asked.resource_factor or 1),
+        limits=_limits(body.resource_factor or 1),
         egress=_egress(environment),
-        user=_flag(asked.command, "--username") or "openhands",
-        browser="--no-enable-browser" not in asked.command,
+        user=_flag(body.command, "--username") or "openhands",
+        browser="--no-enable-browser" not in body.command,
         file_layout="openhands",
     )
 

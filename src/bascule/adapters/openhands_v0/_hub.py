@@ -14,9 +14,9 @@ from bascule.core.errors import BasculeError, HubUnreachable, InvalidSetting, Re
 from bascule.link.http import HttpClient, HttpReply, target
 from bascule.wire import from_json, to_json
 
-_START: Final = 180.0
+_START_TIMEOUT: Final = 180.0
 """Seconds that OpenHands waits for a runtime to start."""
-_QUICK: Final = 60.0
+_QUICK_TIMEOUT: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,30 +54,30 @@ class HubRuntimes:
         return cls(url.rstrip("/"), token) if url else None
 
     def find(self, conversation: str) -> HubRuntime | None:
-        answer = self._ask("GET", target(f"/sessions/{conversation}"), may_miss=True)
+        answer = self._ask("GET", target(f"/sessions/{conversation}"), allow_missing=True)
         return None if answer is None else HubRuntime.of(answer)
 
     def start(
         self, conversation: str, flags: list[str], environment: Mapping[str, str]
     ) -> HubRuntime:
         """Start the conversation's runtime, or create it, and wait until it is ready."""
-        asked = {
+        request_body = {
             "session_id": conversation,
             "command": flags,
             "environment": dict(environment),
         }
-        answer = self._ask("POST", "/start", asked, timeout=_START)
+        answer = self._ask("POST", "/start", request_body, timeout=_START_TIMEOUT)
         assert answer is not None
         return HubRuntime.of(answer)
 
     def remove(self, conversation: str) -> None:
         """Remove the conversation's runtime and its files, if it exists."""
         if (found := self.find(conversation)) is not None:
-            self._ask("POST", "/stop", {"runtime_id": found.runtime_id}, may_miss=True)
+            self._ask("POST", "/stop", {"runtime_id": found.runtime_id}, allow_missing=True)
 
     def stop(self, runtime: HubRuntime) -> None:
         """Stop a runtime's processes and keep its files."""
-        self._send("POST", f"/api/sessions/{runtime.session_id}/stop", may_miss=True)
+        self._send("POST", f"/api/sessions/{runtime.session_id}/stop", allow_missing=True)
 
     def _ask(
         self,
@@ -85,11 +85,11 @@ class HubRuntimes:
         where: str,
         value: Mapping[str, Any] | None = None,
         *,
-        may_miss: bool = False,
-        timeout: float = _QUICK,
+        allow_missing: bool = False,
+        timeout: float = _QUICK_TIMEOUT,
     ) -> Mapping[str, Any] | None:
         where = f"/openhands/v0{where}"
-        return self._send(method, where, value, may_miss=may_miss, timeout=timeout)
+        return self._send(method, where, value, allow_missing=allow_missing, timeout=timeout)
 
     def _send(
         self,
@@ -97,17 +97,17 @@ class HubRuntimes:
         where: str,
         value: Mapping[str, Any] | None = None,
         *,
-        may_miss: bool,
-        timeout: float = _QUICK,
+        allow_missing: bool,
+        timeout: float = _QUICK_TIMEOUT,
     ) -> Mapping[str, Any] | None:
-        """Send a request and block until its answer; None for a 404 if `may_miss`."""
+        """Send a request and block until its answer; None for a 404 if `allow_missing`."""
         body = b"" if value is None else to_json(value)
         # In a separate thread: OpenHands also calls this from a thread that runs an event loop,
         # where `asyncio.run` would fail.
         with ThreadPoolExecutor(1) as pool:
             request = self._request(method, where, body, timeout)
             reply = pool.submit(asyncio.run, request).result()
-        if reply.status == 404 and may_miss:
+        if reply.status == 404 and allow_missing:
             return None
         try:
             answer: Mapping[str, Any] = from_json(reply.body)

@@ -47,7 +47,7 @@ from bascule.wire import decode_action, reply_envelope
 
 logger = logging.getLogger(__name__)
 
-_ENTRIES: Final = 100_000
+_MAX_ENTRIES: Final = 100_000
 """Maximum entries of a directory listing. OpenHands cannot mark a listing as incomplete."""
 
 
@@ -216,7 +216,7 @@ class BasculeRuntime(Runtime):
         """The names in a directory. Directories come first and end with a slash. Empty if the
         directory does not exist."""
         directory = str(self.workspace_root / (path or ""))
-        seen = self._open_runtime.act(ListDir(directory, limit=_ENTRIES))
+        seen = self._open_runtime.act(ListDir(directory, limit=_MAX_ENTRIES))
         found = seen.entries if isinstance(seen, DirListing) else ()
         return [f"{each.path}/" if each.type == "directory" else each.path for each in found]
 

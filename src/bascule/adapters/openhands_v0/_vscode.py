@@ -45,7 +45,7 @@ class VSCodeRuntime(BasculeRuntime):
 
     def close(self) -> None:
         if self._runtime is not None:
-            _NAMES.give_back(self._shell)
+            _NAMES.release(self._shell)
         super().close()
 
     def copy_to(self, host_src: str, sandbox_dest: str, recursive: bool = False) -> None:

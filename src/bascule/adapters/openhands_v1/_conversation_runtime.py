@@ -30,7 +30,7 @@ SOFT_TIMEOUT: Final = 30.0
 
 _CONNECT_TIMEOUT: Final = 2.0
 """Seconds. Short, because OpenHands opens the tools of a conversation one after another."""
-_FOR_READERS: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256color"}
+_ENVIRONMENT: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256color"}
 """Agents cannot use a pager. TERM describes Bascule's terminal, not that of the agent server."""
 
 
@@ -71,13 +71,13 @@ class ConversationRuntime:
         *,
         working_dir: str,
         shell: str = "",
-        lasts: bool = False,
+        shell_outlives_conversation: bool = False,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.runtime = runtime
         self.working_dir = working_dir
         self.shell = shell
-        self.lasts = lasts
+        self.shell_outlives_conversation = shell_outlives_conversation
         """Whether the shell outlives the conversation: it is in a user's window or in a session."""
         self._on_close = on_close
         self._pending: set[Future[Observation]] = set()
@@ -178,7 +178,7 @@ def _open(choice: RuntimeChoice, working_dir: str, names: ShellNames) -> Convers
             return _in_window(choice, names)
         case "session":
             return _in_session(choice)
-    shells = ShellSettings(env=sanitized_env() | _FOR_READERS, soft_timeout=choice.soft_timeout)
+    shells = ShellSettings(env=sanitized_env() | _ENVIRONMENT, soft_timeout=choice.soft_timeout)
     sandbox = LocalRuntime(
         working_dir, settings=SandboxSettings(shells=shells), default_timeout=None
     )
@@ -206,8 +206,8 @@ def _in_window(choice: RuntimeChoice, names: ShellNames) -> ConversationRuntime:
         runtime,
         working_dir=folders[0].path,
         shell=shell,
-        lasts=True,
-        on_close=lambda: names.give_back(shell),
+        shell_outlives_conversation=True,
+        on_close=lambda: names.release(shell),
     )
 
 
@@ -231,4 +231,6 @@ def _in_session(choice: RuntimeChoice) -> ConversationRuntime:
     except BaseException:
         runtime.close()
         raise
-    return ConversationRuntime(runtime, working_dir=working_dir, shell=shell, lasts=True)
+    return ConversationRuntime(
+        runtime, working_dir=working_dir, shell=shell, shell_outlives_conversation=True
+    )

@@ -19,8 +19,8 @@ from ._executor import RuntimeExecutor, failure
 if TYPE_CHECKING:
     from openhands.sdk.conversation import LocalConversation
 
-_FILES: Final = 100
-_LINES: Final = 2000
+_MAX_FILES: Final = 100
+_MAX_LINES: Final = 2000
 """Maximum lines to request. Usually enough to include a hundred files."""
 _MAX_SHOWN: Final = 200
 _MAX_LINE: Final = 300
@@ -29,9 +29,9 @@ _GLOB: Final = """Find files by name.
 * Patterns such as "**/*.py" or "src/**/*.{ts,tsx}"; one without a slash matches at any depth
 * Newest first, at most 100; files that git ignores are left out"""
 
-_GREP: Final = """Find lines in files by regular expression, whatever their case.
+_GREP: Final = """Find lines in files by regular expression, ignoring case.
 * Answers with path:line:text, file by file; files that git ignores and binary ones are left out
-* Narrow it with `path`, and with `include` for names such as "*.py" or "*.{ts,tsx}\""""
+* Restrict the search with `path`, and with `include` to names such as "*.py" or "*.{ts,tsx}\""""
 
 
 class GlobExecutor(RuntimeExecutor[GlobAction, GlobObservation]):
@@ -44,7 +44,7 @@ class GlobExecutor(RuntimeExecutor[GlobAction, GlobObservation]):
         path = self._runtime.path(action.path or directory)
         if "/" not in pattern:
             pattern = f"**/{pattern}"
-        seen = self._runtime.act(Glob(pattern, path, limit=_FILES))
+        seen = self._runtime.act(Glob(pattern, path, limit=_MAX_FILES))
         if (why := failure(seen)) or not isinstance(seen, GlobResult):
             return _glob_observation(action, path, why or seen.content, is_error=True)
         return _glob_observation(
@@ -60,7 +60,13 @@ class GrepExecutor(RuntimeExecutor[GrepAction, GrepObservation]):
     ) -> GrepObservation:
         path = self._runtime.path(action.path or "")
         seen = self._runtime.act(
-            Grep(action.pattern, path, include=action.include or "", ignore_case=True, limit=_LINES)
+            Grep(
+                action.pattern,
+                path,
+                include=action.include or "",
+                ignore_case=True,
+                limit=_MAX_LINES,
+            )
         )
         if (why := failure(seen)) or not isinstance(seen, GrepResult):
             return _grep_observation(action, path, why or seen.content, is_error=True)
@@ -69,8 +75,8 @@ class GrepExecutor(RuntimeExecutor[GrepAction, GrepObservation]):
             action,
             path,
             _lines(seen) if files else seen.content,
-            matches=files[:_FILES],
-            truncated=seen.truncated or len(files) > _FILES or len(seen.matches) > _MAX_SHOWN,
+            matches=files[:_MAX_FILES],
+            truncated=seen.truncated or len(files) > _MAX_FILES or len(seen.matches) > _MAX_SHOWN,
         )
 
 

@@ -37,12 +37,12 @@ the notes around the output."""
 _RESET: Final = (
     "The terminal was reset: its programs were ended, variables and directory changes are gone."
 )
-_END_ALL: Final = 'for p in $(jobs -p); do kill -KILL -- "-$p" 2>/dev/null; done; exit 0'
+_KILL_JOBS_AND_EXIT: Final = 'for p in $(jobs -p); do kill -KILL -- "-$p" 2>/dev/null; done; exit 0'
 _RESET_TIMEOUT: Final = 5.0
 
 _KEYS: Final = {"TAB": "C-i", "ESC": "C-[", "BS": "C-h", "ENTER": "\n"}
 """OpenHands' names of keys that are control characters."""
-_NO_KEYS: Final = frozenset({"UP", "DOWN", "LEFT", "RIGHT", "HOME", "END", "PGUP", "PGDN"})
+_UNSUPPORTED_KEYS: Final = frozenset({"UP", "DOWN", "LEFT", "RIGHT", "HOME", "END", "PGUP", "PGDN"})
 
 _REFUSED: Final = (
     '\n[Your command "{}" is NOT executed. The previous command is still running. Send an empty '
@@ -68,7 +68,7 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
     ) -> TerminalObservation:
         if action.reset and action.is_input:
             return _error("`reset` and `is_input` exclude each other", action)
-        if action.is_input and action.command.strip() in _NO_KEYS:
+        if action.is_input and action.command.strip() in _UNSUPPORTED_KEYS:
             return _error(f"The key {action.command.strip()} cannot be pressed here", action)
         if not action.reset:
             return self._run(action, conversation)
@@ -88,7 +88,11 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
     def close(self) -> None:
         """In a window or session, the shell outlives the conversation. End it if it was used, so
         that the next conversation gets a new one. A running program continues."""
-        if self._runtime.lasts and not self._is_fresh and not self._is_running:
+        if (
+            self._runtime.shell_outlives_conversation
+            and not self._is_fresh
+            and not self._is_running
+        ):
             self._runtime.act(CmdRun("exit 0", shell=self._shell), timeout=_RESET_TIMEOUT)
             self._is_fresh = True
         super().close()
@@ -151,7 +155,7 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
     def _reset(self) -> None:
         """End the running program, its jobs and bash. If that fails, switch to a new shell."""
         self._runtime.act(Interrupt(self._shell, kill=True))
-        end = CmdRun(_END_ALL, shell=self._shell, queue=True)
+        end = CmdRun(_KILL_JOBS_AND_EXIT, shell=self._shell, queue=True)
         if failure(self._runtime.act(end, timeout=_RESET_TIMEOUT)):
             self._resets += 1
             self._shell = f"{self._runtime.shell or 'main'}-reset-{self._resets}"
@@ -178,10 +182,10 @@ def _tool(
     *,
     env: Mapping[str, str] | None = None,
     no_change_timeout_seconds: float | None = None,
-    **elsewhere: Any,
+    **unsupported: Any,
 ) -> TerminalTool:
     """The tool. Logs a warning for parameters that only OpenHands' own terminal supports."""
-    ignored = [name for name, value in elsewhere.items() if value is not None]
+    ignored = [name for name, value in unsupported.items() if value is not None]
     if no_change_timeout_seconds is not None:
         ignored.append("no_change_timeout_seconds")
     if ignored:

@@ -41,7 +41,7 @@ class _WindowTool:
     properties: Mapping[str, Any]
     required: Sequence[str]
     action: Callable[[ConversationRuntime, Arguments], Action]
-    looks_only: bool = False
+    is_read_only: bool = False
 
 
 def _diagnostics(runtime: ConversationRuntime, given: Arguments) -> Action:
@@ -78,7 +78,7 @@ def _language_tool(tool: LanguageTool) -> _WindowTool:
         tool.properties,
         tool.required,
         action,
-        looks_only=not tool.changes_files,
+        is_read_only=not tool.changes_files,
     )
 
 
@@ -88,23 +88,23 @@ _TOOLS: Final = (
         "vscode_diagnostics",
         Diagnostics,
         "Errors and warnings the user's VS Code shows, from its language servers and linters. "
-        "Look here after an edit, before running anything.",
+        "Call this after an edit, before running anything.",
         {
-            "path": {**_PATH, "description": "One file; without it all files VS Code knows of"},
+            "path": {**_PATH, "description": "One file; without it, all files that VS Code checks"},
             "severity": {
                 "type": "string",
                 "enum": ["error", "warning", "information", "hint"],
-                "description": "The least severe that is wanted; by default all",
+                "description": "Return problems of this severity and above; by default all",
             },
             "settle": {
                 "type": "boolean",
                 "default": True,
-                "description": "Wait until the problems belong to the text after the last edit",
+                "description": "Wait until VS Code has checked the text after the last edit",
             },
         },
         (),
         _diagnostics,
-        looks_only=True,
+        is_read_only=True,
     ),
     _WindowTool(
         "vscode_open",
@@ -121,7 +121,7 @@ _TOOLS: Final = (
         {
             "path": _PATH,
             "content": {"type": "string", "description": "The whole file as proposed"},
-            "title": {"type": "string", "description": "Over the diff"},
+            "title": {"type": "string", "description": "Title of the diff"},
         },
         ("path", "content"),
         _show_diff,
@@ -129,8 +129,8 @@ _TOOLS: Final = (
     _WindowTool(
         "vscode_ask",
         AskUser,
-        "Ask the user a question in their VS Code window and wait for the answer. For what only "
-        "they can decide.",
+        "Ask the user a question in their VS Code window and wait for the answer. Use it for "
+        "decisions that only the user can make.",
         {
             "question": {"type": "string"},
             "options": {
@@ -193,9 +193,9 @@ def _definition(tool: _WindowTool, held: RuntimeHold) -> MCPToolDefinition:
         observation_type=MCPToolObservation,
         annotations=ToolAnnotations(
             title=tool.name,
-            readOnlyHint=tool.looks_only,
+            readOnlyHint=tool.is_read_only,
             destructiveHint=False,
-            idempotentHint=tool.looks_only,
+            idempotentHint=tool.is_read_only,
             openWorldHint=False,
         ),
         mcp_tool=mcp.types.Tool(name=tool.name, description=tool.description, inputSchema=schema),

@@ -24,11 +24,11 @@ Event = dict[str, Any]
 
 _PIECE: Final = 1 << 20
 """Maximum characters of one output event."""
-_KEPT: Final = 16 << 20
+_MAX_KEPT: Final = 16 << 20
 """Maximum characters of all commands of a session. The oldest are dropped first."""
-_LEAST: Final = 10_000
+_SIZE_PER_COMMAND: Final = 10_000
 """Characters added to the size of each command, to bound the number of short commands too."""
-_RUNNING: Final = 32
+_MAX_RUNNING: Final = 32
 """Maximum concurrent commands of a session. The session's own token can start commands too."""
 
 
@@ -43,7 +43,7 @@ class _Command:
         printed = sum(
             len(each["stdout"] or "") + len(each["stderr"] or "") for each in self.outputs
         )
-        return _LEAST + len(self.event["command"]) + printed
+        return _SIZE_PER_COMMAND + len(self.event["command"]) + printed
 
 
 class BashCommands(Closable):
@@ -66,27 +66,27 @@ class BashCommands(Closable):
         self, runtime: SessionRuntime, command: str, *, directory: str | None, timeout: float
     ) -> Event:
         """Start a command and return its start event. Raises `QuotaExceeded` if too many run."""
-        if sum(not each.outputs for each in self._commands.values()) >= _RUNNING:
+        if sum(not each.outputs for each in self._commands.values()) >= _MAX_RUNNING:
             raise QuotaExceeded(
-                f"The session already runs {_RUNNING} commands for OpenHands, the maximum; "
+                f"The session already runs {_MAX_RUNNING} commands for OpenHands, the maximum; "
                 "stop one, or wait for it"
             )
         event = _event("BashCommand", command=command, cwd=directory, timeout=timeout)
-        made = _Command(event)
-        self._commands[event["id"]] = made
-        made.task = asyncio.create_task(self._run(runtime, made))
+        command_state = _Command(event)
+        self._commands[event["id"]] = command_state
+        command_state.task = asyncio.create_task(self._run(runtime, command_state))
         return event
 
-    async def finished(self, command_id: str) -> Event:
+    async def wait_finished(self, command_id: str) -> Event:
         """Wait until the command has ended, and return all its output as one event."""
-        made = self._commands[command_id]
-        assert made.task is not None
-        await asyncio.wait({made.task})
+        command_state = self._commands[command_id]
+        assert command_state.task is not None
+        await asyncio.wait({command_state.task})
         printed = {
-            name: "".join(each[name] or "" for each in made.outputs) or None
+            name: "".join(each[name] or "" for each in command_state.outputs) or None
             for name in ("stdout", "stderr")
         }
-        return {**made.outputs[-1], **printed}
+        return {**command_state.outputs[-1], **printed}
 
     async def stop(self, runtime: SessionRuntime, command_id: str) -> bool:
         """End the command if it runs. Returns whether the command is known."""
@@ -134,16 +134,16 @@ class BashCommands(Closable):
             yield each.event
             yield from each.outputs
 
-    async def _run(self, runtime: SessionRuntime, made: _Command) -> None:
+    async def _run(self, runtime: SessionRuntime, command_state: _Command) -> None:
         """Run a command. Its last output always has an exit code, even after a failure."""
-        asked = made.event
+        event = command_state.event
         try:
             ended = await self._programs.run(
                 runtime,
-                asked["command"],
-                directory=asked["cwd"],
-                timeout=asked["timeout"],
-                key=asked["id"],
+                event["command"],
+                directory=event["cwd"],
+                timeout=event["timeout"],
+                key=event["id"],
             )
         except BasculeError as error:
             ended = ProgramResult(
@@ -154,17 +154,20 @@ class BashCommands(Closable):
             ended = ProgramResult(status=-1, err=b"Error executing command: the hub failed")
         except asyncio.CancelledError:
             self._end(
-                made, ProgramResult(status=-1, err=b"The hub stopped before the command ended")
+                command_state,
+                ProgramResult(status=-1, err=b"The hub stopped before the command ended"),
             )
             raise
-        self._end(made, ended)
+        self._end(command_state, ended)
         self._forget()
 
-    def _end(self, made: _Command, ended: ProgramResult) -> None:
-        asked = made.event
-        note = f"Command timed out after {asked['timeout']} seconds" if ended.is_late else ""
+    def _end(self, command_state: _Command, ended: ProgramResult) -> None:
+        event = command_state.event
+        note = f"Command timed out after {event['timeout']} seconds" if ended.is_late else ""
         outputs = self._outputs(ended, note)
-        made.outputs = [_event("BashOutput", command_id=asked["id"], **each) for each in outputs]
+        command_state.outputs = [
+            _event("BashOutput", command_id=event["id"], **each) for each in outputs
+        ]
 
     def _outputs(self, ended: ProgramResult, note: str) -> Sequence[Mapping[str, Any]]:
         out = _pieces(self._masked(ended.out.decode(errors="replace")))
@@ -183,7 +186,7 @@ class BashCommands(Closable):
     def _forget(self) -> None:
         kept = sum(each.size for each in self._commands.values())
         for key, each in list(self._commands.items())[:-1]:
-            if kept <= _KEPT:
+            if kept <= _MAX_KEPT:
                 return
             if each.outputs:
                 kept -= each.size

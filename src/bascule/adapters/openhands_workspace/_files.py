@@ -27,7 +27,7 @@ async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
     where = _absolute(path)
     here = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
     try:
-        size = await asyncio.to_thread(_copied, file, Path(here, where.name))
+        size = await asyncio.to_thread(_copy, file, Path(here, where.name))
         await runtime.upload(Path(here, where.name), str(where.parent))
     finally:
         await asyncio.to_thread(shutil.rmtree, here)
@@ -62,7 +62,7 @@ def _absolute(path: str) -> PurePosixPath:
     return where
 
 
-def _copied(file: UploadFile, to: Path) -> int:
+def _copy(file: UploadFile, to: Path) -> int:
     with to.open("wb") as target:
         shutil.copyfileobj(file.file, target)
         return target.tell()

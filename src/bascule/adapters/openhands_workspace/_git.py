@@ -18,7 +18,7 @@ _MAX_FILE: Final = 1 << 20
 """Maximum bytes of a file to compare."""
 
 _NO_REPOSITORY: Final = 3
-_COMPLAINTS: Final = {
+_ERROR_MESSAGES: Final = {
     4: "There is no such file, now or before: {path}",
     5: "The file is too large to be compared: {path}",
     6: "There is no commit {ref!r}",
@@ -146,7 +146,7 @@ async def _run(run: Run, script: str, *, path: str, ref: str, directory: str | N
     if ended.status == _NO_REPOSITORY or (directory and ended.status == 1 and not ended.out):
         return None
     if ended.status:
-        message = _COMPLAINTS.get(ended.status, "git failed: {error}")
+        message = _ERROR_MESSAGES.get(ended.status, "git failed: {error}")
         error = ended.err.decode(errors="replace").strip()
         raise InvalidRequest(message.format(path=path, ref=ref, error=error))
     return ended.out.decode(errors="surrogateescape")

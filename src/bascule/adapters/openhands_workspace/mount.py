@@ -30,10 +30,10 @@ from ._programs import ProgramRunner
 
 logger = logging.getLogger(__name__)
 
-MADE_AFTER: Final = "1.58.0"
+AGENT_SERVER_VERSION: Final = "1.58.0"
 """The version of OpenHands' agent server that these routes follow."""
 
-_OPEN: Final = ("health", "alive", "ready")
+_UNAUTHENTICATED: Final = ("health", "alive", "ready")
 _UPLOAD: Final = "/api/file/upload"
 
 
@@ -87,7 +87,7 @@ class WorkspaceMount(Mount):
 
     def is_open(self, path: str) -> bool:
         rest = path.removeprefix(f"{self.prefix}/").split("/")
-        return len(rest) == 2 and rest[1] in _OPEN
+        return len(rest) == 2 and rest[1] in _UNAUTHENTICATED
 
     def takes_files(self, path: str) -> bool:
         return path.endswith(_UPLOAD)
@@ -95,7 +95,7 @@ class WorkspaceMount(Mount):
     def _table(self) -> list[tuple[str, str, Callable[[Request], Awaitable[Response]]]]:
         bash, events = "/api/bash", "/api/bash/bash_events"
         return [
-            *(("GET", f"/{name}", self._health) for name in _OPEN),
+            *(("GET", f"/{name}", self._health) for name in _UNAUTHENTICATED),
             ("GET", "/server_info", self._info),
             ("POST", f"{bash}/start_bash_command", self._start),
             ("POST", f"{bash}/execute_bash_command", self._execute),
@@ -141,21 +141,25 @@ class WorkspaceMount(Mount):
     async def _info(self, request: Request) -> Response:
         self._runtime(request)
         return JSONResponse(
-            {"title": "Bascule", "version": MADE_AFTER, "bascule_version": bascule.__version__}
+            {
+                "title": "Bascule",
+                "version": AGENT_SERVER_VERSION,
+                "bascule_version": bascule.__version__,
+            }
         )
 
     # Commands ---------------------------------------------------------------------------------
 
     async def _start(self, request: Request) -> Response:
         runtime, command = self._runtime(request), await _command_request(request)
-        return JSONResponse(self._begun(request, runtime, command))
+        return JSONResponse(self._start_command(request, runtime, command))
 
     async def _execute(self, request: Request) -> Response:
         runtime, command = self._runtime(request), await _command_request(request)
-        event = self._begun(request, runtime, command)
-        return JSONResponse(await self._workspace(request).commands.finished(event["id"]))
+        event = self._start_command(request, runtime, command)
+        return JSONResponse(await self._workspace(request).commands.wait_finished(event["id"]))
 
-    def _begun(
+    def _start_command(
         self, request: Request, runtime: SessionRuntime, command: _CommandRequest
     ) -> dict[str, Any]:
         commands = self._workspace(request).commands
