@@ -30,7 +30,7 @@ async def bash(keeper: Keeper, script: str, cwd: Path) -> SupervisedProgram:
 
 async def test_a_line_can_be_waited_for(keeper: Keeper, tmp_path: Path) -> None:
     async with await bash(keeper, "echo one; echo port 80; sleep 600", tmp_path) as program:
-        assert (await program.says(r"port (\d+)"))[1] == "80"
+        assert (await program.wait_for_output(r"port (\d+)"))[1] == "80"
 
 
 async def test_one_that_ends_before_it_says_so_raises_its_last_output(
@@ -38,7 +38,7 @@ async def test_one_that_ends_before_it_says_so_raises_its_last_output(
 ) -> None:
     async with await bash(keeper, "echo no luck >&2; exit 3", tmp_path) as program:
         with pytest.raises(EOFError, match="no luck"):
-            await program.says("never")
+            await program.wait_for_output("never")
 
         assert await program.ended == 3
 
@@ -46,7 +46,7 @@ async def test_one_that_ends_before_it_says_so_raises_its_last_output(
 async def test_closing_it_ends_what_it_started(keeper: Keeper, tmp_path: Path) -> None:
     script = "(trap '' HUP TERM; sleep 600) & echo child $!; wait"
     program = await bash(keeper, script, tmp_path)
-    child = (await program.says(r"child (\d+)"))[1]
+    child = (await program.wait_for_output(r"child (\d+)"))[1]
     await program.aclose()
 
     assert ended(int(child))
@@ -54,13 +54,13 @@ async def test_closing_it_ends_what_it_started(keeper: Keeper, tmp_path: Path) -
 
 async def test_there_is_nothing_for_it_to_read(keeper: Keeper, tmp_path: Path) -> None:
     async with await bash(keeper, "read x; echo got $?", tmp_path) as program:
-        assert (await program.says(r"got (\d)"))[1] == "1"
+        assert (await program.wait_for_output(r"got (\d)"))[1] == "1"
 
 
 async def test_an_orphan_it_does_not_know_of_is_reaped(keeper: Keeper, tmp_path: Path) -> None:
     script = "bash -c 'setsid sleep 600 & echo orphan $!'; exec sleep 600"
     async with await bash(keeper, script, tmp_path) as program:
-        orphan = psutil.Process(int((await program.says(r"orphan (\d+)"))[1]))
+        orphan = psutil.Process(int((await program.wait_for_output(r"orphan (\d+)"))[1]))
         os.kill(orphan.pid, signal.SIGKILL)
 
         await asyncio.to_thread(orphan.wait, TIMEOUT)  # a zombie would not be gone

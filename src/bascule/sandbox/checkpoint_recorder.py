@@ -111,7 +111,7 @@ class CheckpointRecorder:
             if not self._closing.is_set():
                 self._submit(self._end, recording)
             raise
-        if self._closing.is_set():  # closing ends whatever is open
+        if self._closing.is_set():  # closing ends all open recordings
             return None
         return await self._do(lambda: self._end(recording))
 
@@ -171,7 +171,7 @@ class CheckpointRecorder:
             if paths is not None and not paths:
                 return None
             recording = Recording(action)
-            recording.number = store.begin(*_described(action), paths=paths)
+            recording.number = store.begin(*_agent_and_title(action), paths=paths)
         except (BasculeError, OSError) as error:
             self._store.report(f"There is no checkpoint of this action: {error}")
             return None
@@ -204,11 +204,11 @@ class CheckpointRecorder:
         return recording.number if recorded.changes or recorded.notes else None
 
     def _add_begun(self, store: CheckpointStore) -> None:
-        """Add the actions that began without a store. It must not have looked at the workspace
-        yet: what is in it now was made since these actions began."""
+        """Add the actions that began without a store. The store must not have scanned the workspace
+        yet: all files in it were created after these actions began."""
         for each in self._open:
             assert each.action is not None
-            each.number = store.begin_in_empty(*_described(each.action), began=each.began)
+            each.number = store.begin_in_empty(*_agent_and_title(each.action), began=each.began)
 
     def _close(self) -> None:
         for recording in list(self._open):
@@ -216,8 +216,8 @@ class CheckpointRecorder:
         self._store.close()
 
 
-def _described(action: Action) -> tuple[str, str]:
-    """Who acts, and the title of the checkpoint."""
+def _agent_and_title(action: Action) -> tuple[str, str]:
+    """The agent that acts, and the title of the checkpoint."""
     return action.source or "agent", encode_action(action)["message"]
 
 

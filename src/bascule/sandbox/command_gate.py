@@ -38,7 +38,8 @@ from .rule_counts import RuleCounts, deciding_rules
 _HARMLESS_KEYS: Final = frozenset({"C-c", "C-d", "C-z", "C-\\"})
 """Keys that end or stop a program."""
 _RUNNABLE: Final = frozenset({"file", "builtin", "keyword", ""})
-"""Types of names that mean what rules take them for. Bash does not know a name without a type."""
+"""Types of names for which rules are reliable: bash runs the program or builtin of that name. The
+empty type means that bash does not know the name."""
 _SHOWN: Final = 200
 
 _Result = TypeVar("_Result")
@@ -55,8 +56,8 @@ Execute = Callable[[CmdRun, CommandCheck | None], Awaitable[Observation]]
 
 
 @dataclass(frozen=True)
-class _DecidedOn:
-    """A decision and the directory it is for. A person approves exactly this."""
+class _ShownDecision:
+    """A decision and its directory, as shown to the person who approves it."""
 
     decision: Decision
     cwd: str
@@ -65,13 +66,13 @@ class _DecidedOn:
 class _ApprovalNeeded(Exception):
     """Not a failure: a person may still allow the command."""
 
-    def __init__(self, decided: _DecidedOn) -> None:
+    def __init__(self, decided: _ShownDecision) -> None:
         super().__init__()
         self.decided = decided
 
 
 class CommandGate:
-    """Applies rules to the actions of one sandbox, whichever way they came.
+    """Applies rules to all actions of one sandbox, however they were sent.
 
     The decision on a command is made when its shell is ready to run it, with the shell's own
     directory. The shell stays free while a person is asked; afterwards the command is decided on
@@ -132,7 +133,7 @@ class CommandGate:
                 why = "it is input to a running program, which rules for commands do not allow"
                 await self._admit_kind(action, action.command, why)
             return await execute(action, None)
-        approved: _DecidedOn | None = None
+        approved: _ShownDecision | None = None
         has_asked = False
         started = time.monotonic()
         while True:
@@ -148,7 +149,7 @@ class CommandGate:
                     self._count(decided.decision, CommandVerdict.ASK, action.command)
                 has_asked = True
                 question = CommandQuestion.about_command(
-                    action, action.command, decided.decision, timeout=self._patience(action)
+                    action, action.command, decided.decision, timeout=self._question_timeout(action)
                 )
                 approved = decided if await self._is_approved(question) else None
 
@@ -170,7 +171,7 @@ class CommandGate:
 
     # Decisions ------------------------------------------------------------------------------
 
-    async def _check(self, action: CmdRun, approved: _DecidedOn | None, shell: Shell) -> None:
+    async def _check(self, action: CmdRun, approved: _ShownDecision | None, shell: Shell) -> None:
         """Raises unless the command may run in `shell` now."""
         cwd = shell.cwd
         where = action.cwd or ""
@@ -183,7 +184,7 @@ class CommandGate:
             case CommandVerdict.DENY:
                 self._count(decision, CommandVerdict.DENY, action.command)
                 raise _denied(decision)
-            case CommandVerdict.ASK if approved != (decided := _DecidedOn(decision, cwd)):
+            case CommandVerdict.ASK if approved != (decided := _ShownDecision(decision, cwd)):
                 raise _ApprovalNeeded(decided)
         self._count(decision, CommandVerdict.ALLOW, action.command)
 
@@ -232,17 +233,17 @@ class CommandGate:
             return
         part = Part(text, 0, len(text), CommandVerdict.ASK, why)
         question = CommandQuestion(
-            action=action, text=text, parts=[part], timeout=self._patience(action)
+            action=action, text=text, parts=[part], timeout=self._question_timeout(action)
         )
         while not await self._is_approved(question) and self._is_strict:
             pass
 
-    def _patience(self, action: Action) -> float:
+    def _question_timeout(self, action: Action) -> float:
         most = self._rules.question_timeout
         return most if action.timeout is None else min(most, action.timeout)
 
     async def _is_approved(self, question: CommandQuestion) -> bool:
-        """Ask a person. False if the rules changed meanwhile, so that one has to decide again.
+        """Ask a person. False if the rules changed meanwhile, so that they must be applied again.
 
         Raises `ConsentDenied`.
         """
@@ -278,14 +279,14 @@ async def _with_name_types(decision: Decision, shell: Shell) -> Decision:
     names = sorted(decision.names)
     types = await shell.name_types(names) if names else ()
     parts = [
-        Part(name, 0, 0, CommandVerdict.ASK, _what_it_is(name, found))
+        Part(name, 0, 0, CommandVerdict.ASK, _describe_name(name, found))
         for name, found in zip(names, types, strict=True)
         if found not in _RUNNABLE
     ]
     return replace(decision, parts=[*decision.parts, *parts]) if parts else decision
 
 
-def _what_it_is(name: str, found: str) -> str:
+def _describe_name(name: str, found: str) -> str:
     if found in {"function", "alias"}:
         return f"`{name}` is a{'n' if found == 'alias' else ''} {found} of this shell, no program"
     return f"bash does not say what `{name}` is"

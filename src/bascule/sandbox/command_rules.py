@@ -23,9 +23,9 @@ _MAX_FILE: Final = 1 << 20
 class CommandRules:
     """Which commands a sandbox runs, asks about and denies.
 
-    `default` is the verdict on a command without a rule. With `allow`, everything runs that no deny
-    or ask rule matches for certain. With `ask`, cells, input to running programs and writes to
-    protected files ask as well: rules for commands never allow them.
+    `default` is the verdict on a command without a rule. With `allow`, every command runs unless a
+    deny or ask rule certainly matches. With `ask`, cells, input to running programs and writes to
+    protected files need approval too, because rules for commands never allow them.
     """
 
     rules: Rules = field(default_factory=Rules)

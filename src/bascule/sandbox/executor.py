@@ -79,7 +79,7 @@ class Watcher(Protocol):
         ...
 
     def ended(self, observation: Observation, seconds: float, checkpoint: int | None) -> None:
-        """`checkpoint` has what the action changed; None if it changed no file that is kept."""
+        """`checkpoint`: number of the checkpoint with the changes; None if nothing was recorded."""
         ...
 
     def failed(self, action_id: EventId, seconds: float, why: str) -> None:
@@ -264,8 +264,9 @@ class Sandbox(Closable):
         action: Action,
         work: Callable[[], Awaitable[Observation]],
     ) -> Observation:
-        """The checkpoint ends when the action answers. A program that still runs then is recorded
-        again from the next action on: whatever changes in between may be the user's own work."""
+        """Execute an action and record a checkpoint, which ends when the action answers. A program
+        that still runs then is recorded again from the next action on, because changes in between
+        may be the user's."""
         begun = await recorder.begin(action, self.shells.cwd)
         try:
             return await work()

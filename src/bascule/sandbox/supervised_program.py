@@ -77,7 +77,7 @@ class SupervisedProgram(Closable):
             os.close(nothing)
         self._loop.add_reader(self._terminal, self._read)
 
-    async def says(self, pattern: str) -> re.Match[str]:
+    async def wait_for_output(self, pattern: str) -> re.Match[str]:
         """Wait for a line of output that matches, among the last lines or new ones.
 
         Raises `EOFError` with the last output if the program ends first.

@@ -88,7 +88,7 @@ class AddressResolver:
         place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
         return place[0] == VIEWER_HOST or self._proxy.was_blocked(*place)
 
-    def explained(self, url: str, message: str) -> str:
+    def explain(self, url: str, message: str) -> str:
         """Return the reason why a page did not load; `message` is the browser's error."""
         if self.is_blocked(url if "://" in url else f"http://{url}"):
             return self.refusal("", url)

@@ -52,7 +52,7 @@ _MAX_NOTE: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrowserSetup:
-    """Environment of the worker: the `start` message without its settings."""
+    """Paths and addresses that the worker needs: the `start` message without its settings."""
 
     chromium: str
     working_dir: Path
@@ -83,7 +83,7 @@ class BrowserSession(Closable):
         self._playwright: Playwright | None = None
         self._browser: Browser | None = None
         self._crashed = asyncio.Event()
-        self._pulse: CDPSession
+        self._cdp_session: CDPSession
         self._tabs: Tabs
         self._marker: ScreenshotMarker
         self._notes: list[str] = []
@@ -135,14 +135,14 @@ class BrowserSession(Closable):
         assert self._browser is not None
         crashed = self._crashed = asyncio.Event()
         self._browser.on("disconnected", lambda _: crashed.set())
-        self._pulse = await self._browser.new_browser_cdp_session()
+        self._cdp_session = await self._browser.new_browser_cdp_session()
         context = await self._browser.new_context(
             viewport={"width": self._settings.width, "height": self._settings.height},
             accept_downloads=True,
         )
         self._tabs = Tabs(
             context,
-            most=self._settings.max_tabs,
+            max_tabs=self._settings.max_tabs,
             downloads=self._setup.working_dir / DOWNLOADS,
             note=self._note,
         )
@@ -173,7 +173,7 @@ class BrowserSession(Closable):
             return False
         try:
             async with asyncio.timeout(_LAUNCH_TIMEOUT):
-                await self._pulse.send("Browser.getVersion")
+                await self._cdp_session.send("Browser.getVersion")
         except (Error, TimeoutError):
             return False
         return True
@@ -210,58 +210,58 @@ class BrowserSession(Closable):
         )
         self._tabs.downloaded.clear()
         text = calls if isinstance(calls, str) else calls.text
-        last, trouble = text, ""
+        last, failure = text, ""
         limit = timeout or self._settings.timeout
         try:
             async with asyncio.timeout(limit):
                 for call in parse_calls(calls) if isinstance(calls, str) else [calls]:
                     last = call.text
                     await actions.do(call)
-                await self._tabs.saved(within=min(limit, self._settings.load_timeout))
+                await self._tabs.wait_for_downloads(within=min(limit, self._settings.load_timeout))
         except TimeoutError:
-            trouble = f"{last} was not done within {limit:g} seconds"
+            failure = f"{last} was not done within {limit:g} seconds"
         except BasculeError as error:
-            trouble = error.message
+            failure = error.message
         except Error as error:
-            trouble = f"{last}: {_in_short(error)}"
-        if self._tabs.downloaded and not trouble and last.startswith("goto"):
+            failure = f"{last}: {_first_line(error)}"
+        if self._tabs.downloaded and not failure and last.startswith("goto"):
             return self._download(self._tabs.downloaded[-1])
-        sight = await self._look(with_tree=kind != "browse" or bool(args.get("return_axtree")))
-        return await self._observation(kind, sight, text, trouble, actions, args)
+        state = await self._read_page(with_tree=kind != "browse" or bool(args.get("return_axtree")))
+        return await self._observation(kind, state, text, failure, actions, args)
 
     def _download(self, file: str) -> dict[str, Any]:
         content = f"[Location of downloaded file: {file}]"
         return {"kind": "download", "content": content, "extras": {"file_path": file}}
 
-    async def _look(self, *, with_tree: bool) -> _PageState:
+    async def _read_page(self, *, with_tree: bool) -> _PageState:
         tab = await self._tabs.front()
-        sight = _PageState(tab)
+        state = _PageState(tab)
         drawing = asyncio.ensure_future(
             take_screenshot(tab.page, limit=self._settings.picture_limit)
         )
         try:
             async with asyncio.timeout(self._settings.look_timeout):
                 if with_tree:
-                    sight.tree = await tab.reader.tree()
+                    state.tree = await tab.reader.tree()
                 else:
-                    sight.text = await tab.reader.text(self._settings.text_limit)
+                    state.text = await tab.reader.text(self._settings.text_limit)
             tab.is_stuck = False
             if not with_tree:
-                sight.elements = await self._elements(tab)
+                state.elements = await self._elements(tab)
         except (Error, TimeoutError):
             if not await self._is_responding():
                 raise BrowserCrashed(_CRASHED) from None
             tab.is_stuck = True
             self._note("The page does not answer: a script in it may not end")
         finally:
-            sight.picture = await drawing
-        return sight
+            state.picture = await drawing
+        return state
 
     async def _elements(self, tab: Tab) -> list[str]:
         """List the elements for calls; empty if the page is slow, because its text is enough."""
         try:
             async with asyncio.timeout(_LIST_TIMEOUT):
-                return list((await tab.reader.tree()).listed(most=_MAX_LISTED))
+                return list((await tab.reader.tree()).listed(limit=_MAX_LISTED))
         except (Error, TimeoutError) as error:
             logger.debug("a page did not list its elements: %s", error)
             return []
@@ -269,34 +269,34 @@ class BrowserSession(Closable):
     async def _observation(
         self,
         kind: str,
-        sight: _PageState,
+        state: _PageState,
         calls: str,
-        trouble: str,
+        failure: str,
         actions: PageActions,
         args: Mapping[str, Any],
     ) -> dict[str, Any]:
-        url = sight.tab.url
-        picture = data_url(sight.picture)
+        url = state.tab.url
+        picture = data_url(state.picture)
         path = None
         if self._setup.saves_screenshots:
-            path = await asyncio.to_thread(self._screenshots.save, sight.picture)
+            path = await asyncio.to_thread(self._screenshots.save, state.picture)
         extras: dict[str, Any] = {
             "url": url,
             "trigger_by_action": kind,
             "screenshot": picture,
             "screenshot_path": path,
-            "error": bool(trouble),
+            "error": bool(failure),
             "open_pages_urls": self._tabs.urls,
-            "active_page_index": self._tabs.index(sight.tab),
+            "active_page_index": self._tabs.index(state.tab),
             "last_browser_action": calls,
-            "last_browser_action_error": trouble,
+            "last_browser_action_error": failure,
         }
-        if sight.tree is not None:
-            extras["focused_element_bid"] = sight.tree.focused
-            extras["set_of_marks"] = await self._marker.mark(picture, sight.tree.nodes)
+        if state.tree is not None:
+            extras["focused_element_bid"] = state.tree.focused
+            extras["set_of_marks"] = await self._marker.mark(picture, state.tree.nodes)
             if args.get("return_axtree"):
-                extras["axtree_object"] = sight.tree.as_object()
-                extras["extra_element_properties"] = sight.tree.properties()
+                extras["axtree_object"] = state.tree.as_object()
+                extras["extra_element_properties"] = state.tree.properties()
         lines = [f"[Current URL: {url}]"]
         if kind != "browse":
             lines += [f"[Focused element bid: {extras.get('focused_element_bid', '')}]"]
@@ -305,30 +305,30 @@ class BrowserSession(Closable):
         if (more := len(self._notes) - _MAX_NOTES) > 0:
             lines.append(f"[… {more} more such notes …]")
         lines += [f"[Message to the user: {text}]" for text in actions.messages]
-        if trouble:
-            lines += ["", "=== BEGIN error of the last action ===", trouble]
+        if failure:
+            lines += ["", "=== BEGIN error of the last action ===", failure]
             lines += ["=== END error of the last action ===", ""]
         elif kind != "browse":
             lines.append("[Action executed successfully.]")
-        lines += self._body(sight)
+        lines += self._body(state)
         return {"kind": "browse", "content": "\n".join(lines), "extras": extras}
 
-    def _body(self, sight: _PageState) -> list[str]:
-        if sight.tree is None:
+    def _body(self, state: _PageState) -> list[str]:
+        if state.tree is None:
             return [
                 "============== BEGIN webpage content ==============",
-                sight.text,
+                state.text,
                 "============== END webpage content ==============",
-                *_listed(sight.elements),
+                *_listed(state.elements),
             ]
         partly = (
             "; only what is in view and a screen around it, for the page is large"
-            if sight.tree.is_partial
+            if state.tree.is_partial
             else ""
         )
         return [
             f"============== BEGIN accessibility tree{partly} ==============",
-            _cut("\n".join(sight.tree.lines()), self._settings.text_limit),
+            _cut("\n".join(state.tree.lines()), self._settings.text_limit),
             "============== END accessibility tree ==============",
         ]
 
@@ -344,7 +344,7 @@ class BrowserSession(Closable):
 
 
 class _PageState:
-    """What one look at a tab returned."""
+    """The state of a tab, as it was read for one observation."""
 
     def __init__(self, tab: Tab) -> None:
         self.tab = tab
@@ -376,7 +376,7 @@ def _cut(text: str, limit: int) -> str:
     return f"{head}\n[… {left_out} lines left out …]\n{tail}"
 
 
-def _in_short(error: Error) -> str:
+def _first_line(error: Error) -> str:
     """The first line of Playwright's error, and the element that blocked a click, if any."""
     lines = error.message.splitlines()
     blocking = [line.strip(" -") for line in lines if "intercepts pointer events" in line]

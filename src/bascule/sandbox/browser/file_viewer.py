@@ -107,8 +107,8 @@ def _page_of(file: Path, data: bytes) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        what = f"{len(data)} bytes that are no text, picture or PDF"
-        return f"<p>{name}: {what}, which is all that is shown.</p>"
+        what = f"{len(data)} bytes that are not text, a picture or a PDF"
+        return f"<p>{name}: {what}. The viewer cannot show them.</p>"
     return f"<pre>{html.escape(text)}</pre>"
 
 

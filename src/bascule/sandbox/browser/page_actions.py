@@ -50,7 +50,7 @@ class PageActions:
         await _unless_crashed(tab, getattr(self, call.name)(**call.arguments))
         if call.name not in _CHANGES_NOTHING:
             settled = await self._wait_until_loaded(before)
-            await self._tabs.caught_up(within=min(2.0, self._settings.load_timeout))
+            await self._tabs.wait_for_new_tabs(within=min(2.0, self._settings.load_timeout))
             if await self._tabs.front() is not settled:
                 settled = await self._wait_until_loaded(frozenset())
             self._ensure_arrived(settled)
@@ -62,7 +62,7 @@ class PageActions:
         if tab.is_stuck:
             await self._tabs.close(tab)  # an endless script would block the new page as well
             tab = await self._tabs.open()
-        target = tab.asked = self._addresses.target(url)
+        target = tab.requested_url = self._addresses.target(url)
         had = len(self._tabs.downloaded)
         try:
             answer = await tab.page.goto(
@@ -70,12 +70,12 @@ class PageActions:
             )
         except Error as error:
             limit = self._settings.load_timeout
-            if "Download is starting" in error.message and await self._tabs.arrives(
+            if "Download is starting" in error.message and await self._tabs.wait_for_download(
                 after=had, within=limit
             ):
                 return
             await tab.stop_loading()
-            raise InvalidAction(self._addresses.explained(url, error.message)) from None
+            raise InvalidAction(self._addresses.explain(url, error.message)) from None
         if answer is not None and self._was_refused(answer):
             raise InvalidAction(self._addresses.refusal(url, answer.url))
 
@@ -98,8 +98,8 @@ class PageActions:
         try:
             await self._tabs.focus(index)
         except IndexError:
-            most = len(self._tabs.urls) - 1
-            raise InvalidAction(f"There is no tab {index}; they are 0 to {most}") from None
+            last = len(self._tabs.urls) - 1
+            raise InvalidAction(f"There is no tab {index}; they are 0 to {last}") from None
 
     async def noop(self, wait_ms: float) -> None:
         await asyncio.sleep(wait_ms / 1000)
@@ -109,41 +109,41 @@ class PageActions:
     async def click(self, bid: str, button: str, modifiers: list[str]) -> None:
         element = await self._element(bid)
         await element.click(
-            button=_button(button), modifiers=_modifiers(modifiers), timeout=self._patience
+            button=_button(button), modifiers=_modifiers(modifiers), timeout=self._element_timeout
         )
 
     async def dblclick(self, bid: str, button: str, modifiers: list[str]) -> None:
         element = await self._element(bid)
         await element.dblclick(
-            button=_button(button), modifiers=_modifiers(modifiers), timeout=self._patience
+            button=_button(button), modifiers=_modifiers(modifiers), timeout=self._element_timeout
         )
 
     async def hover(self, bid: str) -> None:
-        await (await self._element(bid)).hover(timeout=self._patience)
+        await (await self._element(bid)).hover(timeout=self._element_timeout)
 
     async def fill(self, bid: str, value: str, enable_autocomplete_menu: bool) -> None:
         element = await self._element(bid)
-        await element.fill(value, timeout=self._patience)
+        await element.fill(value, timeout=self._element_timeout)
         if enable_autocomplete_menu and value:  # only key presses open the menu
             await element.press("End")
             await element.press("Backspace")
             await element.type(value[-1])
 
     async def clear(self, bid: str) -> None:
-        await (await self._element(bid)).fill("", timeout=self._patience)
+        await (await self._element(bid)).fill("", timeout=self._element_timeout)
 
     async def check(self, bid: str) -> None:
-        await (await self._element(bid)).check(timeout=self._patience)
+        await (await self._element(bid)).check(timeout=self._element_timeout)
 
     async def uncheck(self, bid: str) -> None:
-        await (await self._element(bid)).uncheck(timeout=self._patience)
+        await (await self._element(bid)).uncheck(timeout=self._element_timeout)
 
     async def select_option(self, bid: str, options: str | list[str]) -> None:
         wanted = [options] if isinstance(options, str) else options
-        await (await self._element(bid)).select_option(wanted, timeout=self._patience)
+        await (await self._element(bid)).select_option(wanted, timeout=self._element_timeout)
 
     async def press(self, bid: str, key_comb: str) -> None:
-        await (await self._element(bid)).press(key_comb, timeout=self._patience)
+        await (await self._element(bid)).press(key_comb, timeout=self._element_timeout)
 
     async def focus(self, bid: str) -> None:
         await (await self._element(bid)).focus()
@@ -151,11 +151,11 @@ class PageActions:
     async def drag_and_drop(self, from_bid: str, to_bid: str) -> None:
         mouse = (await self._tabs.front()).page.mouse
         source, target = await self._element(from_bid), await self._element(to_bid)
-        await source.hover(timeout=self._patience)
+        await source.hover(timeout=self._element_timeout)
         await mouse.down()
         try:
-            await target.hover(timeout=self._patience)
-            await target.hover(timeout=self._patience)  # `dragover` needs a second move
+            await target.hover(timeout=self._element_timeout)
+            await target.hover(timeout=self._element_timeout)  # `dragover` needs a second move
         finally:
             await mouse.up()
 
@@ -164,12 +164,12 @@ class PageActions:
         files = [await asyncio.to_thread(self._readable, name) for name in names]
         element = await self._element(bid)
         if await element.evaluate("e => e.tagName === 'INPUT' && e.type === 'file'"):
-            await element.set_input_files(files, timeout=self._patience)
+            await element.set_input_files(files, timeout=self._element_timeout)
             return
         page = (await self._tabs.front()).page
-        async with page.expect_file_chooser(timeout=self._patience) as chosen:
-            await element.click(timeout=self._patience)
-        await (await chosen.value).set_files(files, timeout=self._patience)
+        async with page.expect_file_chooser(timeout=self._element_timeout) as chosen:
+            await element.click(timeout=self._element_timeout)
+        await (await chosen.value).set_files(files, timeout=self._element_timeout)
 
     # Mouse and keyboard -------------------------------------------------------------------
 
@@ -237,7 +237,7 @@ class PageActions:
     # Helpers ------------------------------------------------------------------------------
 
     @property
-    def _patience(self) -> float:
+    def _element_timeout(self) -> float:
         return self._settings.act_timeout * 1000
 
     async def _element(self, bid: str) -> ElementHandle:
@@ -257,7 +257,7 @@ class PageActions:
         if tab.answer is not None and self._was_refused(tab.answer):
             raise InvalidAction(self._addresses.refusal("", tab.answer.url))
         if tab.failure and tab.shows_error:
-            raise InvalidAction(self._addresses.explained(tab.asked, tab.failure))
+            raise InvalidAction(self._addresses.explain(tab.requested_url, tab.failure))
 
     async def _wait_until_loaded(self, before: frozenset[Any]) -> Tab:
         """Wait until the active page has loaded and its requests since the call are complete."""

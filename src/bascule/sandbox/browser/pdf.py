@@ -18,7 +18,7 @@ _MAIN: Final = Path(__file__).with_name("_pdf_main.py")
 
 
 def pdf_body(file: Path) -> str:
-    """Return HTML that shows the file, or the reason why not and a way out. Blocks."""
+    """Return HTML that shows the file, or the reason why it cannot, with an alternative. Blocks."""
     result = _read(file)
     if "pages" not in result:
         reason = _error_text(result)
@@ -52,7 +52,7 @@ def _read(file: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         return {"error": f"it took longer than {_TIMEOUT:g} seconds"}
     except (subprocess.CalledProcessError, ValueError):
-        return {"error": "what draws it gave up on it"}
+        return {"error": "the process that renders it failed"}
     return result
 
 

@@ -29,7 +29,7 @@ BlockedHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitabl
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _CONNECT_TIMEOUT: Final = 15.0
-_HEARING: Final = 3.0
+_REQUEST_TIMEOUT: Final = 3.0
 _PIECE: Final = 1 << 16
 _MAX_CONNECTIONS: Final = 512
 _OK, _FAILED, _REFUSED, _UNREACHABLE, _UNSUPPORTED = 0, 1, 5, 4, 7
@@ -104,7 +104,7 @@ class BrowserProxy:
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_CONNECT_TIMEOUT):
-            host, port = await _asked(reader, writer)
+            host, port = await _read_request(reader, writer)
         if not host:
             writer.write(_answer(_UNSUPPORTED))
             return
@@ -141,7 +141,7 @@ class BrowserProxy:
         await self._blocked_handler(reader, writer)
         with suppress(OSError):
             writer.write_eof()
-            async with asyncio.timeout(_HEARING):
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
                 while await reader.read(_PIECE):
                     pass
 
@@ -166,7 +166,9 @@ def is_of_this_machine(address: Address) -> bool:
     return True
 
 
-async def _asked(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[str, int]:
+async def _read_request(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> tuple[str, int]:
     """Read host and port of a SOCKS 5 request; an empty host if it is not a CONNECT."""
     version, methods = struct.unpack("!BB", await reader.readexactly(2))
     if version != 5:

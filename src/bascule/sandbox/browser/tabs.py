@@ -37,7 +37,7 @@ class Tab:
         self.has_crashed = asyncio.Event()
         self.is_stuck = False
         """The page did not answer when it was last read."""
-        self.asked = ""
+        self.requested_url = ""
         """URL of the last navigation, by the agent or by the page."""
         self.answer: Response | None = None
         """Response to the last navigation; None if there is none yet."""
@@ -46,15 +46,15 @@ class Tab:
         self._under_way: set[Request] = set()
         self._changed = asyncio.Event()
         page.on("crash", lambda _: self.has_crashed.set())
-        page.on("request", self._begun)
+        page.on("request", self._on_request)
         page.on("requestfinished", self._request_ended)
-        page.on("requestfailed", self._failed)
-        page.on("response", self._answered)
+        page.on("requestfailed", self._on_request_failed)
+        page.on("response", self._on_response)
 
     @property
     def url(self) -> str:
         """URL for observations; if the page did not load, the requested URL."""
-        return without_key(self.asked if self.shows_error else self.page.url)
+        return without_key(self.requested_url if self.shows_error else self.page.url)
 
     @property
     def shows_error(self) -> bool:
@@ -89,18 +89,18 @@ class Tab:
         """Forget the last response, before a call that may load another page."""
         self.answer, self.failure = None, ""
 
-    def _begun(self, request: Request) -> None:
+    def _on_request(self, request: Request) -> None:
         if request.resource_type in _COUNTED:
             self._under_way.add(request)
         if self._is_for_page(request):
             self.forget_answer()
-            self.asked = request.url
+            self.requested_url = request.url
 
-    def _answered(self, response: Response) -> None:
+    def _on_response(self, response: Response) -> None:
         if self._is_for_page(response.request):
             self.answer = response
 
-    def _failed(self, request: Request) -> None:
+    def _on_request_failed(self, request: Request) -> None:
         why = request.failure or "it failed"
         if self._is_for_page(request) and "ERR_ABORTED" not in why:  # a download aborts with it
             self.failure = why
@@ -125,12 +125,12 @@ class Tabs:
         self,
         context: BrowserContext,
         *,
-        most: int,
+        max_tabs: int,
         downloads: Path,
         note: Callable[[str], None],
     ) -> None:
         self._context = context
-        self._most = most
+        self._max_tabs = max_tabs
         self._downloads = downloads
         self._note = note
         self._tabs: list[Tab] = []
@@ -144,8 +144,8 @@ class Tabs:
         """Files downloaded since the beginning of the action."""
         self.accepts_dialogs = True
         self.dialog_text = ""
-        context.on("page", self._opened)
-        context.on("dialog", self._asked)
+        context.on("page", self._on_page)
+        context.on("dialog", self._on_dialog)
 
     @property
     def urls(self) -> list[str]:
@@ -154,7 +154,7 @@ class Tabs:
     def index(self, tab: Tab) -> int:
         return self._tabs.index(tab) if tab in self._tabs else -1
 
-    async def caught_up(self, *, within: float) -> None:
+    async def wait_for_new_tabs(self, *, within: float) -> None:
         """Wait for tabs that pages have opened but Playwright has not reported. It reports a tab
         only after the first response."""
         try:
@@ -193,11 +193,11 @@ class Tabs:
 
     async def open(self) -> Tab:
         page = await self._context.new_page()
-        self._opened(page)
+        self._on_page(page)
         return self._tab_of(page)
 
     async def close(self, tab: Tab) -> None:
-        self._closed(tab)
+        self._on_close(tab)
         try:
             async with asyncio.timeout(3):
                 await tab.page.close()
@@ -210,13 +210,13 @@ class Tabs:
         await self._front.page.bring_to_front()
         return self._front
 
-    async def saved(self, *, within: float) -> bool:
+    async def wait_for_downloads(self, *, within: float) -> bool:
         """Wait for running downloads; False if some are not complete in time."""
         if self._saving:
             await asyncio.wait(set(self._saving), timeout=within)
         return not self._saving
 
-    async def arrives(self, *, after: int, within: float) -> bool:
+    async def wait_for_download(self, *, after: int, within: float) -> bool:
         """Wait until more than `after` files have been downloaded; False after the timeout."""
         try:
             async with asyncio.timeout(within):
@@ -230,21 +230,23 @@ class Tabs:
     def _tab_of(self, page: Page) -> Tab:
         return next(tab for tab in self._tabs if tab.page is page)
 
-    def _opened(self, page: Page) -> None:
+    def _on_page(self, page: Page) -> None:
         if any(tab.page is page for tab in self._tabs):
             return
         tab = Tab(page)
         self._tabs.append(tab)
         page.on("download", self._download)
-        page.on("close", lambda _: self._closed(tab))
-        if len(self._tabs) > self._most:
-            self._note(f"A page opened a tab, which was closed: the maximum is {self._most} tabs")
+        page.on("close", lambda _: self._on_close(tab))
+        if len(self._tabs) > self._max_tabs:
+            self._note(
+                f"A page opened a tab, which was closed: the maximum is {self._max_tabs} tabs"
+            )
             self._track_save(asyncio.ensure_future(self.close(tab)))
             return
         self._front = tab
         self._changed.set()
 
-    def _closed(self, tab: Tab) -> None:
+    def _on_close(self, tab: Tab) -> None:
         if tab in self._tabs:
             self._tabs.remove(tab)
         if self._front is tab:
@@ -253,7 +255,7 @@ class Tabs:
 
     # Events of pages ----------------------------------------------------------------------
 
-    def _asked(self, dialog: Dialog) -> None:
+    def _on_dialog(self, dialog: Dialog) -> None:
         kind, accept = dialog.type, self.accepts_dialogs or dialog.type == "alert"
         answer = {True: "OK", False: "Cancel"}[accept]
         text = self.dialog_text or dialog.default_value

@@ -42,14 +42,14 @@ class AccessibilityTree:
         for node in self.nodes:
             yield "\t" * node.depth + _line(node)
 
-    def listed(self, *, most: int) -> Iterable[str]:
-        """Yield one line per clickable element, up to `most`, and the number of further ones."""
+    def listed(self, *, limit: int) -> Iterable[str]:
+        """Yield one line per clickable element, up to `limit`, and the number of further ones."""
         active = [node for node in self.nodes if node.bid and node.is_clickable]
         active = [node for node in active if node.role != "option"]
-        for node in active[:most]:
+        for node in active[:limit]:
             yield _line(node, name=_shortened(node.name)).removesuffix(", clickable")
-        if len(active) > most or self.is_partial:
-            more = f"{len(active) - most} more" if len(active) > most else "there may be more"
+        if len(active) > limit or self.is_partial:
+            more = f"{len(active) - limit} more" if len(active) > limit else "there may be more"
             yield f"[… {more}; browse_interactive with noop(0) shows the page's whole tree …]"
 
     def as_object(self) -> dict[str, Any]:

@@ -42,15 +42,15 @@ from pathlib import Path
 from typing import Any
 
 KERNEL_MAIN = str(Path(__file__).with_name("_kernel_main.py"))
-START = 60.0
+START_TIMEOUT = 60.0
 """Timeout in seconds for the first answer of a kernel; a busy machine is slow."""
-ASK_AGAIN = 0.3
+READY_POLL_INTERVAL = 0.3
 """Interval in seconds at which a starting kernel is asked whether it is ready."""
-HEED = (1.0, 1.0)
+INTERRUPT_TIMEOUTS = (1.0, 1.0)
 """Seconds that a cell has to end after each interrupt; then it counts as ignoring interrupts."""
-SETTLE = 0.02
+SETTLE_TIME = 0.02
 """Seconds of silence after an input prompt, in which earlier output may still arrive."""
-DRAIN = 0.1
+DRAIN_TIME = 0.1
 """Seconds of silence after a kernel's exit, in which its last output may still arrive."""
 MAX_IMAGES = 24 << 20
 """Maximum characters of images in one answer; a note gives the number of omitted images."""
@@ -58,7 +58,10 @@ MAX_LATE_OUTPUT = 64 << 10
 """Maximum characters kept of output between cells."""
 MAX_IPC_DIR = 80
 """Maximum length of a directory for unix sockets, whose paths are limited."""
-FAILED = {"prelude": "What every kernel begins with failed", "init": "kernel_init_code failed"}
+INIT_FAILURE_NOTES = {
+    "prelude": "The code that every kernel runs first failed",
+    "init": "kernel_init_code failed",
+}
 """Notes for code before a cell that failed, by its field in the request."""
 
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
@@ -66,10 +69,10 @@ TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "applicati
 """Media types used instead of an uninformative plain text, best first."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_NOTHING_SAID = re.compile(r"<IPython\.core\.display\.\w+ object>")
+_UNINFORMATIVE = re.compile(r"<IPython\.core\.display\.\w+ object>")
 
 
-Say = Callable[..., None]
+SendMessage = Callable[..., None]
 """Sends a message to the parent process: its kind and its fields."""
 
 
@@ -83,10 +86,10 @@ class KernelProcess:
         self._directory = directory
         self._on_input = on_input
         self._cells: dict[str, Cell] = {}
-        self._greeted = asyncio.Event()
-        self._greeting: set[str] = set()
+        self._is_ready = asyncio.Event()
+        self._ready_queries: set[str] = set()
         self._end_queries: dict[str, Cell] = {}
-        self._greeted_channels: set[str] = set()
+        self._ready_channels: set[str] = set()
         self._readers: list[asyncio.Task[None]] = []
         self._message_received = asyncio.Event()
         self.running: Cell | None = None
@@ -107,16 +110,16 @@ class KernelProcess:
         from jupyter_client.asynchronous.client import AsyncKernelClient
         from jupyter_client.connect import write_connection_file
 
-        file, transport = await asyncio.to_thread(self._place)
+        file, transport = await asyncio.to_thread(self._connection_file)
         name = str(file)
-        self._words = file.with_suffix(".err")
+        self._stderr_path = file.with_suffix(".err")
         write_connection_file(
             name,
             transport=transport,
             ip=f"{name}-ipc" if transport == "ipc" else "127.0.0.1",
             key=secrets.token_hex(16).encode(),
         )
-        with self._words.open("wb") as words:
+        with self._stderr_path.open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-Xfrozen_modules=off", KERNEL_MAIN, "-f", name),
                 "--HistoryManager.hist_file=:memory:",
@@ -124,7 +127,7 @@ class KernelProcess:
                 env=kernel_environment(cwd),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
-                stderr=words,
+                stderr=stderr,
                 start_new_session=True,
             )
         self._client = client = AsyncKernelClient()
@@ -173,12 +176,12 @@ class KernelProcess:
     async def settle(self) -> None:
         """Wait for output from before an input prompt; it has another channel and may be late."""
         self._message_received.clear()
-        while await first_of(self._message_received.wait(), timeout=SETTLE):
+        while await first_of(self._message_received.wait(), timeout=SETTLE_TIME):
             self._message_received.clear()
 
     def log_tail(self) -> str:
         try:
-            return self._words.read_text(errors="replace")[-2000:].strip()
+            return self._stderr_path.read_text(errors="replace")[-2000:].strip()
         except OSError:
             return ""
 
@@ -186,7 +189,7 @@ class KernelProcess:
         self.signal(signal.SIGKILL)
         await self.dead.wait()
 
-    def _place(self) -> tuple[Path, str]:
+    def _connection_file(self) -> tuple[Path, str]:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_short = len(str(self._directory)) <= MAX_IPC_DIR
         file = self._directory / f"k{secrets.token_hex(4)}"
@@ -195,21 +198,25 @@ class KernelProcess:
     async def _wait_for_channels(self) -> str | None:
         """Wait until the kernel answers on both channels, shell and iopub; otherwise the first
         output could be lost."""
-        deadline = asyncio.get_running_loop().time() + START
-        while not self._greeted.is_set():
+        deadline = asyncio.get_running_loop().time() + START_TIMEOUT
+        while not self._is_ready.is_set():
             if self.dead.is_set():
-                return f"the kernel ended at once, {ending(self.status)}: {self.log_tail()}"
+                return f"the kernel ended at once, {describe_exit(self.status)}: {self.log_tail()}"
             if asyncio.get_running_loop().time() > deadline:
                 await self.end()
-                return f"the kernel did not answer within {START:g} seconds: {self.log_tail()}"
-            self._greeting.add(self._send(self._client.shell_channel, "kernel_info_request", {}))
-            await first_of(self._greeted.wait(), self.dead.wait(), timeout=ASK_AGAIN)
+                return (
+                    f"the kernel did not answer within {START_TIMEOUT:g} seconds: {self.log_tail()}"
+                )
+            self._ready_queries.add(
+                self._send(self._client.shell_channel, "kernel_info_request", {})
+            )
+            await first_of(self._is_ready.wait(), self.dead.wait(), timeout=READY_POLL_INTERVAL)
         return None
 
     async def _watch(self) -> None:
         """Handle the exit of the kernel, after all its output has been read."""
         self.status = await self._process.wait()
-        while await first_of(self._message_received.wait(), timeout=DRAIN):
+        while await first_of(self._message_received.wait(), timeout=DRAIN_TIME):
             self._message_received.clear()
         self.signal(signal.SIGKILL)  # its remaining child processes
         self.dead.set()
@@ -235,16 +242,16 @@ class KernelProcess:
         return str(message["header"]["msg_id"])
 
     def _on_reply(self, kind: str, content: Any, parent: str) -> None:
-        if parent in self._greeting:
-            self._note_greeted("shell")
+        if parent in self._ready_queries:
+            self._mark_channel_ready("shell")
         elif (cell := self._cells.get(parent)) is not None and kind == "execute_reply":
             cell.on_reply(content)
-            self._look_for_end(parent, cell)
+            self._end_if_complete(parent, cell)
 
     def _on_iopub(self, kind: str, content: Any, parent: str) -> None:
         cell = self._cells.get(parent)
-        if parent in self._greeting:
-            self._note_greeted("iopub")
+        if parent in self._ready_queries:
+            self._mark_channel_ready("iopub")
         elif cell is None:
             if kind == "stream":
                 self.late(content["text"])
@@ -252,7 +259,7 @@ class KernelProcess:
                 self._end_unreplied(self._end_queries.pop(parent, None))
         elif kind == "status":
             cell.is_idle = content["execution_state"] == "idle"
-            self._look_for_end(parent, cell)
+            self._end_if_complete(parent, cell)
         elif kind == "execute_input":
             # From here on an interrupt reaches the cell; the kernel ignores earlier ones.
             cell.begin(content["execution_count"])
@@ -265,10 +272,10 @@ class KernelProcess:
             cell.on_question(content["prompt"])
             self._on_input(cell)
 
-    def _note_greeted(self, way: str) -> None:
-        self._greeted_channels.add(way)
-        if self._greeted_channels == {"shell", "iopub"}:
-            self._greeted.set()
+    def _mark_channel_ready(self, way: str) -> None:
+        self._ready_channels.add(way)
+        if self._ready_channels == {"shell", "iopub"}:
+            self._is_ready.set()
 
     def ask_if_over(self, cell: Cell) -> None:
         """Send a request whose answer shows that the cell is over.
@@ -282,9 +289,9 @@ class KernelProcess:
         for parent, each in list(self._cells.items()):
             if each is cell:
                 cell.is_replied = cell.is_idle = True
-                self._look_for_end(parent, cell)
+                self._end_if_complete(parent, cell)
 
-    def _look_for_end(self, parent: str, cell: Cell) -> None:
+    def _end_if_complete(self, parent: str, cell: Cell) -> None:
         """End the cell after both its reply and the idle status; the reply may precede output."""
         if cell.is_replied and cell.is_idle:
             del self._cells[parent]
@@ -297,9 +304,15 @@ class Cell:
     """One execution of a cell. Its output goes to the request that is waiting for it."""
 
     def __init__(
-        self, order: str, code: str, *, say: Say, late: Callable[[str], None], is_rich: bool
+        self,
+        request_id: str,
+        code: str,
+        *,
+        send_message: SendMessage,
+        late: Callable[[str], None],
+        is_rich: bool,
     ) -> None:
-        self.name = self.order = order
+        self.name = self.request_id = request_id
         self.code = code
         self.begun = asyncio.Event()
         self.over = asyncio.Event()
@@ -313,7 +326,7 @@ class Cell:
         self.error: dict[str, str] | None = None
         self.images: list[str] = []
         self.images_left_out = 0
-        self._say = say
+        self._send_message = send_message
         self.late = late
         self._is_rich = is_rich
         self._at_line_start = True
@@ -359,8 +372,8 @@ class Cell:
     def text(self, text: str) -> None:
         if text:
             self._at_line_start = text.endswith("\n")
-            if self.order:
-                self._say("text", id=self.order, text=text)
+            if self.request_id:
+                self._send_message("text", id=self.request_id, text=text)
             else:
                 self.late(text)
 
@@ -371,7 +384,7 @@ class Cell:
 
     def _send(self, kind: str, **message: Any) -> None:
         if self._is_rich:
-            self._say(kind, cell=self.name, **message)
+            self._send_message(kind, cell=self.name, **message)
 
     def _take_images(self, bundle: Any) -> None:
         for kind in IMAGES:
@@ -388,7 +401,7 @@ class Cell:
 def text_of(bundle: Any) -> str:
     """A result as text: its plain text, or another representation if that is not informative."""
     plain = str(bundle.get("text/plain", ""))
-    if plain and not _NOTHING_SAID.fullmatch(plain):
+    if plain and not _UNINFORMATIVE.fullmatch(plain):
         return plain
     for kind in TEXTS:
         if (found := bundle.get(kind)) is not None:
@@ -402,57 +415,59 @@ def text_of(bundle: Any) -> str:
 class KernelWorker:
     """Executes requests and replies to each of them."""
 
-    def __init__(self, directory: Path, say: Say, *, is_rich: bool, had_life: bool) -> None:
+    def __init__(
+        self, directory: Path, send_message: SendMessage, *, is_rich: bool, had_kernel: bool
+    ) -> None:
         self._directory = directory
-        self._say = say
+        self._send_message = send_message
         self._is_rich = is_rich
-        self._orders: dict[str, asyncio.Task[None]] = {}
+        self._requests: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
         self._kernel: KernelProcess | None = None
-        self._had_life = had_life
+        self._had_kernel = had_kernel
         self._waiting: Cell | None = None
         self._late = ""
-        self._told_cwd: str | None = None
+        self._last_shell_cwd: str | None = None
 
-    def take(self, order: dict[str, Any]) -> None:
-        kind = order["op"]
+    def take(self, request: dict[str, Any]) -> None:
+        kind = request["op"]
         if kind == "cancel":
-            if order["id"] in self._orders:
-                self._orders[order["id"]].cancel()
+            if request["id"] in self._requests:
+                self._requests[request["id"]].cancel()
             return
-        work = self._run(order) if kind == "run" else self._interrupt(order)
-        task = self._orders[order["id"]] = asyncio.ensure_future(work)
-        task.add_done_callback(lambda _: self._orders.pop(order["id"], None))
+        work = self._run(request) if kind == "run" else self._interrupt(request)
+        task = self._requests[request["id"]] = asyncio.ensure_future(work)
+        task.add_done_callback(lambda _: self._requests.pop(request["id"], None))
 
     async def end(self) -> None:
         if self._kernel is not None and not self._kernel.dead.is_set():
             await self._kernel.end()
 
-    async def _run(self, order: dict[str, Any]) -> None:
-        reply = CellReply(order["id"])
+    async def _run(self, request: dict[str, Any]) -> None:
+        reply = CellReply(request["id"])
         cell: Cell | None = None
         try:
-            if order["is_input"]:
-                cell = self._answer_question(order, reply)
+            if request["is_input"]:
+                cell = self._answer_question(request, reply)
             else:
                 async with self._turn:
-                    if await self._make_room(order, reply):
-                        cell = await self._begin(order, reply)
+                    if await self._wait_until_free(request, reply):
+                        cell = await self._begin(request, reply)
             if cell is not None:
-                await self._follow(cell, order, reply)
+                await self._follow(cell, request, reply)
         except asyncio.CancelledError:
             running = None if self._kernel is None else self._kernel.running
-            if running is not None and running.order == order["id"]:
+            if running is not None and running.request_id == request["id"]:
                 await self._stop(running)
             reply.state = "cancelled"
-        except Exception as error:  # noqa: BLE001 - an order is always answered
+        except Exception as error:  # noqa: BLE001 - an request is always answered
             reply.state = "lost"
             reply.notes.append(f"{type(error).__name__}: {error}")
         kernel = self._kernel
         reply.cwd = kernel.cwd() if kernel else ""
-        self._say("done", **reply.__dict__)
+        self._send_message("done", **reply.__dict__)
 
-    async def _make_room(self, order: dict[str, Any], reply: CellReply) -> bool:
+    async def _wait_until_free(self, request: dict[str, Any], reply: CellReply) -> bool:
         """Wait until the kernel is free; False if it is not in time."""
         interrupted: Cell | None = None
         while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
@@ -463,7 +478,7 @@ class KernelWorker:
                 interrupted = busy
             elif not busy.is_abandoned:
                 await first_of(busy.over.wait(), busy.asked.wait(), kernel.dead.wait())
-            elif not await first_of(busy.over.wait(), timeout=order["timeout"]):
+            elif not await first_of(busy.over.wait(), timeout=request["timeout"]):
                 reply.state = "refused"
                 reply.notes.append(
                     "[This cell was NOT run. The kernel is still busy with an earlier one that "
@@ -477,13 +492,13 @@ class KernelWorker:
             )
         return True
 
-    async def _begin(self, order: dict[str, Any], reply: CellReply) -> Cell | None:
-        kernel = await self._ready_kernel(order, reply)
+    async def _begin(self, request: dict[str, Any], reply: CellReply) -> Cell | None:
+        kernel = await self._ready_kernel(request, reply)
         if kernel is None:
             return None
         cell = Cell(
-            *(order["id"], order["code"]),
-            say=self._say,
+            *(request["id"], request["code"]),
+            send_message=self._send_message,
             late=self._add_late_output,
             is_rich=self._is_rich,
         )
@@ -493,79 +508,83 @@ class KernelWorker:
         kernel.execute(cell)
         return cell
 
-    async def _ready_kernel(self, order: dict[str, Any], reply: CellReply) -> KernelProcess | None:
+    async def _ready_kernel(
+        self, request: dict[str, Any], reply: CellReply
+    ) -> KernelProcess | None:
         kernel = self._kernel
         if kernel is None or kernel.dead.is_set():
-            kernel = self._kernel = KernelProcess(self._directory, self._ask)
+            kernel = self._kernel = KernelProcess(self._directory, self._set_waiting)
             kernel.late = self._add_late_output
             self._late = ""
-            where = next((p for p in (order["cwd"], order["start_dir"]) if p and is_dir(p)), "/")
-            self._told_cwd = order["cwd"]
+            where = next(
+                (p for p in (request["cwd"], request["start_dir"]) if p and is_dir(p)), "/"
+            )
+            self._last_shell_cwd = request["cwd"]
             kernel.starting = asyncio.ensure_future(kernel.start(where))
         # If this caller is cancelled, the start continues for the next one.
-        if trouble := await asyncio.shield(kernel.starting):
+        if error := await asyncio.shield(kernel.starting):
             self._kernel = None
             reply.state = "lost"
-            reply.notes.append(trouble)
+            reply.notes.append(error)
             return None
-        if not kernel.is_introduced and self._had_life:
+        if not kernel.is_introduced and self._had_kernel:
             reply.new_kernel = True
             reply.notes.append(
                 "[This is a new kernel: variables and imports of the one before are gone.]"
             )
-        kernel.is_introduced = self._had_life = True
-        if order["cwd"] is not None and order["cwd"] != self._told_cwd:
-            self._told_cwd = order["cwd"]
-            code = f"__import__('os').chdir({order['cwd']!r})"
+        kernel.is_introduced = self._had_kernel = True
+        if request["cwd"] is not None and request["cwd"] != self._last_shell_cwd:
+            self._last_shell_cwd = request["cwd"]
+            code = f"__import__('os').chdir({request['cwd']!r})"
             await self._prepare(kernel, code, reply, "The kernel could not follow the shell")
-        for name, complaint in FAILED.items():
-            begin = order.get(name)
+        for name, failure_note in INIT_FAILURE_NOTES.items():
+            begin = request.get(name)
             if begin and begin not in kernel.inits:
                 kernel.inits.add(begin)
-                await self._prepare(kernel, begin, reply, complaint)
+                await self._prepare(kernel, begin, reply, failure_note)
         return kernel
 
     async def _prepare(
-        self, kernel: KernelProcess, code: str, reply: CellReply, complaint: str
+        self, kernel: KernelProcess, code: str, reply: CellReply, failure_note: str
     ) -> None:
-        cell = Cell("", code, say=ignore, late=ignore, is_rich=False)
+        cell = Cell("", code, send_message=ignore, late=ignore, is_rich=False)
         kernel.execute(cell, quietly=True)
         await first_of(cell.over.wait(), kernel.dead.wait())
         if cell.error is not None:
-            reply.notes.append(f"[{complaint}: {cell.error['name']}: {cell.error['value']}]")
+            reply.notes.append(f"[{failure_note}: {cell.error['name']}: {cell.error['value']}]")
 
-    def _answer_question(self, order: dict[str, Any], reply: CellReply) -> Cell | None:
+    def _answer_question(self, request: dict[str, Any], reply: CellReply) -> Cell | None:
         cell, self._waiting = self._waiting, None
         if cell is None or self._kernel is None:
             reply.state = "idle"
             reply.notes.append("ERROR: No cell waits for input.")
             return None
-        cell.order = order["id"]
+        cell.request_id = request["id"]
         cell.asked.clear()
         late, self._late = self._late, ""
         cell.text(late)
-        self._kernel.answer(order["code"].rstrip("\n"))
+        self._kernel.answer(request["code"].rstrip("\n"))
         return cell
 
-    async def _follow(self, cell: Cell, order: dict[str, Any], reply: CellReply) -> None:
+    async def _follow(self, cell: Cell, request: dict[str, Any], reply: CellReply) -> None:
         """Wait until the cell ends, asks for input or times out; fill in the reply."""
         kernel = self._kernel
         assert kernel is not None
-        if not await first_of(cell.over.wait(), cell.asked.wait(), timeout=order["timeout"]):
+        if not await first_of(cell.over.wait(), cell.asked.wait(), timeout=request["timeout"]):
             reply.timed_out = True
-            heeded = await self._stop(cell)
-            reply.notes.append(timed_out(order["timeout"], heeded, kernel.pid))
+            was_interrupted = await self._stop(cell)
+            reply.notes.append(timeout_note(request["timeout"], was_interrupted, kernel.pid))
         elif cell.asked.is_set():
             await kernel.settle()
         reply.take(cell)
         if not cell.over.is_set():
-            cell.order = ""  # its later output goes to the next request
+            cell.request_id = ""  # its later output goes to the next request
         if cell.over.is_set():
             if kernel.dead.is_set() and not cell.is_replied:
                 reply.state = "died"
                 reply.notes.append(
-                    f"[The kernel died, {ending(kernel.status)}. All variables are gone; the next "
-                    "cell gets a new kernel.]"
+                    f"[The kernel died, {describe_exit(kernel.status)}. All variables are gone; "
+                    "the next cell gets a new kernel.]"
                 )
             elif cell.wants_exit:
                 await kernel.end()
@@ -583,22 +602,22 @@ class KernelWorker:
         """Interrupt the cell; False if it does not end."""
         kernel = self._kernel
         assert kernel is not None
-        await first_of(cell.begun.wait(), cell.over.wait(), timeout=HEED[0])
-        for patience in HEED:
+        await first_of(cell.begun.wait(), cell.over.wait(), timeout=INTERRUPT_TIMEOUTS[0])
+        for timeout in INTERRUPT_TIMEOUTS:
             if cell.over.is_set():
                 return True
             kernel.signal(signal.SIGINT)
             kernel.ask_if_over(cell)
-            if await first_of(cell.over.wait(), timeout=patience):
+            if await first_of(cell.over.wait(), timeout=timeout):
                 return True
         cell.is_abandoned = True
         return False
 
-    async def _interrupt(self, order: dict[str, Any]) -> None:
+    async def _interrupt(self, request: dict[str, Any]) -> None:
         kernel = self._kernel
         cell = None if kernel is None else kernel.running
         if cell is not None and kernel is not None:
-            if order["kill"]:
+            if request["kill"]:
                 await kernel.end()
             else:
                 await first_of(cell.begun.wait(), cell.over.wait())
@@ -606,15 +625,15 @@ class KernelWorker:
                 kernel.ask_if_over(cell)
                 if cell is self._waiting:
                     self._waiting = None
-        self._say("interrupted", id=order["id"], was_running=cell is not None)
+        self._send_message("interrupted", id=request["id"], was_running=cell is not None)
 
-    def _ask(self, cell: Cell) -> None:
+    def _set_waiting(self, cell: Cell) -> None:
         self._waiting = cell
 
     def _add_late_output(self, text: str) -> None:
         """Handle output of a thread that outlived its cell: add it to the current or next cell."""
         running = self._kernel.running if self._kernel else None
-        if running is not None and running.order:
+        if running is not None and running.request_id:
             running.text(text)
         else:
             self._late = (self._late + text)[-MAX_LATE_OUTPUT:]
@@ -623,8 +642,8 @@ class KernelWorker:
 class CellReply:
     """The reply to a request."""
 
-    def __init__(self, order: str) -> None:
-        self.id = order
+    def __init__(self, request_id: str) -> None:
+        self.id = request_id
         self.state = "done"
         self.error: dict[str, str] | None = None
         self.timed_out = False
@@ -647,11 +666,11 @@ def ignore(*_: Any, **__: Any) -> None:
     """Ignores all arguments."""
 
 
-def timed_out(seconds: float, heeded: bool, pid: int) -> str:
+def timeout_note(seconds: float, was_interrupted: bool, pid: int) -> str:
     then = (
         "The cell was interrupted; variables are kept. Give it a longer timeout, or run long work "
         "in a shell."
-        if heeded
+        if was_interrupted
         else f"The cell does not react to interrupts and still runs. {how_to_end_kernel(pid)}"
     )
     return f"[Execution timed out ({seconds:g} seconds). {then}]"
@@ -664,7 +683,7 @@ def how_to_end_kernel(pid: int) -> str:
     )
 
 
-def ending(status: int) -> str:
+def describe_exit(status: int) -> str:
     if status >= 0:
         return f"exit status {status}"
     try:
@@ -699,7 +718,7 @@ async def first_of(*waits: Awaitable[Any], timeout: float | None = None) -> bool
 # The connection to the parent process -----------------------------------------------------
 
 
-async def open_line(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def open_streams(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Move stdin and stdout to other descriptors, where a stray `print` cannot write."""
     limit = 1 << 30
     if is_socket:
@@ -720,30 +739,30 @@ async def open_line(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.Stre
     return streams
 
 
-def missing() -> Sequence[str]:
+def missing_packages() -> Sequence[str]:
     from importlib.util import find_spec
 
     return [name for name in ("ipykernel", "jupyter_client") if find_spec(name) is None]
 
 
 async def serve(directory: Path, flags: set[str]) -> None:
-    reader, writer = await open_line("--socket" in flags)
+    reader, writer = await open_streams("--socket" in flags)
 
-    def say(kind: str, **message: Any) -> None:
+    def send_message(kind: str, **message: Any) -> None:
         if not writer.transport.is_closing():
             writer.write(json.dumps({"op": kind, **message}).encode() + b"\n")
 
-    if lacking := missing():
-        say(
+    if missing_names := missing_packages():
+        send_message(
             "failed",
-            missing=lacking,
-            message=f"IPython cells need {' and '.join(lacking)}, which this Python does not "
+            missing=missing_names,
+            message=f"IPython cells need {' and '.join(missing_names)}, which this Python does not "
             f"have: {sys.executable} -m pip install ipykernel",
         )
     else:
-        say("ready", python=sys.executable)
+        send_message("ready", python=sys.executable)
         worker = KernelWorker(
-            directory, say, is_rich="--rich" in flags, had_life="--again" in flags
+            directory, send_message, is_rich="--rich" in flags, had_kernel="--again" in flags
         )
         while line := await reader.readline():
             worker.take(json.loads(line))

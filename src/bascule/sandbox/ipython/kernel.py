@@ -45,7 +45,7 @@ _GONE: Final[Message] = {"op": "done", "state": "died", "notes": [notes.WORKER_G
 
 
 @dataclass(slots=True)
-class _Order:
+class _PendingCell:
     """A cell, or input for one, whose caller is waiting."""
 
     output: CommandOutput
@@ -81,7 +81,7 @@ class IPythonKernel(Closable):
         self._worker: WorkerProcess | None = None
         self._python = ""
         self._cwd = ""
-        self._had_life = False
+        self._had_kernel = False
         self._starting: asyncio.Task[WorkerProcess] | None = None
         self._closed = False
 
@@ -103,7 +103,7 @@ class IPythonKernel(Closable):
                 f"output_limit is {limit}; it is a number of characters, or 0 for no limit"
             )
         worker = await self._ready_worker()
-        order = _Order(CommandOutput(limit), on_progress)
+        order = _PendingCell(CommandOutput(limit), on_progress)
         cell = {
             "op": "run",
             "code": action.code,
@@ -160,7 +160,7 @@ class IPythonKernel(Closable):
             await self._worker.aclose()
         directory = await asyncio.to_thread(self._prepare)
         python = await asyncio.to_thread(self._find_python)
-        again = ("--again",) if self._had_life else ()
+        again = ("--again",) if self._had_kernel else ()
         worker = WorkerProcess(f"IPython with {python}", self._keeper, lost=self._worker_ended)
         try:
             started = await worker.start(
@@ -179,7 +179,7 @@ class IPythonKernel(Closable):
         except BaseException:
             await worker.aclose()
             raise
-        self._had_life = True
+        self._had_kernel = True
         self._python = started["python"]
         return worker
 
@@ -212,7 +212,7 @@ class IPythonKernel(Closable):
             )
         return found
 
-    async def _execute(self, worker: WorkerProcess, order: _Order, cell: Message) -> Message:
+    async def _execute(self, worker: WorkerProcess, order: _PendingCell, cell: Message) -> Message:
         """Run a cell. Cancelling interrupts the cell and waits until the worker has answered."""
         show = partial(self._show, order)
         with worker.requests.begin(cell, on_progress=show) as request:
@@ -228,7 +228,7 @@ class IPythonKernel(Closable):
                     raise
                 return _GONE
 
-    def _show(self, order: _Order, message: Message) -> None:
+    def _show(self, order: _PendingCell, message: Message) -> None:
         data, offset = message["text"].encode("utf-8", "replace"), self.log.end
         if order.log_start is None:
             order.log_start = offset
@@ -239,7 +239,7 @@ class IPythonKernel(Closable):
 
     # Observations -------------------------------------------------------------------------
 
-    def _observation(self, action: IPythonRun, order: _Order, done: Message) -> IPythonOutput:
+    def _observation(self, action: IPythonRun, order: _PendingCell, done: Message) -> IPythonOutput:
         if done["state"] == "lost":
             raise SandboxStartFailed(f"IPython did not start: {' '.join(done['notes'])}")
         self._cwd = done.get("cwd") or self._cwd or self._shell_cwd()

@@ -29,7 +29,7 @@ OnProgress = Callable[[str, int], None]
 
 _SCP: Final = re.compile(r"(?:([\w.+-]+)@)?([\w.-]+|\[[0-9a-fA-F:]+\]):(?!//)(\S+)")
 _PROGRESS: Final = re.compile(rb"(?:remote: )?([A-Z][A-Za-z ]+):\s+(\d+)%")
-_LAST_WORDS: Final = 12
+_ERROR_LINES: Final = 12
 _PREAMBLE: Final = b"Cloning into "
 """First line of git's output for every clone. It explains nothing, so error messages omit it."""
 _ANSWER: Final = """\
@@ -155,7 +155,7 @@ class _Git:
         self._last_progress: tuple[str, int] = ("", -1)
 
     async def __call__(self, *words: str) -> None:
-        last: deque[str] = deque(maxlen=_LAST_WORDS)
+        last: deque[str] = deque(maxlen=_ERROR_LINES)
         status = await self._run(words, lambda line: self._on_line(line, last))
         if status != 0:
             message = self._masked("\n".join(last)) or f"it ended with status {status}"
@@ -235,19 +235,19 @@ def _git_environment(
             script.chmod(0o700)
             lines = f"{credential.username}\n{credential.password}\n"
             env["GIT_ASKPASS"] = str(script)
-            env["BASCULE_GIT_CREDENTIAL"] = held.enter_context(_unnamed(lines))
+            env["BASCULE_GIT_CREDENTIAL"] = held.enter_context(_memory_file(lines))
         if credential.private_key:
-            key = held.enter_context(_unnamed(f"{credential.private_key.strip()}\n"))
+            key = held.enter_context(_memory_file(f"{credential.private_key.strip()}\n"))
             ssh += ["-o", "IdentitiesOnly=yes", "-o", "IdentityAgent=none", "-i", key]
         if credential.known_hosts:
-            hosts = held.enter_context(_unnamed(f"{credential.known_hosts.strip()}\n"))
+            hosts = held.enter_context(_memory_file(f"{credential.known_hosts.strip()}\n"))
             ssh += ["-o", f"UserKnownHostsFile={hosts}", "-o", "StrictHostKeyChecking=yes"]
         env["GIT_SSH_COMMAND"] = shlex.join(ssh)
         yield env
 
 
 @contextmanager
-def _unnamed(text: str) -> Iterator[str]:
+def _memory_file(text: str) -> Iterator[str]:
     """Yield the path of an anonymous memory file, which only our user can read."""
     descriptor = os.memfd_create("bascule", os.MFD_CLOEXEC)
     try:

@@ -76,8 +76,8 @@ class SessionApprovals:
     async def set_rules(self, request: Request) -> Response:
         """Apply rules from now on, as `CommandRules.as_json` encodes them.
 
-        A `default` of null means `allow` in a session that is isolated, otherwise `ask`. Instead of
-        rules, null ends their effect.
+        A `default` of null means `allow` in a session that is isolated, otherwise `ask`. If the
+        body is null instead of rules, no rules apply any more.
         """
         _ensure_from_hub(request)
         value = await json_body(request)
@@ -112,7 +112,7 @@ def _ensure_from_hub(request: Request) -> None:
 
 
 def _rules(value: Mapping[str, Any] | None) -> CommandRules:
-    """Decode rules; everything is allowed without. Imports modules from disk."""
+    """Decode rules; None allows everything. Imports modules from disk."""
     from bascule.rules import CommandVerdict
     from bascule.sandbox import command_gate  # noqa: F401 - so that the loop need not import it
     from bascule.sandbox.command_rules import CommandRules

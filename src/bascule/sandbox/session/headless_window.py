@@ -40,11 +40,11 @@ _FLAGS: Final = (
     "--disk-cache-size=67108864",
     "--no-sandbox",  # it shows only our own server's page, and the session is confined already
 )
-_SILENCE: Final = 30.0
+_DEAD_AFTER: Final = 30.0
 """Seconds without a connection after which the tab counts as dead; a live tab always has some."""
 _PAUSES: Final = (1.0, 5.0, 30.0, 120.0)
 """Seconds before a restart, by the number of failures; the last value applies to all further."""
-_LASTED: Final = 120.0
+_STABLE_AFTER: Final = 120.0
 """A browser that ran longer than this many seconds does not count as a failed start."""
 
 
@@ -104,14 +104,14 @@ class HeadlessWindow(Closable):
                 await self._show_once(hide)
             except SandboxStartFailed as error:
                 logger.warning("the headless window does not start: %s", error.message)
-            failures = 0 if loop.time() - began > _LASTED else failures
+            failures = 0 if loop.time() - began > _STABLE_AFTER else failures
             # A pause, not an event: a browser that fails repeatedly must not load the machine.
             await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
             failures += 1
 
     async def _show_once(self, hide: Callable[[int], Callable[[], None]]) -> None:
         """Run one browser until it exits or its tab counts as dead."""
-        await asyncio.to_thread(_unlocked, self._directory)
+        await asyncio.to_thread(_prepare_profile, self._directory)
         self._dead.clear()
         query = urlencode({"folder": str(self._folder)}, safe="/")
         program = SupervisedProgram(self._keeper)
@@ -142,7 +142,7 @@ class HeadlessWindow(Closable):
         self._forget_silence()
         if not connections:
             loop = asyncio.get_running_loop()
-            self._silent = loop.call_later(_SILENCE, self._dead.set)
+            self._silent = loop.call_later(_DEAD_AFTER, self._dead.set)
 
     def _forget_silence(self) -> None:
         if self._silent is not None:
@@ -150,7 +150,7 @@ class HeadlessWindow(Closable):
             self._silent = None
 
 
-def _unlocked(directory: Path) -> None:
+def _prepare_profile(directory: Path) -> None:
     """Create the profile directory and remove the lock of a browser that was killed.
 
     In a new PID namespace the PID in the lock may belong to another process, and Chromium would

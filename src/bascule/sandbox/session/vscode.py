@@ -39,7 +39,7 @@ _PAUSES: Final = (0.0, 1.0, 5.0, 30.0, 120.0)
 """Seconds before VS Code with a headless window is restarted, by the number of failures; the last
 value applies to all further."""
 _USER: Final[Mapping[str, Any]] = {
-    # Everybody with access to a session may run anything in it, so trust questions are useless.
+    # Everybody with access to a session may run anything in it, so trust prompts do not help.
     "security.workspace.trust.enabled": False,
     # Keep unsaved text when VS Code or the session ends, and show it again.
     "files.hotExit": "onExitAndWindowClose",
@@ -192,7 +192,7 @@ class SessionVSCode(Closable):
 
     async def _watch(self, server: VSCodeServer) -> None:
         """Handle that the server ended by itself: it was idle or crashed."""
-        await server.ended()
+        await server.wait_ended()
         async with self._turn:
             self._watching = None
             if self._server is server:

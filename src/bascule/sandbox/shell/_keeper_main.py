@@ -44,7 +44,7 @@ from collections.abc import Sequence
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
-LAST_WORDS = 5.0
+CLEANUP_TIMEOUT = 5.0
 """Timeout in seconds of a cleanup; a process that we may not signal must not block it forever."""
 
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
@@ -58,12 +58,12 @@ def main(socket_fd: int, directory: str | None, seconds: float) -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.set_inheritable(socket_fd, False)
     link = socket.socket(fileno=socket_fd)
-    door = listen(directory) if directory is not None and seconds else None
-    keeper = KeeperServer(link, door, seconds)  # keeps the link open until the cleanup is done
+    listener = listen(directory) if directory is not None and seconds else None
+    keeper = KeeperServer(link, listener, seconds)  # keeps the link open until the cleanup is done
     try:
         keeper.serve()
     finally:
-        kill_below(os.getpid(), time.monotonic() + LAST_WORDS)
+        kill_descendants(os.getpid(), time.monotonic() + CLEANUP_TIMEOUT)
         if directory is not None:
             import shutil  # here, because every imported module makes every fork slower
 
@@ -76,19 +76,19 @@ def listen(directory: str) -> socket.socket:
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until this process exits
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{directory}/keeper")
-    door = socket.socket(socket.AF_UNIX)
+    listener = socket.socket(socket.AF_UNIX)
     os.umask(0o077)
-    door.bind(f"{directory}/keeper")
-    door.listen()
-    return door
+    listener.bind(f"{directory}/keeper")
+    listener.listen()
+    return listener
 
 
 class KeeperServer:
-    def __init__(self, link: socket.socket, door: socket.socket | None, seconds: float) -> None:
+    def __init__(self, link: socket.socket, listener: socket.socket | None, seconds: float) -> None:
         self.link: socket.socket | None = link
-        self.door = door
+        self.listener = listener
         self.seconds = seconds
-        self.alone_until: float | None = None
+        self.takeover_deadline: float | None = None
         self.is_leaving = False
         self.held: dict[str, HeldDescriptors] = {}
         self.statuses: dict[int, int] = {}
@@ -97,8 +97,8 @@ class KeeperServer:
         self.starting: dict[int, tuple[int, int]] = {}
         self.poll = select.poll()
         self.poll.register(link, select.POLLIN)
-        if door is not None:
-            self.poll.register(door, select.POLLIN)
+        if listener is not None:
+            self.poll.register(listener, select.POLLIN)
         self.wake_in, wake_out = os.pipe()
         os.set_blocking(self.wake_in, False)
         os.set_blocking(wake_out, False)
@@ -114,11 +114,11 @@ class KeeperServer:
 
     def serve(self) -> None:
         """Serve until the server disconnects and no other connects, or until SIGTERM or SIGHUP."""
-        while self.alone_until is None or time.monotonic() < self.alone_until:
-            ready = [fd for fd, _ in self.poll.poll(self.patience())]
+        while self.takeover_deadline is None or time.monotonic() < self.takeover_deadline:
+            ready = [fd for fd, _ in self.poll.poll(self.poll_timeout())]
             # Handle the disconnect of the old server before the connection of a new one.
             for fd in sorted(
-                ready, key=lambda fd: self.door is not None and fd == self.door.fileno()
+                ready, key=lambda fd: self.listener is not None and fd == self.listener.fileno()
             ):
                 if fd == self.wake_in:
                     if set(os.read(fd, 4096)) & {signal.SIGTERM, signal.SIGHUP}:
@@ -126,9 +126,9 @@ class KeeperServer:
                 elif self.link is not None and fd == self.link.fileno():
                     if not self.receive() and not self.wait_for_another():
                         return
-                elif self.door is not None and fd == self.door.fileno():
+                elif self.listener is not None and fd == self.listener.fileno():
                     if self.link is None or self.link.fileno() not in ready:
-                        self.accept(self.door)
+                        self.accept(self.listener)
                 elif fd in self.spools():
                     if not self.spools()[fd].move():
                         self.poll.unregister(fd)
@@ -143,11 +143,11 @@ class KeeperServer:
             for ending in [e for e in self.endings.values() if e.is_over()]:
                 self.finish(ending)
 
-    def patience(self) -> float | None:
+    def poll_timeout(self) -> float | None:
         """Milliseconds until the first grace period or the wait for another server ends."""
         deadlines = [ending.deadline for ending in self.endings.values()]
-        if self.alone_until is not None:
-            deadlines.append(self.alone_until)
+        if self.takeover_deadline is not None:
+            deadlines.append(self.takeover_deadline)
         if not deadlines:
             return None
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1
@@ -162,17 +162,17 @@ class KeeperServer:
         """Handle the disconnect of the server. False: do not wait for another one, exit."""
         assert self.link is not None
         self.poll.unregister(self.link)
-        if self.door is None or self.is_leaving:
+        if self.listener is None or self.is_leaving:
             return False
         self.link.close()
         self.link = None
-        self.alone_until = time.monotonic() + self.seconds
+        self.takeover_deadline = time.monotonic() + self.seconds
         for fd in self.spools():
             self.poll.register(fd, select.POLLIN)
         return True
 
-    def accept(self, door: socket.socket) -> None:
-        link, _ = door.accept()
+    def accept(self, listener: socket.socket) -> None:
+        link, _ = listener.accept()
         # pid, uid and gid of the peer: only our own user may take over the shells.
         credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", credentials)[1] != os.getuid():
@@ -185,7 +185,7 @@ class KeeperServer:
         for fd in self.spools():
             with contextlib.suppress(KeyError):  # already unregistered at the end of the pipe
                 self.poll.unregister(fd)
-        self.link, self.alone_until = link, None
+        self.link, self.takeover_deadline = link, None
         self.poll.register(link, select.POLLIN)
         for key, held in self.held.items():
             self.send(*held.fds, op="held", key=key, fds=len(held.fds))
@@ -197,7 +197,7 @@ class KeeperServer:
         assert self.link is not None
         try:
             head, fds, _, _ = socket.recv_fds(self.link, 4, 2)
-            body = self.exactly(struct.unpack("!I", head)[0]) if len(head) == 4 else b""
+            body = self.receive_exactly(struct.unpack("!I", head)[0]) if len(head) == 4 else b""
         except OSError:
             return False
         if not body:
@@ -224,7 +224,7 @@ class KeeperServer:
             for fd in held.fds:
                 os.close(fd)
 
-    def exactly(self, size: int) -> bytes:
+    def receive_exactly(self, size: int) -> bytes:
         assert self.link is not None
         parts = []
         while size and (part := self.link.recv(size)):
@@ -252,12 +252,12 @@ class KeeperServer:
     def started(self, status_read: int) -> None:
         """Report whether a shell started. Exec closes the pipe; a failed start writes to it."""
         spawn_id, pid = self.starting.pop(status_read)
-        trouble = os.read(status_read, 4096)
+        failure = os.read(status_read, 4096)
         self.poll.unregister(status_read)
         os.close(status_read)
-        if trouble:
+        if failure:
             self.shells.discard(pid)
-            self.send(op="failed", id=spawn_id, **marshal.loads(trouble))  # noqa: S302
+            self.send(op="failed", id=spawn_id, **marshal.loads(failure))  # noqa: S302
         else:
             self.send(op="spawned", id=spawn_id, pid=pid)
 
@@ -275,7 +275,7 @@ class KeeperServer:
             if pid in self.shells:
                 self.shells.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
-                if self.door is not None:  # the connected server may die before it reads this
+                if self.listener is not None:  # the connected server may die before it reads this
                     self.statuses[pid] = code
                     for oldest in list(self.statuses)[:-MAX_STATUSES]:
                         del self.statuses[oldest]
@@ -308,7 +308,7 @@ class KeeperServer:
             self.poll.unregister(fd)
             os.close(fd)
         if ending.pid in self.shells:
-            kill_below(ending.pid, time.monotonic() + LAST_WORDS)
+            kill_descendants(ending.pid, time.monotonic() + CLEANUP_TIMEOUT)
         signal_process(ending.pid, signal.SIGKILL)
         self.send(op="ended", pid=ending.pid)
 
@@ -373,7 +373,7 @@ def become_shell(
 
     Writes errors to `status_write`.
     """
-    given, shown = fds[1], fds[0]  # the channel and the terminal
+    stdin_fd, output_fd = fds[1], fds[0]  # the channel and the terminal
     where = "session"
     try:
         # The child inherits the keeper's wakeup pipe. If the child got a SIGHUP now, because its
@@ -381,22 +381,22 @@ def become_shell(
         signal.set_wakeup_fd(-1)
         os.setsid()
         if message["terminal"]:
-            fcntl.ioctl(shown, termios.TIOCSCTTY, 0)
+            fcntl.ioctl(output_fd, termios.TIOCSCTTY, 0)
         else:
-            given, shown = fds
+            stdin_fd, output_fd = fds
         if message["uid"] is not None:
             where = "user"
-            os.fchown(shown, message["uid"], -1)
+            os.fchown(output_fd, message["uid"], -1)
             os.setgroups(message["groups"])
             os.setgid(message["gid"])
             os.setuid(message["uid"])
         where = "cwd"
         os.chdir(message["cwd"])
         where = "exec"
-        os.dup2(given, 0)
-        os.dup2(shown, 1)
+        os.dup2(stdin_fd, 0)
+        os.dup2(output_fd, 1)
         if message["terminal"]:
-            os.dup2(shown, 2)
+            os.dup2(output_fd, 2)
         # After setuid, which clears PDEATHSIG. If the keeper dies, the kernel kills the shell; then
         # its terminal closes and its programs get SIGHUP.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -463,7 +463,7 @@ def signal_process(pid: int, number: int) -> bool:
     return True
 
 
-def kill_below(root: int, deadline: float) -> None:
+def kill_descendants(root: int, deadline: float) -> None:
     """Kill all descendants of `root`, until none is left or we may kill none of the rest."""
     while (left := descendants(root)) and time.monotonic() < deadline:
         if not sum(signal_process(pid, signal.SIGKILL) for pid in left):

@@ -89,7 +89,7 @@ class Interrupts:
         if not again:
             return
 
-        def look() -> None:
+        def check() -> None:
             bash = self._bash()
             if bash is None or execution.is_over:
                 return
@@ -98,7 +98,7 @@ class Interrupts:
             else:
                 self._press_until_delivered(execution, key, again[1:])
 
-        execution.later(again[0], look)
+        execution.later(again[0], check)
 
     def _kill_foreground(self) -> None:
         bash = self._bash()

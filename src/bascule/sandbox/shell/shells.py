@@ -75,8 +75,8 @@ class Shells(Closable):
     async def restore(self) -> None:
         """Take over the tmux shells that wait in the state directory.
 
-        Ends them if none of them is to be a tmux shell now. Raises `SandboxStartFailed` if another
-        server uses them.
+        Ends them if the settings have no tmux shells any more. Raises `SandboxStartFailed` if
+        another server uses them.
         """
         if self._settings.state_dir is None:
             return

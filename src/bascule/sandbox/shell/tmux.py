@@ -147,7 +147,7 @@ class TmuxShell(PtyShell):
             if self._state.is_closed:  # `aclose` closed the pane while bash was starting in it
                 raise self._closed_error() from error
             raise
-        self._host.receive_visitors(self.name, self._on_attended)
+        self._host.watch_attendance(self.name, self._on_attended)
         self._save()
 
     def _send(self, bash: BashProcess, line: bytes) -> None:
@@ -284,7 +284,7 @@ class TmuxShell(PtyShell):
         assert isinstance(bash, TmuxBash)
         bash.adopt(self._host.panes[self.name], channel, record)
         self._bash = bash
-        self._host.receive_visitors(self.name, self._on_attended)
+        self._host.watch_attendance(self.name, self._on_attended)
         execution = self._execution
         if status is not None:
             bash.ended(status)

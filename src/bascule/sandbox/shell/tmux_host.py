@@ -1,11 +1,12 @@
 """The tmux of a sandbox: one server on its own socket, and one control client for all output.
 
 Every shell has its own tmux session with one window; people attach to it by the shell's name. All
-windows are also linked into an extra session of the control client, which so gets all output.
+windows are also linked into an extra session of the control client, so that it gets all output.
 
-The tmux server and the control client are children of the keeper and survive with it if we are
-killed. `splice` moves the client's output inside the kernel from its pipe to the file `stream`, and
-we read it there. Every byte is either in the pipe or in the file, so the next server misses none.
+The tmux server and the control client are children of the keeper. They survive with it if this
+process is killed. `splice` moves the client's output inside the kernel from its pipe to the file
+`stream`, where this process reads it. Every byte is either in the pipe or in the file, so the next
+server misses none.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ OnPaneOutput = Callable[[bytes, int], None]
 """Called with the output of a pane, and the position in the stream after it."""
 
 _CONTROL = "control"
-_HUB = "+all"
+_ALL_WINDOWS = "+all"
 """Session of the control client. No shell can have this name."""
 _PARK = Path(__file__).with_name("_park_main.py")
 _READ = 1 << 20
@@ -49,7 +50,7 @@ _TRIM = 8 << 20
 _MAX_SOCKET_PATH = 100
 _KEYS_PER_LINE = 1000
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
-_EARLY = 1 << 16
+_MAX_EARLY_OUTPUT = 1 << 16
 _GONE = "the tmux of this sandbox has ended; the next command starts another"
 
 _CONFIGURATION = r"""
@@ -68,7 +69,7 @@ set -g status-left " bascule: #{session_name} "
 set -g window-status-format ""
 set -g window-status-current-format ""
 set -g status-right-length 120
-set -g status-right "an agent's shell; what you type goes to what runs; Ctrl-b d leaves "
+set -g status-right "an agent's shell; keys go to the running program; Ctrl-b d detaches "
 """
 
 
@@ -100,11 +101,11 @@ class TmuxHost(Closable):
         self._replies: deque[asyncio.Future[TmuxReply] | None] = deque()
         self._server = -1
         self._listeners: dict[str, OnPaneOutput] = {}
-        self._mourners: dict[str, Callable[[], None]] = {}
+        self._on_gone: dict[str, Callable[[], None]] = {}
         self._early: dict[str, bytes] = {}
         self._opening: dict[str, asyncio.Task[TmuxPane]] = {}
-        self._visitors: dict[str, str] = {}
-        self._hosts: dict[str, Callable[[bool], None]] = {}
+        self._attached_clients: dict[str, str] = {}
+        self._attendance_callbacks: dict[str, Callable[[bool], None]] = {}
         self._after_backlog: list[Callable[[], None]] | None = None
         """Callbacks that wait for output from before `resume`; None once all is delivered."""
         self.panes: dict[str, TmuxPane] = {}
@@ -181,17 +182,17 @@ class TmuxHost(Closable):
         )
         (pane,) = await self._ask(f"split-window -d -P -F '#{{pane_id}}' -t {first} ''")
         await self._ask(f"kill-pane -t {first}")
-        await self._ask(f"link-window -d -s {pane} -t ={_HUB}:")
+        await self._ask(f"link-window -d -s {pane} -t ={_ALL_WINDOWS}:")
         return pane
 
     def listen(self, pane: TmuxPane, on_output: OnPaneOutput, on_gone: Callable[[], None]) -> None:
         """Deliver the pane's output from now on; call `on_gone` if tmux ends before the pane."""
         self._listeners[pane.id] = on_output
-        self._mourners[pane.id] = on_gone
+        self._on_gone[pane.id] = on_gone
 
-    def receive_visitors(self, name: str, on_attended: Callable[[bool], None]) -> None:
+    def watch_attendance(self, name: str, on_attended: Callable[[bool], None]) -> None:
         """Call `on_attended` when people attach to the shell or detach; True: some are attached."""
-        self._hosts[session_name(name)] = on_attended
+        self._attendance_callbacks[session_name(name)] = on_attended
 
     def after_backlog(self, callback: Callable[[], None]) -> None:
         """Call back once `resume` has delivered the output from the time without a server."""
@@ -203,7 +204,7 @@ class TmuxHost(Closable):
     def leave(self, pane: TmuxPane) -> None:
         """Stop delivering the pane's output."""
         self._listeners.pop(pane.id, None)
-        self._mourners.pop(pane.id, None)
+        self._on_gone.pop(pane.id, None)
 
     def type(self, pane: TmuxPane, data: bytes) -> None:
         """Type exactly these bytes, even if somebody is scrolling in the pane (copy mode)."""
@@ -270,7 +271,7 @@ class TmuxHost(Closable):
         self._server = int(pid)
         for line in await self._ask("list-clients -F '#{client_session} #{client_name}'"):
             session, _, client = line.partition(" ")
-            self._visit(TmuxClientChange(client, session))
+            self._client_changed(TmuxClientChange(client, session))
 
     async def aclose(self) -> None:
         if under_way := [*self._opening.values(), *filter(None, [self._starting.task])]:
@@ -288,7 +289,7 @@ class TmuxHost(Closable):
         ours_out, theirs_out = os.pipe()
         try:
             await self.keeper.launch(
-                [*tmux, "-C", "new-session", "-s", _HUB, "--", "sleep", "infinity"],
+                [*tmux, "-C", "new-session", "-s", _ALL_WINDOWS, "--", "sleep", "infinity"],
                 env=_environment(),
                 cwd="/",
                 stdin=theirs_in,
@@ -341,19 +342,19 @@ class TmuxHost(Closable):
 
     async def _wait_until_parked(self, pane: str) -> TmuxPane:
         parked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        seen = self._early.pop(pane, b"")
+        received = self._early.pop(pane, b"")
 
-        def look(data: bytes, _: int) -> None:
-            nonlocal seen
-            seen += data
-            if seen.endswith(PARKED) and not parked.done():
+        def on_output(data: bytes, _: int) -> None:
+            nonlocal received
+            received += data
+            if received.endswith(PARKED) and not parked.done():
                 parked.set_result(True)
 
-        def give_up() -> None:
+        def on_gone() -> None:
             if not parked.done():
                 parked.set_result(False)
 
-        self._listeners[pane], self._mourners[pane] = look, give_up
+        self._listeners[pane], self._on_gone[pane] = on_output, on_gone
         program = shlex.join([sys.executable, "-I", "-S", str(_PARK), PARKED.decode()])
         await self._ask(f"respawn-pane -k -t {pane} -- {program}")
         (facts,) = await self._ask(f"display-message -p -t {pane} '#{{pane_pid}} #{{pane_tty}}'")
@@ -416,7 +417,7 @@ class TmuxHost(Closable):
             if isinstance(event, PaneOutput):
                 self._pass_on(event)
             elif isinstance(event, TmuxClientChange):
-                self._visit(event)
+                self._client_changed(event)
             elif self._replies:
                 answered = self._replies.popleft()
                 if answered is not None and not answered.done():
@@ -430,15 +431,15 @@ class TmuxHost(Closable):
             listener(output.data, output.end)
         else:
             early = self._early.get(output.pane, b"") + output.data
-            self._early[output.pane] = early[-_EARLY:]
+            self._early[output.pane] = early[-_MAX_EARLY_OUTPUT:]
 
-    def _visit(self, visit: TmuxClientChange) -> None:
-        before = self._visitors.pop(visit.client, None)
-        if visit.session is not None:
-            self._visitors[visit.client] = visit.session
-        for session in {before, visit.session} - {None}:
-            if (on_visitors := self._hosts.get(session or "")) is not None:
-                on_visitors(session in self._visitors.values())
+    def _client_changed(self, change: TmuxClientChange) -> None:
+        before = self._attached_clients.pop(change.client, None)
+        if change.session is not None:
+            self._attached_clients[change.client] = change.session
+        for session in {before, change.session} - {None}:
+            if (on_attended := self._attendance_callbacks.get(session or "")) is not None:
+                on_attended(session in self._attached_clients.values())
 
     def _stop(self) -> None:
         """Release everything, because tmux has ended or the host is closing."""
@@ -452,21 +453,21 @@ class TmuxHost(Closable):
         self._unwritten.clear()
         self._listeners.clear()
         self._early.clear()
-        self._visitors.clear()
-        self._hosts.clear()
+        self._attached_clients.clear()
+        self._attendance_callbacks.clear()
         for pane in self.panes.values():
             end_process(pane.parked)
         self.panes.clear()
         if self._server > 0:
             end_process(self._server)  # if the keeper was killed, it has not ended tmux
             self._server = -1
-        mourners, self._mourners = self._mourners, {}
+        callbacks, self._on_gone = self._on_gone, {}
         replies, self._replies = self._replies, deque()
         for answered in replies:
             if answered is not None and not answered.done():
                 answered.set_exception(SandboxDied(_GONE))
-        for mourn in mourners.values():
-            mourn()
+        for on_gone in callbacks.values():
+            on_gone()
 
     # The stream ------------------------------------------------------------------------------
 

@@ -38,10 +38,10 @@ def npm() -> Iterator[tuple[str, ...]]:
         yield (found,)
         return
     with tempfile.TemporaryDirectory(prefix="bascule-node-") as place:
-        yield _fetched(Path(place))
+        yield _download_npm(Path(place))
 
 
-def _fetched(place: Path) -> tuple[str, ...]:
+def _download_npm(place: Path) -> tuple[str, ...]:
     if importlib.util.find_spec("pip") is None:
         raise MissingTool(
             "VS Code for the browser needs npm, of Node 20 or newer (nodejs.org), "

@@ -96,7 +96,7 @@ class VSCodeServer(Startable):
         self._program = await self._spawn(*await asyncio.to_thread(self._flags))
         try:
             async with asyncio.timeout(_START):
-                self.url = (await self._program.says(_LISTENING))[1]
+                self.url = (await self._program.wait_for_output(_LISTENING))[1]
         except (TimeoutError, EOFError):
             words = self._program.output_tail()
             raise SandboxStartFailed(f"VS Code did not start: {words}") from None
@@ -116,7 +116,7 @@ class VSCodeServer(Startable):
         assert self._keeper is not None
         return self._keeper.pid
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until the server has ended for any reason."""
         assert self._program is not None
         await asyncio.shield(self._program.ended)
@@ -145,7 +145,7 @@ class VSCodeServer(Startable):
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise SandboxStartFailed(f"VS Code runs already with the data in {data}") from error
-        self._session_key = _kept_secret(data / "session-key")
+        self._session_key = _stored_secret(data / "session-key")
         self._run = Path(tempfile.mkdtemp(prefix="bascule-vscode-"))
         config = f"auth: password\nhashed-password: {self._session_key}\n"
         if self._settings.socket is not None:
@@ -257,8 +257,8 @@ class VSCodeServer(Startable):
             self._lock = -1
 
 
-def _kept_secret(file: Path) -> str:
-    """Return the secret in the file, created if missing. It keeps browsers signed in."""
+def _stored_secret(file: Path) -> str:
+    """Return the secret in the file, created if missing. With it, browsers stay signed in."""
     known = _text_of(file)
     if not known:
         known = secrets.token_hex(32)
