@@ -128,7 +128,7 @@ async def test_a_killed_browser_is_noticed_and_what_ran_ends_in_a_named_error(
         await seen.wait_for(b"up")
         os.kill(await rig.on(rig.browser_pid(browser)), signal.SIGKILL)
         await rig.on(rig.status(window.id, "unhealthy"))
-        with pytest.raises(OutcomeUnknown, match="it had begun") as told:
+        with pytest.raises(OutcomeUnknown, match="it had started") as told:
             await running
         assert told.value.detail["sent"] is True
         with pytest.raises(WindowUnhealthy) as never_sent:
@@ -174,7 +174,7 @@ async def test_an_id_is_done_once_however_many_actions_came_since(
             asking = asyncio.create_task(lost.act(action, on_progress=seen))
             await seen.wait_for(b"up")
             relay.cut()
-            with pytest.raises(OutcomeUnknown, match="it had begun"):
+            with pytest.raises(OutcomeUnknown, match="it had started"):
                 await asking
             await lost.aclose()
         await asyncio.to_thread((window.folder / "late").write_text, "once\n")

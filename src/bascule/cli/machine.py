@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 from bascule.runtime.spawn.local.cgroups import find_cgroups
-from bascule.runtime.spawn.local.machine import network_lack
+from bascule.runtime.spawn.local.machine import network_problem
 
 from . import editor
 
@@ -120,10 +120,10 @@ def slirp4netns() -> Finding:
     """Whether it is installed and works: it opens a device that only root may open on some
     machines."""
     found = _program("slirp4netns", "needed for sessions with open network access (egress open)")
-    if found.state != "ok" or not (lack := network_lack()):
+    if found.state != "ok" or not (problem := network_problem()):
         return found
     advice = "sessions can have no network (egress off) or a list of domains (egress proxy)"
-    return Finding("slirp4netns", "limited", f"{found.found}, but {lack}", advice)
+    return Finding("slirp4netns", "limited", f"{found.found}, but {problem}", advice)
 
 
 def node() -> Finding:
@@ -216,18 +216,18 @@ def namespaces() -> Finding:
     if shutil.which("unshare") is None:
         return Finding("namespaces", "limited", "unshare not found", _apt("util-linux"))
     command = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "true"]
-    tried = subprocess.run(command, capture_output=True, text=True, check=False)
-    if tried.returncode != 0:
-        reason = tried.stderr.strip().rpartition("\n")[2] or f"status {tried.returncode}"
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        reason = result.stderr.strip().rpartition("\n")[2] or f"status {result.returncode}"
         return Finding("namespaces", "limited", reason, advice)
     return Finding("namespaces", "ok", "user, mount and pid namespaces work")
 
 
 def cgroups() -> Finding:
     advice = "needed to limit a session's memory, CPU and processes"
-    found, why = find_cgroups(f"bascule-doctor-{os.getpid()}")
+    found, reason = find_cgroups(f"bascule-doctor-{os.getpid()}")
     if found is None:
-        return Finding("cgroups", "limited", why, advice)
+        return Finding("cgroups", "limited", reason, advice)
     found.remove_all()
     return Finding("cgroups", "ok", f"{found.version}, groups can be created")
 

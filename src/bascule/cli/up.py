@@ -194,14 +194,14 @@ def _egress(text: str | None) -> tuple[str | None, str]:
 
     A local session has its own network namespace, and needs a program to reach the network.
     """
-    from bascule.runtime.spawn.local.machine import network_lack
+    from bascule.runtime.spawn.local.machine import network_problem
 
-    lack = network_lack() if shutil.which("bwrap") else ""
+    problem = network_problem() if shutil.which("bwrap") else ""
     if text not in (None, "open", "off"):
         raise InvalidSetting(f"--egress is {text!r}; it must be open or off")
-    if text == "open" and lack:
-        raise InvalidSetting(f"--egress open is not possible here: {lack}; use --egress off")
-    return text, lack
+    if text == "open" and problem:
+        raise InvalidSetting(f"--egress open is not possible here: {problem}; use --egress off")
+    return text, problem
 
 
 def _workspace(directory: Path) -> Path:

@@ -18,11 +18,11 @@ from bascule.sandbox.settings import SandboxSettings, ServerSettings
 
 logger = logging.getLogger(__name__)
 
-_STOP = 10.0
+_STOP_TIMEOUT = 10.0
 """Seconds the child has to stop by itself before it is killed."""
-_DYING = 1.0
+_EXIT_TIMEOUT = 1.0
 """Seconds to wait for the exit of a child whose connection broke."""
-_TAIL = 20
+_TAIL_LINES = 20
 """Lines of the child's output in error messages."""
 
 
@@ -41,7 +41,7 @@ class ChildServer(Closable):
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._output: deque[str] = deque(maxlen=_TAIL)
+        self._output: deque[str] = deque(maxlen=_TAIL_LINES)
 
     @property
     def pid(self) -> int | None:
@@ -85,7 +85,7 @@ class ChildServer(Closable):
             ended.cancel()
             await asyncio.gather(work, ended, return_exceptions=True)
 
-    async def has_ended(self, *, within: float = _DYING) -> bool:
+    async def has_ended(self, *, within: float = _EXIT_TIMEOUT) -> bool:
         """Whether the child has ended, or ends within `within` seconds."""
         try:
             async with asyncio.timeout(within):
@@ -111,7 +111,7 @@ class ChildServer(Closable):
         assert process.stdin is not None
         process.stdin.close()
         try:
-            await asyncio.wait_for(asyncio.shield(watching), _STOP)
+            await asyncio.wait_for(asyncio.shield(watching), _STOP_TIMEOUT)
         except TimeoutError:
             logger.warning("the sandbox's process %d did not stop and is killed", process.pid)
             process.kill()

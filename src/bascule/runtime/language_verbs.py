@@ -36,7 +36,7 @@ class LanguageVerbs(Verbs):
         occurrence: int = 1,
         timeout: float | None = None,
     ) -> LanguageFound:
-        return await self._look(
+        return await self._look_up(
             LanguageLookup("definition", path, line, symbol, occurrence, timeout=timeout)
         )
 
@@ -50,7 +50,7 @@ class LanguageVerbs(Verbs):
         timeout: float | None = None,
     ) -> LanguageFound:
         """Where the type of the symbol is defined."""
-        return await self._look(
+        return await self._look_up(
             LanguageLookup("type_definition", path, line, symbol, occurrence, timeout=timeout)
         )
 
@@ -66,7 +66,7 @@ class LanguageVerbs(Verbs):
         timeout: float | None = None,
     ) -> LanguageFound:
         """Classes and methods that implement the symbol."""
-        return await self._look(
+        return await self._look_up(
             LanguageLookup(
                 "implementations",
                 path,
@@ -91,7 +91,7 @@ class LanguageVerbs(Verbs):
         timeout: float | None = None,
     ) -> LanguageFound:
         """Every use of the symbol, and its declaration."""
-        return await self._look(
+        return await self._look_up(
             LanguageLookup(
                 "references",
                 path,
@@ -114,7 +114,7 @@ class LanguageVerbs(Verbs):
         timeout: float | None = None,
     ) -> LanguageFound:
         """Type and documentation of the symbol."""
-        return await self._look(
+        return await self._look_up(
             LanguageLookup("hover", path, line, symbol, occurrence, timeout=timeout)
         )
 
@@ -131,7 +131,7 @@ class LanguageVerbs(Verbs):
         timeout: float | None = None,
     ) -> LanguageFound:
         """The callers of the function, or with `outgoing` the functions that it calls."""
-        return await self._look(
+        return await self._look_up(
             LanguageLookup(
                 "call_hierarchy",
                 path,
@@ -159,7 +159,7 @@ class LanguageVerbs(Verbs):
         `path` names a file whose language server is searched. Without it, only servers that run
         already are.
         """
-        return await self._look(
+        return await self._look_up(
             LanguageLookup(
                 "workspace_symbols", path, query=query, offset=offset, limit=limit, timeout=timeout
             )
@@ -180,7 +180,7 @@ class LanguageVerbs(Verbs):
 
         `only` restricts them to a kind, such as `quickfix` or `refactor.extract`.
         """
-        return await self._look(
+        return await self._look_up(
             LanguageLookup(
                 "code_actions",
                 path,
@@ -231,5 +231,5 @@ class LanguageVerbs(Verbs):
         """Sort the imports of a file and remove unused ones."""
         return await self._do(OrganizeImports(path, timeout=timeout), CodeChanged)
 
-    async def _look(self, action: LanguageLookup) -> LanguageFound:
+    async def _look_up(self, action: LanguageLookup) -> LanguageFound:
         return await self._do(action, LanguageFound)

@@ -234,7 +234,7 @@ class RemoteRuntime(Verbs):
         try:
             yield
         except (InvalidAction, UnknownKind) as error:
-            what = f"{self.url} gave an answer this version cannot read: {error.message}"
+            what = f"{self.url} sent an answer that this version cannot read: {error.message}"
             raise RemoteError(what, remote_code=error.code) from error
 
     async def _fill_gap(self, shell: str, start: int, end: int, on_progress: OnProgress) -> None:

@@ -35,16 +35,16 @@ def copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
     with pack(source) as packed, tempfile.TemporaryFile() as spool:
         spool.writelines(packed)
         spool.seek(0)
-        where = destination_of(packed, source, destination)
+        target = destination_of(packed, source, destination)
         if packed.is_zip:
-            sandbox.files.transfers.unpack(spool, where, sandbox.shells.cwd)
+            sandbox.files.transfers.unpack(spool, target, sandbox.shells.cwd)
         else:
-            sandbox.files.transfers.store(spool, where, packed.name, sandbox.shells.cwd)
+            sandbox.files.transfers.store(spool, target, packed.name, sandbox.shells.cwd)
 
 
 def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
     with sandbox.files.transfers.download(path, sandbox.shells.cwd) as download:
-        final = _final(download.name, destination)
+        final = _target_file(download.name, destination)
         with _renamed_when_complete(final) as file:
             file.writelines(download)
         return final
@@ -55,32 +55,32 @@ async def save(chunks: AsyncIterator[bytes], name: str, destination: Path) -> Pa
 
     The file appears only when it is complete; a failure leaves nothing.
     """
-    final = await asyncio.to_thread(_final, name, destination)
-    appearing = _renamed_when_complete(final)
-    file = await asyncio.to_thread(appearing.__enter__)
+    final = await asyncio.to_thread(_target_file, name, destination)
+    pending = _renamed_when_complete(final)
+    file = await asyncio.to_thread(pending.__enter__)
     try:
         async for chunk in chunks:
             await asyncio.to_thread(file.write, chunk)
     except BaseException as error:
-        await asyncio.to_thread(appearing.__exit__, type(error), error, error.__traceback__)
+        await asyncio.to_thread(pending.__exit__, type(error), error, error.__traceback__)
         raise
-    await asyncio.to_thread(appearing.__exit__, None, None, None)
+    await asyncio.to_thread(pending.__exit__, None, None, None)
     return final
 
 
-def _final(name: str, destination: Path) -> Path:
+def _target_file(name: str, destination: Path) -> Path:
     return destination / name if destination.is_dir() else destination
 
 
 @contextmanager
 def _renamed_when_complete(final: Path) -> Iterator[IO[bytes]]:
     """A temporary file that is renamed to `final` if the context ends without an error."""
-    beside = final.with_name(f".bascule-{secrets.token_hex(6)}.tmp")
+    temporary = final.with_name(f".bascule-{secrets.token_hex(6)}.tmp")
     try:
-        with beside.open("xb") as file:
+        with temporary.open("xb") as file:
             yield file
-        beside.replace(final)
+        temporary.replace(final)
     except OSError as error:
         raise failure(error, str(final)) from error
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

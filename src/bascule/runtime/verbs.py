@@ -55,7 +55,7 @@ from bascule.core.observations import (
 )
 from bascule.wire import ensure_valid, error_from_wire
 
-_Seen = TypeVar("_Seen", bound=Observation)
+_ObservationT = TypeVar("_ObservationT", bound=Observation)
 
 DEFAULT_TIMEOUT: Final = 120.0
 """Seconds for a command or cell without a timeout, in a runtime made without another default."""
@@ -200,11 +200,11 @@ class Verbs(Runtime):
         return await self._do(action, GrepResult)
 
     async def checkpoints(self) -> CheckpointList:
-        """The checkpoints of the workspace, and what they do not keep."""
+        """The checkpoints of the workspace, and the paths that are not recorded."""
         return await self._do(ListCheckpoints(), CheckpointList)
 
     async def checkpoint(self, checkpoint: int, *, paths: Sequence[str] = ()) -> CheckpointDetail:
-        """What one action changed, with a diff."""
+        """The changes of one action, with a diff."""
         return await self._do(ShowCheckpoint(checkpoint, paths), CheckpointDetail)
 
     async def restore(
@@ -215,9 +215,9 @@ class Verbs(Runtime):
         since: bool = False,
         dry_run: bool = False,
     ) -> CheckpointRestored:
-        """Undo what one action changed, or everything `since` then.
+        """Undo the changes of one action, and with `since` of all later actions.
 
-        Paths that somebody changed since are in `conflicts` and keep their contents. Restoring the
+        Paths that were changed again later are left unchanged and are in `conflicts`. Restoring the
         returned `checkpoint` undoes the restore.
         """
         action = RestoreCheckpoint(checkpoint, paths, since=since, dry_run=dry_run)
@@ -239,7 +239,7 @@ class Verbs(Runtime):
         action = BrowseInteractive(calls, return_axtree=return_axtree, timeout=timeout)
         return _page(await self.act(action))
 
-    async def _do(self, action: Action, kind: type[_Seen]) -> _Seen:
+    async def _do(self, action: Action, kind: type[_ObservationT]) -> _ObservationT:
         return expect(await self.act(action), kind)
 
 
@@ -291,7 +291,7 @@ def _page(observation: Observation) -> BrowserOutput | FileDownloaded:
     return expect(observation, BrowserOutput)
 
 
-def expect(observation: Observation, kind: type[_Seen]) -> _Seen:
+def expect(observation: Observation, kind: type[_ObservationT]) -> _ObservationT:
     """`observation` as the expected kind; raises the error it reports."""
     if isinstance(observation, kind) and not getattr(observation, "error_id", ""):
         return observation

@@ -33,7 +33,7 @@ from .verbs import DEFAULT_TIMEOUT, prepared
 from .window_delivery import RECONNECT_TIMEOUT, WindowDelivery
 from .window_verbs import WindowVerbs
 
-_WINDOWS_RETURN: Final = 12.0
+_RECONNECT_TIME: Final = 12.0
 """Seconds within which windows reconnect to a restarted hub."""
 _FIRST_DELAY: Final = 0.1
 _MAX_DELAY: Final = 2.0
@@ -46,9 +46,10 @@ class VSCodeRuntime(WindowVerbs):
     exactly one window. Hub, token and window default to BASCULE_HUB, BASCULE_TOKEN and
     BASCULE_WINDOW. The hub's own process passes `link` instead.
 
-    An action is done at most once. If the window or the hub is lost, or the window's editor stops
-    answering, the action is sent again with the same id when they are back, for up to `patience`
-    seconds and within the action's time. A window that has already done it answers from memory.
+    An action runs at most once. If the window or the hub is lost, or the window's editor stops
+    answering, the action is sent again with the same id when they have reconnected, for up to
+    `patience` seconds and within the action's timeout. A window that has already run the action
+    sends the stored observation.
     If the outcome cannot be known, `OutcomeUnknown` is raised, with `sent`, `seconds` and
     `output_bytes` in its detail. An action that was never sent raises the `LinkError` that
     prevented it. A window cannot upload or download files, or read logs.
@@ -125,7 +126,7 @@ class VSCodeRuntime(WindowVerbs):
             send=partial(self._link.act, window_id, action),
             returned=partial(self._link.wait_until_healthy, window_id),
             on_progress=on_progress,
-            patience=self._patience,
+            reconnect_timeout=self._patience,
         )
         return await delivery.run()
 
@@ -143,7 +144,7 @@ class VSCodeRuntime(WindowVerbs):
             delay = min(2 * delay, _MAX_DELAY)
 
     async def _find_window(self) -> Window:
-        deadline = time.monotonic() + min(self._connect_patience, _WINDOWS_RETURN)
+        deadline = time.monotonic() + min(self._connect_patience, _RECONNECT_TIME)
         while True:
             changed = asyncio.ensure_future(self._link.wait_for_change())
             try:
@@ -156,10 +157,10 @@ class VSCodeRuntime(WindowVerbs):
                 changed.cancel()
 
     async def upload(self, source: Path, destination: str) -> None:  # noqa: ARG002
-        _cannot("upload")
+        _unsupported("upload")
 
     async def download(self, path: str, destination: Path) -> Path:  # noqa: ARG002
-        _cannot("download")
+        _unsupported("download")
 
     async def read_log(
         self,
@@ -168,7 +169,7 @@ class VSCodeRuntime(WindowVerbs):
         start: int = 0,  # noqa: ARG002
         end: int | None = None,  # noqa: ARG002
     ) -> bytes:
-        _cannot("log")
+        _unsupported("log")
 
     async def search_log(
         self,
@@ -178,7 +179,7 @@ class VSCodeRuntime(WindowVerbs):
         start: int = 0,  # noqa: ARG002
         limit: int = 100,  # noqa: ARG002
     ) -> Sequence[LogMatch]:
-        _cannot("log")
+        _unsupported("log")
 
     async def aclose(self) -> None:
         """Disconnect from the window. Programs in its shells continue."""
@@ -196,7 +197,7 @@ def _link(hub_url: str, token: str) -> WindowLink:
     return HubLink(url, token)
 
 
-def _cannot(capability: str) -> NoReturn:
+def _unsupported(capability: str) -> NoReturn:
     raise NotSupported(
         f"A VS Code window has no {capability!r}; use `read`, `write` and `run`", kind=capability
     )

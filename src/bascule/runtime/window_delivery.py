@@ -25,7 +25,7 @@ RECONNECT_TIMEOUT: Final = 60.0
 """Seconds to wait for a lost window or hub."""
 _GRACE: Final = 150.0
 """Seconds beyond an action's timeout to wait for an answer: the user has 120 to consent."""
-_LOSSES: Final = (WindowGone, WindowUnhealthy, HubUnreachable, NoSuchWindow)
+_TEMPORARY_ERRORS: Final = (WindowGone, WindowUnhealthy, HubUnreachable, NoSuchWindow)
 """Temporary errors: the same action may be sent again afterwards."""
 
 
@@ -36,11 +36,11 @@ class SendAction(Protocol):
 
 
 class WindowDelivery:
-    """One action on its way to a window, and whether it may have reached it.
+    """The delivery of one action to a window; knows whether the action may have arrived.
 
     `send` sends the action, `returned` waits until the window accepts actions again. The window
-    runs each id once, so it is safe to send the action again after a loss, for up to `patience`
-    seconds and within the action's time.
+    runs each id once, so it is safe to send the action again after a lost connection, for up to
+    `reconnect_timeout` seconds and within the action's timeout.
     """
 
     def __init__(
@@ -51,76 +51,78 @@ class WindowDelivery:
         send: SendAction,
         returned: Callable[[], Awaitable[None]],
         on_progress: OnProgress | None = None,
-        patience: float = RECONNECT_TIMEOUT,
+        reconnect_timeout: float = RECONNECT_TIMEOUT,
     ) -> None:
         self._action = action
         self._window_id = window_id
         self._send = send
         self._returned = returned
         self._on_progress = on_progress
-        self._patience = patience
+        self._reconnect_timeout = reconnect_timeout
         self._output_bytes = 0
         self._error: BasculeError | None = None
         """The error of the last attempt."""
-        self._first: float | None = None
-        """When it was first sent such that it may have arrived."""
-        self._this: float | None = None
+        self._first_sent: float | None = None
+        """Time of the first attempt with which the action may have arrived."""
+        self._attempt_started: float | None = None
         """When the current attempt began."""
 
     async def run(self) -> Observation:
-        """Send the action until there is an answer, or none is possible.
+        """Send the action until it is answered, or until no answer is possible any more.
 
         Raises `OutcomeUnknown` if it may have been done, and the `LinkError` if it was never sent.
         """
         try:
-            async with asyncio.timeout(_time_for(self._action)):
+            async with asyncio.timeout(_time_limit(self._action)):
                 while True:
                     try:
                         return await self._attempt()
-                    except _LOSSES as error:
+                    except _TEMPORARY_ERRORS as error:
                         self._note_failure(error)
                         await self._wait_for_return(error)
         except TimeoutError:
             if self._error is not None and not self._may_have_arrived:
                 raise _as_link_error(self._error) from None
             kind = self._action.kind
-            raise self._unknown(
-                f"The window did not answer the {kind} action in the time it had"
+            raise self._outcome_unknown(
+                f"The window did not answer the {kind} action within its timeout"
             ) from None
 
     async def _attempt(self) -> Observation:
         age = self._age
-        self._this = time.monotonic()
+        self._attempt_started = time.monotonic()
         watch = None if self._on_progress is None else self._watch
         return await self._send(on_progress=watch, age=age)
 
     def _note_failure(self, error: BasculeError) -> None:
-        if error.detail.get("sent", True) and self._first is None:
-            self._first = self._this
-        self._this = None
+        if error.detail.get("sent", True) and self._first_sent is None:
+            self._first_sent = self._attempt_started
+        self._attempt_started = None
         self._error = error
 
     async def _wait_for_return(self, error: BasculeError) -> None:
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(self._reconnect_timeout):
                 await self._returned()
         except TimeoutError:
             if not self._may_have_arrived:
                 raise _as_link_error(error) from None
-            why = f"{error.message}, and did not come back within {self._patience:g} seconds"
-            raise self._unknown(why) from error
+            reason = (
+                f"{error.message}, and did not reconnect within {self._reconnect_timeout:g} seconds"
+            )
+            raise self._outcome_unknown(reason) from error
         if self._age > ACTION_LIFE:
-            why = f"{error.message}, and came back too late to know of the action"
-            raise self._unknown(why) from error
+            reason = f"{error.message}, and reconnected too late to remember the action"
+            raise self._outcome_unknown(reason) from error
 
     @property
     def _may_have_arrived(self) -> bool:
-        return self._first is not None or self._this is not None
+        return self._first_sent is not None or self._attempt_started is not None
 
     @property
     def _age(self) -> float:
         """Seconds since it may have reached the window; 0 if it cannot have."""
-        first = self._this if self._first is None else self._first
+        first = self._attempt_started if self._first_sent is None else self._first_sent
         return 0.0 if first is None else time.monotonic() - first
 
     def _watch(self, progress: OutputProgress) -> None:
@@ -128,22 +130,26 @@ class WindowDelivery:
         if self._on_progress is not None:
             self._on_progress(progress)
 
-    def _unknown(self, why: str) -> OutcomeUnknown:
+    def _outcome_unknown(self, reason: str) -> OutcomeUnknown:
         """The error for an action whose outcome is unknown."""
-        seen, age = self._output_bytes, self._age
-        begun = f"it had begun: {seen} bytes of its output came" if seen else "it may have begun"
+        output_bytes, age = self._output_bytes, self._age
+        progress = (
+            f"it had started: {output_bytes} bytes of its output arrived"
+            if output_bytes
+            else "it may have started"
+        )
         return OutcomeUnknown(
-            f"{why}; it is unknown whether the action ran. It was sent {age:.1f} seconds ago, "
-            f"and {begun}",
+            f"{reason}; it is unknown whether the action ran. It was sent {age:.1f} seconds ago, "
+            f"and {progress}",
             window_id=self._window_id,
             id=self._action.id,
             sent=True,
             seconds=round(age, 1),
-            output_bytes=seen,
+            output_bytes=output_bytes,
         )
 
 
-def _time_for(action: Action) -> float | None:
+def _time_limit(action: Action) -> float | None:
     return None if action.timeout is None else action.timeout + _GRACE
 
 

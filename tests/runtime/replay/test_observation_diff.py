@@ -53,7 +53,7 @@ def test_a_place_is_the_same_under_either_name() -> None:
     assert diff.differences(seen("/workspace/a.py:1"), seen("/tmp/new/a.py:1")) == []
     assert diff.differences(seen("/workspace2/a"), seen("/tmp/new2/a")) != []
     asked = {"command": "cat /workspace/f '/workspace' /my/workspace /workspaces", "cwd": None}
-    assert diff.moved(asked) == {
+    assert diff.relocate(asked) == {
         "command": "cat /tmp/new/f '/tmp/new' /my/workspace /workspaces",
         "cwd": None,
     }

@@ -16,7 +16,7 @@ _MONTH: Final = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _DATE: Final = rf"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +)?{_MONTH} +\d\d? +"
 _CLOCK: Final = r"\d\d?:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[AP]M)?"
 
-_NEVER_THE_SAME: Final = tuple(
+_VARYING: Final = tuple(
     (re.compile(pattern), instead)
     for pattern, instead in (
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "<uuid>"),
@@ -34,7 +34,7 @@ _NEVER_THE_SAME: Final = tuple(
         (r"\b(localhost|127\.0\.0\.1|0\.0\.0\.0):\d{4,5}\b", r"\1:<port>"),
     )
 )
-_PASSED_OVER: Final = frozenset(
+_IGNORED_EXTRAS: Final = frozenset(
     {"metadata", "thought", "impl_source", "_diff_cache", "hidden", "trigger_by_action"}
     | {"command", "code"}
     | {"screenshot", "screenshot_path", "set_of_marks", "dom_object", "axtree_object"}
@@ -73,17 +73,17 @@ class ObservationDiff:
         return [
             Difference(what, before, after)
             for what, before, after in self._pairs(was, now)
-            if before != after and not (is_masked and _fits(before, after))
+            if before != after and not (is_masked and _matches_masked(before, after))
         ]
 
-    def moved(self, value: Any) -> Any:
+    def relocate(self, value: Any) -> Any:
         """An argument of an action with the recorded root replaced by the current one."""
         if isinstance(value, str):
-            return _renamed(value, self.root_was, self.root_now)
+            return _replace_path(value, self.root_was, self.root_now)
         if isinstance(value, Mapping):
-            return {name: self.moved(each) for name, each in value.items()}
+            return {name: self.relocate(each) for name, each in value.items()}
         if isinstance(value, list | tuple):
-            return [self.moved(each) for each in value]
+            return [self.relocate(each) for each in value]
         return value
 
     def _pairs(
@@ -96,7 +96,7 @@ class ObservationDiff:
         if was.get("observation") != now.get("observation"):
             return
         left, right = _extras(was), _extras(now)
-        for name in left.keys() & right.keys() - _PASSED_OVER:
+        for name in left.keys() & right.keys() - _IGNORED_EXTRAS:
             pair = (_value(left[name], kind, name), _value(right[name], kind, name))
             yield name, before(pair[0]), after(pair[1])
         for name in _METADATA:
@@ -105,40 +105,40 @@ class ObservationDiff:
                 yield name, before(str(one[name])), after(str(other[name]))
 
     def _recorded_text(self, text: str) -> str:
-        return self._plain(_renamed(text, self.root_was, _WORKSPACE))
+        return self._normalize(_replace_path(text, self.root_was, _WORKSPACE))
 
     def _now(self, text: str) -> str:
-        return self._plain(_renamed(text, self.root_now, _WORKSPACE))
+        return self._normalize(_replace_path(text, self.root_now, _WORKSPACE))
 
-    def _plain(self, text: str) -> str:
+    def _normalize(self, text: str) -> str:
         if self.exact:
             return text
-        for pattern, instead in _NEVER_THE_SAME:
+        for pattern, instead in _VARYING:
             text = pattern.sub(instead, text)
         lines = text.replace("\r\n", "\n").split("\n")
         return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
-def _renamed(text: str, old: str, new: str) -> str:
+def _replace_path(text: str, old: str, new: str) -> str:
     """`text` with the path `old` replaced by `new`, where it is a whole path or a parent of one."""
     if not old or old == new or old not in text:
         return text
     return re.sub(rf"(?<![\w./-]){re.escape(old)}(?![\w-])", lambda _: new, text)
 
 
-def _fits(masked: str, text: str) -> bool:
+def _matches_masked(masked: str, text: str) -> bool:
     """Whether `text` is `masked` with any text, or none, for each mask."""
-    # `_MASKS` includes spaces before a mask: `_plain` strips them from `text` at a line's end.
+    # `_MASKS` includes spaces before a mask: `_normalize` strips them from `text` at a line's end.
     first, *rest = _MASKS.split(masked)
     if not rest or not text.startswith(first):
         return False
-    at = len(first)
+    position = len(first)
     for part in rest[:-1]:
-        found = text.find(part, at)
+        found = text.find(part, position)
         if found < 0:
             return False
-        at = found + len(part)
-    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= at
+        position = found + len(part)
+    return text.endswith(rest[-1]) and len(text) - len(rest[-1]) >= position
 
 
 def _content(event: Mapping[str, Any], kind: str) -> str:
@@ -160,8 +160,8 @@ def _value(value: object, kind: str, name: str) -> str:
     if kind == "list" and name == "entries" and isinstance(value, list):
         value = [_comparable_entry(each) for each in value]
     if name in _SORTED.get(kind, ()) and isinstance(value, list):
-        value = sorted(value, key=_written)
-    return value if isinstance(value, str) else _written(value)
+        value = sorted(value, key=_to_json)
+    return value if isinstance(value, str) else _to_json(value)
 
 
 def _comparable_entry(entry: object) -> object:
@@ -172,6 +172,6 @@ def _comparable_entry(entry: object) -> object:
     return {name: value for name, value in entry.items() if name not in left_out}
 
 
-_written: Callable[[object], str] = json.JSONEncoder(
+_to_json: Callable[[object], str] = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, indent=1
 ).encode

@@ -71,7 +71,7 @@ class _Playback:
         self._runtime = runtime
         self._diff = diff
         self._on_outcome = on_outcome
-        self._under_way: dict[int, tuple[Step, asyncio.Task[None]]] = {}
+        self._running: dict[int, tuple[Step, asyncio.Task[None]]] = {}
         self._outcomes: list[StepOutcome] = []
 
     async def play(self, script: Script) -> list[StepOutcome]:
@@ -83,60 +83,60 @@ class _Playback:
         try:
             async with asyncio.TaskGroup() as tasks:
                 for step in script.steps:
-                    await self._answered(step.answered_before)
+                    await self._wait_for(step.answered_before)
                     if before is not None:
                         await self._wait_as_recorded(before, step)
                     before = step
                     if step.is_masked:
                         self._report(StepOutcome(step=step, verdict=Verdict.MASKED))
                         continue
-                    self._under_way[step.number] = step, tasks.create_task(self._do(step))
+                    self._running[step.number] = step, tasks.create_task(self._do(step))
                 await self._finish(script)
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         return sorted(self._outcomes, key=lambda outcome: outcome.step.number)
 
-    async def _answered(self, numbers: tuple[int, ...]) -> None:
+    async def _wait_for(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
-            if (known := self._under_way.pop(number, None)) is not None:
+            if (known := self._running.pop(number, None)) is not None:
                 await asyncio.wait({known[1]})
 
     async def _wait_as_recorded(self, before: Step, step: Step) -> None:
         """Give running steps the time they had in the recording. Then end the step before, if it
         has no recorded answer."""
-        if not self._under_way:
+        if not self._running:
             return
         pause = 0.0 if before.seen is not None else _MAX_WAIT
         if before.began is not None and step.began is not None:
             pause = min(max(step.began - before.began, 0.0), _MAX_WAIT)
         await self._wait(pause)
-        if before.seen is None and before.number in self._under_way:
+        if before.seen is None and before.number in self._running:
             await self._end(before.number)
 
-    async def _wait(self, most: float) -> None:
-        """Wait until all running steps have ended, at most `most` seconds."""
-        if self._under_way:
-            await asyncio.wait([task for _, task in self._under_way.values()], timeout=most)
+    async def _wait(self, timeout: float) -> None:
+        """Wait until all running steps have ended, at most `timeout` seconds."""
+        if self._running:
+            await asyncio.wait([task for _, task in self._running.values()], timeout=timeout)
 
     async def _finish(self, script: Script) -> None:
         unanswered = {step.number for step in script.steps if step.seen is None}
-        await self._answered(tuple(set(self._under_way) - unanswered))
+        await self._wait_for(tuple(set(self._running) - unanswered))
         await self._wait(_MAX_WAIT)
-        for number in tuple(self._under_way):
+        for number in tuple(self._running):
             await self._end(number)
 
     async def _end(self, number: int) -> None:
         """Interrupt a step whose end was not recorded."""
-        step, task = self._under_way.pop(number)
+        step, task = self._running.pop(number)
         task.cancel()
         await asyncio.wait({task})
         if task.cancelled():
             self._report(StepOutcome(step=step, verdict=Verdict.UNKNOWN))
 
     async def _do(self, step: Step) -> None:
-        begun = time.monotonic()
-        seen = encode_observation(await self._runtime.act(self._moved(step.action)))
-        seconds = time.monotonic() - begun
+        started = time.monotonic()
+        seen = encode_observation(await self._runtime.act(self._prepare_action(step.action)))
+        seconds = time.monotonic() - started
         if step.seen is None:
             self._report(
                 StepOutcome(step=step, verdict=Verdict.UNKNOWN, seen=seen, seconds=seconds)
@@ -154,14 +154,14 @@ class _Playback:
         self._outcomes.append(outcome)
         self._on_outcome(outcome)
 
-    def _moved(self, action: Action) -> Action:
+    def _prepare_action(self, action: Action) -> Action:
         """The action under a new id: a runtime could answer the recorded id from memory."""
         event = encode_action(replace(action, id=new_id(), timestamp=None))
-        return decode_action({**event, "args": self._diff.moved(event["args"])})
+        return decode_action({**event, "args": self._diff.relocate(event["args"])})
 
 
 async def _working_dir(runtime: Runtime) -> str:
     """The initial directory of the runtime's shells; empty if unknown."""
     seen = await runtime.act(CmdRun("pwd", is_static=True, hidden=True, timeout=30.0))
-    is_told = isinstance(seen, CmdOutput) and seen.exit_code == 0
-    return seen.content.strip() if is_told else ""
+    is_known = isinstance(seen, CmdOutput) and seen.exit_code == 0
+    return seen.content.strip() if is_known else ""

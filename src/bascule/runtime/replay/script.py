@@ -1,6 +1,6 @@
 """Reads a trajectory into steps: each action with its recorded observation.
 
-Pure code, except for builder the file.
+Pure code, except for reading the file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MESSAGE_KINDS: Final = frozenset(
 )
 """Kinds of events between agent and user, which no runtime executes."""
 _ANSWERS: Final = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
-_HIDDEN: Final = ("<secret_hidden>",)
+_MASK_TEXTS: Final = ("<secret_hidden>",)
 """Texts that other programs put in place of a secret."""
 
 
@@ -142,8 +142,8 @@ class _ScriptBuilder:
         kind, cause = str(event["observation"]), event.get("cause")
         if cause is None and self._open and kind in self._answers_of_last():
             cause = next(reversed(self._open))
-        place = self._open.get(cause)
-        if place is None:
+        index = self._open.get(cause)
+        if index is None:
             if cause not in self._ignored:
                 self._passed_over[kind] += 1
             return
@@ -151,8 +151,8 @@ class _ScriptBuilder:
             return
         del self._open[cause]
         masked = bool(overlay.get("masked")) or _is_masked_value(event)
-        self._steps[place] = replace(self._steps[place], seen=event, is_seen_masked=masked)
-        self._answered.append(place + 1)
+        self._steps[index] = replace(self._steps[index], seen=event, is_seen_masked=masked)
+        self._answered.append(index + 1)
         extras = event.get("extras")
         metadata = extras.get("metadata") if isinstance(extras, Mapping) else None
         if not self._working_dir and isinstance(metadata, Mapping):
@@ -179,7 +179,7 @@ def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
     """
     text = data.lstrip()
     if text.startswith(b"[") or _is_document(text):
-        whole = _parsed(name, data, "")
+        whole = _parse(name, data, "")
         events = whole.get("trajectory") if isinstance(whole, Mapping) else whole
         if not isinstance(events, list):
             raise InvalidTrajectory(f"{name} has no list of events")
@@ -187,7 +187,7 @@ def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
         return
     for number, line in enumerate(data.split(b"\n"), start=1):
         if line.strip():
-            yield number, _parsed(name, line, f", line {number}")
+            yield number, _parse(name, line, f", line {number}")
 
 
 def _is_document(text: bytes) -> bool:
@@ -200,7 +200,7 @@ def _is_document(text: bytes) -> bool:
     return isinstance(value, Mapping) and isinstance(value.get("trajectory"), list)
 
 
-def _parsed(name: str, data: bytes, where: str) -> Any:
+def _parse(name: str, data: bytes, where: str) -> Any:
     try:
         return from_json(data)
     except BasculeError as error:
@@ -209,7 +209,7 @@ def _parsed(name: str, data: bytes, where: str) -> Any:
 
 def _is_masked_value(value: object) -> bool:
     if isinstance(value, str):
-        return any(word in value for word in _HIDDEN)
+        return any(word in value for word in _MASK_TEXTS)
     if isinstance(value, Mapping):
         return any(map(_is_masked_value, value.values()))
     return isinstance(value, list) and any(map(_is_masked_value, value))

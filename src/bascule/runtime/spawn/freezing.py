@@ -41,7 +41,7 @@ def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collectio
     began = monotonic()
     members = list_processes()
     if note is not None and not note.exists():
-        _remember(note, [each for each in members.values() if each.is_stopped])
+        _write_note(note, [each for each in members.values() if each.is_stopped])
     signalled: set[int] = set()
     while running := {pid: each for pid, each in members.items() if not each.is_stopped}:
         is_late = monotonic() > began + _STOP_TIMEOUT
@@ -60,7 +60,7 @@ def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collectio
         signalled.update(eldest)
         if not free:
             sleep(_POLL_INTERVAL)
-        _wait_until_held(eldest, began + _STOP_TIMEOUT)
+        _wait_until_stopped(eldest, began + _STOP_TIMEOUT)
         members = list_processes()
     return members.values()
 
@@ -68,7 +68,7 @@ def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collectio
 def thaw(list_processes: ListProcesses, note: Path | None = None) -> None:
     """Continue all processes, children before parents, except those listed in `note`."""
     members = list_processes()
-    kept = _remembered(note)
+    kept = _read_note(note)
     for each in _youngest_first(members):
         if (each.pid, each.started) not in kept:
             signal_one(each.pid, signal.SIGCONT)
@@ -86,12 +86,12 @@ def signal_one(pid: int, number: signal.Signals) -> None:
             os.close(handle)
 
 
-def _wait_until_held(pids: Collection[int], deadline: float) -> None:
+def _wait_until_stopped(pids: Collection[int], deadline: float) -> None:
     """Poll until none of the processes can run code: the kernel notifies only their parents."""
-    left = set(pids)
-    while left and monotonic() < deadline:
-        left = {pid for pid in left if _can_run(process_info(pid))}
-        if left:
+    running = set(pids)
+    while running and monotonic() < deadline:
+        running = {pid for pid in running if _can_run(process_info(pid))}
+        if running:
             sleep(_POLL_INTERVAL)
 
 
@@ -110,13 +110,13 @@ def _youngest_first(members: Mapping[int, ProcessInfo]) -> Iterator[ProcessInfo]
     yield from sorted(members.values(), key=depth, reverse=True)
 
 
-def _remember(note: Path, stopped: Collection[ProcessInfo]) -> None:
+def _write_note(note: Path, stopped: Collection[ProcessInfo]) -> None:
     new = note.with_name(note.name + ".new")
     new.write_text(json.dumps([[each.pid, each.started] for each in stopped]))
     new.rename(note)
 
 
-def _remembered(note: Path | None) -> set[tuple[int, int]]:
+def _read_note(note: Path | None) -> set[tuple[int, int]]:
     if note is None:
         return set()
     try:

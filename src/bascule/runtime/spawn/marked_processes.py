@@ -83,8 +83,8 @@ def _wait_for_ends(handles: list[int], deadline: float) -> None:
     poll = select.poll()
     for handle in handles:
         poll.register(handle, select.POLLIN)
-    left = len(handles)
-    while left and (time := deadline - monotonic()) > 0:
+    running = len(handles)
+    while running and (time := deadline - monotonic()) > 0:
         for handle, _ in poll.poll(time * 1000):
             poll.unregister(handle)
-            left -= 1
+            running -= 1

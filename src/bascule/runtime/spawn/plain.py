@@ -39,7 +39,7 @@ LOG: Final = "sandbox.log"
 _LOCK_DESCRIPTOR: Final = 3
 _KEEPER: Final = b"/_keeper_main.py"
 """Identifies the program that removes the files of a sandbox's shells in the host's `/tmp`."""
-_LAST_WORDS: Final = 64 << 10
+_TAIL_BYTES: Final = 64 << 10
 """Bytes at the end of a log that are searched for its last lines."""
 
 
@@ -73,7 +73,7 @@ class PlainSpawner(Spawner):
         self._vscode = vscode
         self._is_allowed = allow_unisolated
         self._start_timeout = start_timeout
-        self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._undoing: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
@@ -89,8 +89,8 @@ class PlainSpawner(Spawner):
         await asyncio.gather(*self._undoing)
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        async with self._turns[plan.session_id]:
-            record = await self._found(plan.session_id)
+        async with self._locks[plan.session_id]:
+            record = await self._find_in_thread(plan.session_id)
             if record is None:
                 record = await self._start_new(plan, on_stage or _ignore_stage)
             else:
@@ -101,36 +101,36 @@ class PlainSpawner(Spawner):
         return await asyncio.to_thread(self._all_running)
 
     async def pause(self, session_id: SessionId) -> None:
-        async with self._turns[session_id]:
-            record = await self._needed(session_id)
+        async with self._locks[session_id]:
+            record = await self._get_running(session_id)
             await asyncio.to_thread(
-                freeze, lambda: marked_processes(record.mark), self._note(session_id)
+                freeze, lambda: marked_processes(record.mark), self._stopped_file(session_id)
             )
 
     async def resume(self, session_id: SessionId) -> None:
-        async with self._turns[session_id]:
-            record = await self._needed(session_id)
+        async with self._locks[session_id]:
+            record = await self._get_running(session_id)
             await asyncio.to_thread(
-                thaw, lambda: marked_processes(record.mark), self._note(session_id)
+                thaw, lambda: marked_processes(record.mark), self._stopped_file(session_id)
             )
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
-        async with self._turns[session_id]:
+        async with self._locks[session_id]:
             record = await asyncio.to_thread(self._read, session_id)
             if record is None:
                 return
-            if await self._found(session_id) is not None:
+            if await self._find_in_thread(session_id) is not None:
                 await self._ask_to_end(record, grace)
             await asyncio.to_thread(self._clear, session_id, record)
 
     async def ended(self, session_id: SessionId) -> str:
-        record = await self._found(session_id)
+        record = await self._find_in_thread(session_id)
         if record is None:
             return "it is not running"
         return await _ended(record)
 
     async def usage(self, session_id: SessionId) -> Usage:
-        record = await self._needed(session_id)
+        record = await self._get_running(session_id)
         return await asyncio.to_thread(lambda: usage_of(marked_processes(record.mark).values()))
 
     async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
@@ -163,7 +163,8 @@ class PlainSpawner(Spawner):
         return record
 
     async def _undo(self, session_id: SessionId, spawning: asyncio.Future[_Record]) -> None:
-        """Undo a start. Its thread cannot be cancelled: wait for it, then end what it started."""
+        """Undo a start. Its thread cannot be cancelled: wait for it, then end the process that it
+        started."""
         with suppress(SandboxStartFailed):
             record = await spawning
             await asyncio.to_thread(self._clear, session_id, record)
@@ -188,13 +189,13 @@ class PlainSpawner(Spawner):
 
     # Finding ------------------------------------------------------------------------------
 
-    async def _needed(self, session_id: SessionId) -> _Record:
-        record = await self._found(session_id)
+    async def _get_running(self, session_id: SessionId) -> _Record:
+        record = await self._find_in_thread(session_id)
         if record is None:
             raise NoSuchSandbox(f"No sandbox runs for the session {session_id}")
         return record
 
-    async def _found(self, session_id: SessionId) -> _Record | None:
+    async def _find_in_thread(self, session_id: SessionId) -> _Record | None:
         return await asyncio.to_thread(self._find, session_id)
 
     def _find(self, session_id: SessionId) -> _Record | None:
@@ -218,14 +219,14 @@ class PlainSpawner(Spawner):
     def _path(self, session_id: SessionId) -> Path:
         return self._run_root / session_id / RECORD
 
-    def _note(self, session_id: SessionId) -> Path:
+    def _stopped_file(self, session_id: SessionId) -> Path:
         return self._run_root / session_id / STOPPED
 
     # Ending -------------------------------------------------------------------------------
 
     async def _ask_to_end(self, record: _Record, grace: float) -> None:
         with suppress(ProcessLookupError, TimeoutError):
-            async with _watched(record.pid) as (handle, ended):
+            async with _watch_process(record.pid) as (handle, ended):
                 signal.pidfd_send_signal(handle, signal.SIGTERM)
                 await asyncio.to_thread(thaw, lambda: marked_processes(record.mark))
                 async with asyncio.timeout(grace):
@@ -235,7 +236,7 @@ class PlainSpawner(Spawner):
         kill_leader(record.mark, record.pid, heirs=_KEEPER)
         kill(record.mark)
         _reap(record.pid)
-        self._note(session_id).unlink(missing_ok=True)
+        self._stopped_file(session_id).unlink(missing_ok=True)
         for each in self._path(session_id).parent.glob("*.sock"):
             each.unlink(missing_ok=True)
 
@@ -337,15 +338,15 @@ def _environment(plan: SandboxPlan, *, mark: str) -> Mapping[str, str]:
 
 async def _ended(record: _Record) -> str:
     try:
-        async with _watched(record.pid) as (_, ended):
+        async with _watch_process(record.pid) as (_, ended):
             await ended.wait()
     except ProcessLookupError:
         pass
-    return await asyncio.to_thread(_how_it_ended, record)
+    return await asyncio.to_thread(_end_reason, record)
 
 
 @asynccontextmanager
-async def _watched(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
+async def _watch_process(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
     """A pidfd, and an event for the process's end; raises `ProcessLookupError` if it has ended."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -358,12 +359,12 @@ async def _watched(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
         os.close(handle)
 
 
-def _how_it_ended(record: _Record) -> str:
+def _end_reason(record: _Record) -> str:
     status = _reap(record.pid)
-    how = "its process ended"
+    reason = "its process ended"
     if status is not None:
-        how += f" by signal {-status}" if status < 0 else f" with exit status {status}"
-    return "\n".join(filter(None, [how, _tail(Path(record.log), 20)]))
+        reason += f" by signal {-status}" if status < 0 else f" with exit status {status}"
+    return "\n".join(filter(None, [reason, _tail(Path(record.log), 20)]))
 
 
 def _reap(pid: int) -> int | None:
@@ -378,7 +379,7 @@ def _reap(pid: int) -> int | None:
 def _tail(log: Path, lines: int) -> str:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""

@@ -11,7 +11,7 @@ from bascule.core.errors import LinkError, SandboxStartFailed
 from bascule.runtime.remote import RemoteRuntime
 from bascule.sandbox.session.__main__ import SOCKET
 
-_DYING: Final = 2.0
+_EXIT_TIMEOUT: Final = 2.0
 """Seconds to wait for the end of a server that broke a connection, to report its cause."""
 
 
@@ -36,10 +36,12 @@ async def wait_until_ready(
         async with asyncio.timeout(within):
             await asyncio.wait({connecting, ending}, return_when=asyncio.FIRST_COMPLETED)
             if connecting.done() and isinstance(connecting.exception(), LinkError):
-                await asyncio.wait({ending}, timeout=_DYING)  # connections break before it ends
+                await asyncio.wait(
+                    {ending}, timeout=_EXIT_TIMEOUT
+                )  # connections break before it ends
             if ending.done():
-                how = ending.result()
-                raise SandboxStartFailed(f"The sandbox ended before it answered: {how}")
+                end = ending.result()
+                raise SandboxStartFailed(f"The sandbox ended before it answered: {end}")
             await connecting
     except TimeoutError:
         raise SandboxStartFailed(f"The sandbox did not answer within {within:g} seconds") from None

@@ -1,4 +1,4 @@
-"""Routes in a network namespace that reject traffic, so that programs in it reach less.
+"""Sets routes in a network namespace that reject traffic to some networks.
 
 Nobody in a session has the right to change them. This file imports only the standard library:
 containers run its text with their own Python. All functions block.
@@ -21,7 +21,7 @@ _SIOCADDRT = 0x890B
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_AND_RUNNING = 0x41
 _UP, _GATEWAY, _REJECT = 0x1, 0x2, 0x200
-_GONE = (errno.EAFNOSUPPORT, errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EACCES)
+_NO_IPV6 = (errno.EAFNOSUPPORT, errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP, errno.EACCES)
 """Errors on a machine without IPv6."""
 
 
@@ -37,7 +37,7 @@ def reject(networks: Iterable[str]) -> None:
         if isinstance(each, ipaddress.IPv4Network):
             _add(each, _UP | _REJECT)
         else:
-            _add_six(each)
+            _add_ipv6(each)
 
 
 def route_via_gateway(networks: Iterable[str], gateway: str) -> None:
@@ -54,23 +54,23 @@ def _add(network: ipaddress.IPv4Network, flags: int, gateway: str = "0.0.0.0") -
     # struct rtentry
     route = struct.pack("@L16s16s16sHhLPhPLLH", 0, *addresses, flags, 0, 0, 0, 0, 0, 0, 0, 0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        _ask(sock, route)
+        _add_route(sock, route)
 
 
-def _add_six(network: ipaddress.IPv6Network) -> None:
+def _add_ipv6(network: ipaddress.IPv6Network) -> None:
     # struct in6_rtmsg
     start, none = network.network_address.packed, bytes(16)
     length, flags = network.prefixlen, _UP | _REJECT
     route = struct.pack("@16s16s16sIHHILIi", start, none, none, 0, length, 0, 1, 0, flags, 0)
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
-            _ask(sock, route)
+            _add_route(sock, route)
     except OSError as error:
-        if error.errno not in _GONE:
+        if error.errno not in _NO_IPV6:
             raise
 
 
-def _ask(sock: socket.socket, route: bytes) -> None:
+def _add_route(sock: socket.socket, route: bytes) -> None:
     try:
         fcntl.ioctl(sock, _SIOCADDRT, route)
     except FileExistsError:

@@ -248,7 +248,7 @@ async def test_a_host_that_is_no_name_is_never_looked_up(place: Path, host: str,
 
 async def test_a_session_has_a_limited_number_of_connections(place: Path) -> None:
     path = place / "proxy.sock"
-    async with EgressProxy(path, Anywhere([]), at_loopback, most_connections=3) as proxy:
+    async with EgressProxy(path, Anywhere([]), at_loopback, max_connections=3) as proxy:
         await proxy.open()
         held = [await asyncio.open_unix_connection(path) for _ in range(3)]
         answer = await ask(path, b"CONNECT allowed.example:80 HTTP/1.1\r\n\r\n")

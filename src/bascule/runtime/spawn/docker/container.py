@@ -131,7 +131,7 @@ class ContainerSpec:
             vscode=labels.get(_VSCODE, ""),
             vscode_extensions=labels.get(_VSCODE_EXTENSIONS, ""),
             confine=True,
-            # With a person's UID, set-ID files would be programs that run as that person.
+            # With the UID of a person, set-ID files would run as that person.
             set_id_files=self.owner.uid in self.settings.lent_uids,
             is_isolated=True,
         )
@@ -187,11 +187,11 @@ class ContainerSpec:
         }
 
     def _mounts(self) -> Sequence[dict[str, Any]]:
-        plan, own = self.plan, self.plan.directory
+        plan, directory = self.plan, self.plan.directory
         writable = {
             self.settings.workspace: self.workspace,
-            self.home: own / "home",
-            STATE_DIR: own / "state",
+            self.home: directory / "home",
+            STATE_DIR: directory / "state",
             RUN_DIR: plan.run_dir,
         }
         readable: dict[str, Path] = {}
@@ -200,9 +200,9 @@ class ContainerSpec:
         if plan.hub_socket is not None:
             readable |= _hub_view(plan.hub_socket, plan.session_id)
         return (
-            [_bind(there, seen, read_only=False) for seen, there in writable.items()]
-            + [_bind(there, seen, read_only=True) for seen, there in readable.items()]
-            + [_terminals(self.settings.max_terminals)]
+            [_bind(host_path, inside, read_only=False) for inside, host_path in writable.items()]
+            + [_bind(host_path, inside, read_only=True) for inside, host_path in readable.items()]
+            + [_terminals_mount(self.settings.max_terminals)]
         )
 
 
@@ -268,17 +268,16 @@ def labels_of(image: Mapping[str, Any]) -> Mapping[str, str]:
     return (image.get("Config") or {}).get("Labels") or {}
 
 
-def _bind(there: Path, seen: str, *, read_only: bool) -> dict[str, Any]:
-    return {"Type": "bind", "Source": str(there), "Target": seen, "ReadOnly": read_only}
+def _bind(host_path: Path, inside: str, *, read_only: bool) -> dict[str, Any]:
+    return {"Type": "bind", "Source": str(host_path), "Target": inside, "ReadOnly": read_only}
 
 
-def _terminals(most: int) -> dict[str, Any]:
-    """`/dev/pts` with a limit. The engine's own mount has none, and cannot be given options.
+def _terminals_mount(maximum: int) -> dict[str, Any]:
+    """A mount of `/dev/pts` with a limit; the engine's own mount has no limit and no options.
 
-    An anonymous volume whose content is a new devpts: the engine mounts it for this container, and
-    removes it with the container.
+    It is an anonymous volume that contains a new devpts. The engine removes it with the container.
     """
-    options = f"nosuid,noexec,ptmxmode=0666,mode=0620,max={most}"
+    options = f"nosuid,noexec,ptmxmode=0666,mode=0620,max={maximum}"
     mount = {"type": "devpts", "device": "devpts", "o": options}
     driver = {"Name": "local", "Options": mount}
     return {
@@ -289,8 +288,9 @@ def _terminals(most: int) -> dict[str, Any]:
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> dict[str, Path]:
-    """The directory of the hub's socket, as a mount: the next hub creates a new socket in it, while
-    a mounted socket would stay the old one. A directory shared with others is never mounted."""
+    """The mount for the hub's socket: its directory, because a restarted hub creates a new socket
+    in it and a mounted socket would stay the old one. A directory that other sessions use is never
+    mounted; then only the socket is."""
     if hub_socket.parent.name == session_id:
         return {HUB_DIR: hub_socket.parent}
     return {f"{HUB_DIR}/{hub_socket.name}": hub_socket}

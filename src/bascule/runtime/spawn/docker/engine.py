@@ -80,12 +80,14 @@ class Engine(Closable):
     async def find(self, name: str) -> ContainerInfo | None:
         with engine_errors():
             try:
-                shown = await self.container(name).show()
+                info_json = await self.container(name).show()
             except aiodocker.DockerError as error:
                 if error.status == 404:
                     return None
                 raise
-        return ContainerInfo.read(shown["Id"], shown["Config"]["Labels"], shown["State"]["Status"])
+        return ContainerInfo.read(
+            info_json["Id"], info_json["Config"]["Labels"], info_json["State"]["Status"]
+        )
 
     async def all(self, label: str) -> list[ContainerInfo]:
         """Every container with the label, `name=value`."""
@@ -99,11 +101,11 @@ class Engine(Closable):
         """When the container ended, or was created if it never ran. Now, if it was removed."""
         try:
             with engine_errors():
-                shown = await self.container(id).show()
+                info_json = await self.container(id).show()
         except aiodocker.DockerError:
             return datetime.now(UTC)
-        finished = shown["State"]["FinishedAt"]
-        time = shown["Created"] if finished.startswith(_NEVER) else finished
+        finished = info_json["State"]["FinishedAt"]
+        time = info_json["Created"] if finished.startswith(_NEVER) else finished
         return datetime.fromisoformat(time[:19]).replace(tzinfo=UTC)
 
     async def usage(self, id: str) -> Usage:
@@ -144,9 +146,9 @@ class Engine(Closable):
         }
         output = b""
         with engine_errors():
-            made = await self.docker.containers.create(configuration)
-            async with made.attach(stdout=True, stderr=True) as stream:
-                await made.start()
+            container = await self.docker.containers.create(configuration)
+            async with container.attach(stdout=True, stderr=True) as stream:
+                await container.start()
                 while (message := await stream.read_out()) is not None:
                     output += message.data
         return output.decode(errors="replace")
@@ -156,12 +158,12 @@ class Engine(Closable):
         removed."""
         with engine_errors():
             try:
-                shown = await self.container(id).show(size="true")
+                info_json = await self.container(id).show(size="true")
             except aiodocker.DockerError as error:
                 if error.status != 404:
                     raise
                 return 0
-        return int(shown.get("SizeRw") or 0)
+        return int(info_json.get("SizeRw") or 0)
 
     async def log(self, id: str, lines: int) -> str:
         with engine_errors():
@@ -184,7 +186,7 @@ class Engine(Closable):
         return self.docker.images.pull(name, stream=True)
 
     async def build(
-        self, context: IO[bytes], asked: Mapping[str, str]
+        self, context: IO[bytes], options: Mapping[str, str]
     ) -> AsyncIterator[Mapping[str, Any]]:
         """Progress messages of the engine while it builds.
 
@@ -193,7 +195,7 @@ class Engine(Closable):
         async with self.docker._query(
             "build",
             "POST",
-            params=asked,
+            params=options,
             data=context,
             headers={"content-type": "application/x-tar"},
             timeout=aiohttp.ClientTimeout(),
@@ -202,10 +204,10 @@ class Engine(Closable):
                 yield message
 
 
-def end_input(line: Stream) -> None:
+def end_input(stream: Stream) -> None:
     """Close a container's stdin but keep reading its output. aiodocker would close both."""
-    if line._resp is not None and line._resp.connection is not None:
-        transport = line._resp.connection.transport
+    if stream._resp is not None and stream._resp.connection is not None:
+        transport = stream._resp.connection.transport
         if transport is not None:
             transport.write_eof()
 

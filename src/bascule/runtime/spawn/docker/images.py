@@ -47,7 +47,7 @@ async def _pull(engine: Engine, name: str, on_stage: OnStage) -> None:
             async with aclosing(_generator(engine.pull(name))) as messages:
                 async for message in messages:
                     before = sum(layers.values())
-                    _note(layers, message)
+                    _update_layers(layers, message)
                     if (done := sum(layers.values())) != before:
                         on_stage(f"pulling the image {name}: {done} of {len(layers)} layers")
     except aiodocker.DockerError as error:
@@ -57,7 +57,7 @@ async def _pull(engine: Engine, name: str, on_stage: OnStage) -> None:
         ) from error
 
 
-def _note(layers: dict[str, bool], message: Mapping[str, Any]) -> None:
+def _update_layers(layers: dict[str, bool], message: Mapping[str, Any]) -> None:
     layer, status = message.get("id"), message.get("status", "")
     if layer and status in ("Pulling fs layer", "Waiting", "Already exists", "Pull complete"):
         layers[layer] = status in ("Already exists", "Pull complete")
@@ -107,14 +107,14 @@ class Build:
             )
         if self.target == "full" and not (self.project / _EXTENSION).is_file():
             raise MissingTool("The extension is not built; in a clone, `make image` does it")
-        packed = TemporaryFile()  # noqa: SIM115 - the caller closes it
-        with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar_file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+        with tarfile.open(fileobj=tar_file, mode="w") as tar:
             for part in (*_PARTS, *_SOURCES):
-                tar.add(self.project / part, part, filter=_plain)
+                tar.add(self.project / part, part, filter=_reproducible)
             for number, path in enumerate(self.certificates):
-                tar.add(path, f"images/certificates/given-{number}.crt", filter=_plain)
-        packed.seek(0)
-        return packed
+                tar.add(path, f"images/certificates/given-{number}.crt", filter=_reproducible)
+        tar_file.seek(0)
+        return tar_file
 
 
 async def build_image(engine: Engine, build: Build, on_line: OnStage) -> None:
@@ -132,7 +132,7 @@ async def build_image(engine: Engine, build: Build, on_line: OnStage) -> None:
             raise SandboxStartFailed(f"The image could not be built: {error.message}") from error
 
 
-def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+def _reproducible(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if entry.name.endswith((".pyc", "__pycache__")):
         return None
     entry.uid = entry.gid = entry.mtime = 0

@@ -19,7 +19,7 @@ class Network:
         self._engine = engine
         self._name = name
         self._scope = scope
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @asynccontextmanager
     async def held(self, *, needed: bool) -> AsyncIterator[None]:
@@ -27,13 +27,13 @@ class Network:
         if not needed:
             yield
             return
-        async with self._turn:
+        async with self._lock:
             await self._ensure()
             yield
 
     async def drop(self) -> None:
         """Remove the network, unless a container still uses it."""
-        async with self._turn:
+        async with self._lock:
             with suppress(aiodocker.DockerError):
                 network = await self._engine.docker.networks.get(self._name)
                 await network.delete()

@@ -47,9 +47,9 @@ LOG: Final = "sandbox.log"
 """File in a session's directory with the log of its last container."""
 
 _KEPT_LINES: Final = 1000
-_BUSY: Final = 10.0
+_BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for the engine to finish earlier requests for the same name."""
-_GLANCE: Final = 0.05
+_POLL_INTERVAL: Final = 0.05
 _GONE: Final = (404, 409)
 """HTTP statuses of a container that is removed or being removed."""
 
@@ -71,7 +71,7 @@ class DockerSpawner(Spawner):
         self._engine = Engine(settings.engine)
         self._network = Network(self._engine, settings.network, settings.scope)
         self._proxies = EgressProxies(settings.run_dir, resolve)
-        self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._undoing: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
@@ -88,15 +88,15 @@ class DockerSpawner(Spawner):
         await self._engine.aclose()
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        say = on_stage or _ignore_stage
-        async with self._turns[plan.session_id]:
+        on_stage = on_stage or _ignore_stage
+        async with self._locks[plan.session_id]:
             try:
                 found = await self._find(plan.session_id)
                 if found is not None and await self._answers(plan, found):
                     return replace(found.as_running(), is_paused=False)
                 if found is not None:
                     await self._remove(found)
-                return await self._start_new(plan, say)
+                return await self._start_new(plan, on_stage)
             except aiodocker.DockerError as error:
                 raise SandboxStartFailed(f"The engine refused: {error.message}") from error
 
@@ -108,29 +108,29 @@ class DockerSpawner(Spawner):
         """
         everything = await self._all()
         for found in everything:
-            if not found.is_running and not self._turns[found.session_id].locked():
+            if not found.is_running and not self._locks[found.session_id].locked():
                 await self._remove_if_old(found)
         running = [found.as_running() for found in everything if found.is_running]
-        busy = {session_id for session_id, turn in self._turns.items() if turn.locked()}
+        busy = {session_id for session_id, lock in self._locks.items() if lock.locked()}
         await self._proxies.close_others(busy | {each.session_id for each in running})
         return running
 
     async def pause(self, session_id: SessionId) -> None:
-        async with self._turns[session_id]:
-            found = await self._needed(session_id)
+        async with self._locks[session_id]:
+            found = await self._get_running(session_id)
             if not found.is_paused:
                 with engine_errors():
                     await self._engine.container(found.id).pause()
 
     async def resume(self, session_id: SessionId) -> None:
-        async with self._turns[session_id]:
-            found = await self._needed(session_id)
+        async with self._locks[session_id]:
+            found = await self._get_running(session_id)
             if found.is_paused:
                 with engine_errors():
                     await self._engine.container(found.id).unpause()
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
-        async with self._turns[session_id]:
+        async with self._locks[session_id]:
             found = await self._find(session_id)
             if found is None:
                 return
@@ -145,7 +145,7 @@ class DockerSpawner(Spawner):
         return await self._ended(found.id)
 
     async def usage(self, session_id: SessionId) -> Usage:
-        found = await self._needed(session_id)
+        found = await self._get_running(session_id)
         return await self._engine.usage(found.id)
 
     async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
@@ -165,7 +165,7 @@ class DockerSpawner(Spawner):
     async def remove(self, directory: Path) -> None:
         if directory.parent != self.settings.sessions_dir:
             raise AccessDenied(f"{directory} is not a session directory of this hub")
-        async with self._turns[SessionId(directory.name)]:
+        async with self._locks[SessionId(directory.name)]:
             await asyncio.to_thread(remove_directory, directory)
 
     # Starting -----------------------------------------------------------------------------
@@ -185,24 +185,24 @@ class DockerSpawner(Spawner):
                 raise
         return False
 
-    async def _start_new(self, plan: SandboxPlan, say: OnStage) -> RunningSandbox:
+    async def _start_new(self, plan: SandboxPlan, on_stage: OnStage) -> RunningSandbox:
         ensure_can(plan, is_rootless=self._engine.is_rootless)
-        say("preparing its directories")
+        on_stage("preparing its directories")
         taken = {found.uid for found in await self._all() if found.is_running}
         owner = await asyncio.to_thread(prepare, self.settings, plan, taken)
         spec = ContainerSpec(self.settings, plan, owner, self._engine.is_rootless)
-        say(f"looking for the image {spec.image}")
-        image = await ensure_image(self._engine, spec.image, say)
-        say("starting its container")
+        on_stage(f"looking for the image {spec.image}")
+        image = await ensure_image(self._engine, spec.image, on_stage)
+        on_stage("starting its container")
         starting = asyncio.ensure_future(self._run(spec, image))
         try:
-            container_id, line = await asyncio.shield(starting)
-            say("waiting for its action server")
-            await self._until_it_answers(plan, container_id, announced=line.read_out())
+            container_id, stream = await asyncio.shield(starting)
+            on_stage("waiting for its action server")
+            await self._until_it_answers(plan, container_id, announced=stream.read_out())
         except BaseException:
             await self._undo(plan, starting)
             raise
-        await line.close()
+        await stream.close()
         return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
 
     async def _run(self, spec: ContainerSpec, image: Mapping[str, Any]) -> tuple[str, Stream]:
@@ -216,48 +216,48 @@ class DockerSpawner(Spawner):
         await self._proxies.open(plan.session_id, plan.egress)
         with engine_errors():
             async with self._network.held(needed=plan.egress.mode == "open"):
-                made = await self._created(spec)
+                container = await self._create_container(spec)
                 given = spec.initial_files()
-                await made.put_archive("/", given)  # type: ignore[no-untyped-call]
-                line = made.attach(stdin=True, stdout=True)
+                await container.put_archive("/", given)  # type: ignore[no-untyped-call]
+                stream = container.attach(stdin=True, stdout=True)
                 try:
                     # Attach before the start: if we die in between, its stdin closes.
-                    await line.__aenter__()
-                    await made.start()
+                    await stream.__aenter__()
+                    await container.start()
                     if plan.egress.mode == "open":
-                        await self._keep_to_the_internet(made.id, spec.image)
-                    await line.write_in(spec.launch(image).to_json())
-                    end_input(line)
+                        await self._block_private_networks(container.id, spec.image)
+                    await stream.write_in(spec.launch(image).to_json())
+                    end_input(stream)
                 except BaseException:
-                    await line.close()
+                    await stream.close()
                     raise
-        return made.id, line
+        return container.id, stream
 
-    async def _keep_to_the_internet(self, container_id: str, image: str) -> None:
-        """Block private networks in the container's network, before the session runs anything; the
-        session has no rights to change that."""
-        out = await asyncio.to_thread(
+    async def _block_private_networks(self, container_id: str, image: str) -> None:
+        """Block private networks in the container's network namespace, before the session runs
+        anything. The session has no permission to change the routes."""
+        reach = await asyncio.to_thread(
             lambda: network_reach(self.settings.open_networks, own_addresses())
         )
         program = await asyncio.to_thread(Path(routes.__file__).read_text)
         allowed = self.settings.open_networks
-        asked = json.dumps(
-            {"reject": out.rejected, "lead": out.allowed_networks, "allowed": allowed}
+        argument = json.dumps(
+            {"reject": reach.rejected, "lead": reach.allowed_networks, "allowed": allowed}
         )
-        command = [self.settings.command[0], "-I", "-c", program, asked]
+        command = [self.settings.command[0], "-I", "-c", program, argument]
         output = await self._engine.run_in_network_of(container_id, image, command)
         if output != routes.DONE:
             raise SandboxStartFailed(
                 f"The routes of its network could not be set: {output.strip()}"
             )
 
-    async def _created(self, spec: ContainerSpec) -> DockerContainer:
+    async def _create_container(self, spec: ContainerSpec) -> DockerContainer:
         """Create the container.
 
-        The engine may still be creating one for a killed spawner. That container has our name, so
-        it is ours and is removed first.
+        The engine may still be creating a container of the same name for a killed spawner. That
+        container is removed first.
         """
-        deadline = asyncio.get_running_loop().time() + _BUSY
+        deadline = asyncio.get_running_loop().time() + _BUSY_TIMEOUT
         while True:
             try:
                 return await self._engine.docker.containers.create(
@@ -266,7 +266,7 @@ class DockerSpawner(Spawner):
             except aiodocker.DockerError as error:
                 if error.status != 409 or asyncio.get_running_loop().time() > deadline:
                     raise
-            await asyncio.sleep(_GLANCE)
+            await asyncio.sleep(_POLL_INTERVAL)
             with suppress(aiodocker.DockerError):  # not created yet, or removed already
                 await self._engine.container(spec.name).delete(force=True)
 
@@ -289,8 +289,8 @@ class DockerSpawner(Spawner):
 
     async def _undo_start(self, plan: SandboxPlan, starting: Awaitable[tuple[str, Stream]]) -> None:
         with suppress(aiodocker.DockerError, BasculeError):  # the start itself reports them
-            _, line = await starting
-            await line.close()
+            _, stream = await starting
+            await stream.close()
         if (found := await self._find(plan.session_id)) is not None:
             await self._remove(found)
         else:
@@ -304,7 +304,7 @@ class DockerSpawner(Spawner):
     async def _find(self, session_id: SessionId) -> ContainerInfo | None:
         return await self._engine.find(container_name(self.settings, session_id))
 
-    async def _needed(self, session_id: SessionId) -> ContainerInfo:
+    async def _get_running(self, session_id: SessionId) -> ContainerInfo:
         found = await self._find(session_id)
         if found is None or not found.is_running:
             raise NoSuchSandbox(f"No sandbox runs for the session {session_id}")
@@ -315,15 +315,15 @@ class DockerSpawner(Spawner):
             with engine_errors():
                 await self._engine.container(container_id).wait()
                 shown = await self._engine.container(container_id).show()
-            words = await self._engine.log(container_id, 20)
+            log_text = await self._engine.log(container_id, 20)
         except aiodocker.DockerError:
             return "its container was removed"
         state = shown["State"]
-        how = [f"its process ended with exit status {state['ExitCode']}"]
+        reasons = [f"its process ended with exit status {state['ExitCode']}"]
         if state.get("OOMKilled"):
-            how.append("it had used all of its memory")
-        how += [str(state.get("Error") or ""), words.rstrip()]
-        return "\n".join(filter(None, how))
+            reasons.append("it had used all of its memory")
+        reasons += [str(state.get("Error") or ""), log_text.rstrip()]
+        return "\n".join(filter(None, reasons))
 
     # Ending -------------------------------------------------------------------------------
 
@@ -339,7 +339,7 @@ class DockerSpawner(Spawner):
             await self._engine.container(found.id).stop(t=math.ceil(grace))
 
     async def _remove_if_old(self, found: ContainerInfo) -> None:
-        async with self._turns[found.session_id]:
+        async with self._locks[found.session_id]:
             idle = datetime.now(UTC) - await self._engine.idle_since(found.id)
             now = await self._find(found.session_id)
             is_same = now is not None and now.id == found.id and not now.is_running

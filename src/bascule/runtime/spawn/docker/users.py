@@ -40,7 +40,7 @@ def _ensure_may_be_used(settings: DockerSettings, folder: Path) -> None:
     if not real.is_dir():
         raise SandboxStartFailed(f"{folder} is not a directory on this machine")
     if real != folder:
-        raise AccessDenied(f"{folder} leads to {real}; links are not followed")
+        raise AccessDenied(f"{folder} is a link to {real}; links are not followed")
     if not any(real.is_relative_to(root) for root in settings.workspace_roots):
         named = ", ".join(map(str, settings.workspace_roots)) or "none is set"
         raise AccessDenied(f"{folder} is not below any of the workspace_roots ({named})")
@@ -65,12 +65,12 @@ def _owner(
                 "session is root, or set allow_root"
             )
         return HostOwner(found.st_uid, found.st_gid)
-    lent = settings.lent_uids
-    if found.st_uid in lent:
+    uids = settings.lent_uids
+    if found.st_uid in uids:
         return HostOwner(found.st_uid, found.st_uid)  # from an earlier start
     first = hash_of(plan.session_id) % settings.uid_count
     for step in range(settings.uid_count):
-        uid = lent[(first + step) % settings.uid_count]
+        uid = uids[(first + step) % settings.uid_count]
         if uid not in taken:
             return HostOwner(uid, uid)
     raise QuotaExceeded(f"All {settings.uid_count} UIDs of sessions are in use; raise uid_count")

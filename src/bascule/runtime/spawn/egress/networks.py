@@ -35,8 +35,11 @@ def network_reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> Netwo
     """`allowed`: networks of the setting `open_networks`. `own_addresses`: this machine's."""
     wanted = [network_of(each) for each in allowed]
     own = [ipaddress.ip_network(each) for each in sorted(own_addresses)]
-    no: list[Network] = [*map(ipaddress.ip_network, NOT_PUBLIC), *(n for n in own if _counts(n))]
-    rejected = [each for each in no if not any(_covers(other, each) for other in wanted)]
+    unreachable: list[Network] = [
+        *map(ipaddress.ip_network, NOT_PUBLIC),
+        *(n for n in own if _is_reachable(n)),
+    ]
+    rejected = [each for each in unreachable if not any(_covers(other, each) for other in wanted)]
     allowed_networks = [each for each in wanted if each.version == 4 and each.prefixlen > 0]
     return NetworkReach([str(each) for each in rejected], [str(each) for each in allowed_networks])
 
@@ -65,7 +68,7 @@ def _covers(wide: Network, narrow: Network) -> bool:
     return False
 
 
-def _counts(network: Network) -> bool:
+def _is_reachable(network: Network) -> bool:
     """Whether a session could reach the address: not loopback and not link-local IPv6."""
     address = network.network_address
     return not address.is_loopback and not (address.version == 6 and address.is_link_local)

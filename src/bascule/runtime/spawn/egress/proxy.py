@@ -31,14 +31,14 @@ _CONNECT_TIMEOUT: Final = 15.0
 _PIECE: Final = 64 << 10
 MAX_CONNECTIONS: Final = 256
 """Connections that one session may have at a time. Each costs the hub two descriptors."""
-_REFUSED_AT_A_TIME: Final = 16
+_MAX_REFUSED: Final = 16
 
 
 class _Refused(Exception):
-    def __init__(self, status: str, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, status: str, reason: str) -> None:
+        super().__init__(reason)
         self.status = status
-        self.why = why
+        self.reason = reason
 
 
 class EgressProxy(Closable):
@@ -50,10 +50,10 @@ class EgressProxy(Closable):
         rules: EgressRules,
         resolve: Resolve | None = None,
         *,
-        most_connections: int = MAX_CONNECTIONS,
+        max_connections: int = MAX_CONNECTIONS,
     ) -> None:
         self._path = path
-        self._most = most_connections
+        self._max_connections = max_connections
         self._rules = rules
         self._resolve = resolve or _look_up
         self._server: asyncio.Server | None = None
@@ -83,8 +83,10 @@ class EgressProxy(Closable):
         try:
             # Read the request of a few clients too many before refusing them: a connection that
             # is closed with unread bytes is reset, and the client would not see the reason.
-            if len(self._clients) <= self._most + _REFUSED_AT_A_TIME:
-                await self._serve(reader, writer, is_full=len(self._clients) > self._most)
+            if len(self._clients) <= self._max_connections + _MAX_REFUSED:
+                await self._serve(
+                    reader, writer, is_full=len(self._clients) > self._max_connections
+                )
         except asyncio.CancelledError:
             return  # cancelled by `aclose`; asyncio's stream callback would log it
         except (OSError, asyncio.IncompleteReadError):
@@ -97,24 +99,24 @@ class EgressProxy(Closable):
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_full: bool
     ) -> None:
         try:
-            asked = await _read_head(reader)
+            request = await _read_head(reader)
             if is_full:
-                raise _too_many(self._most)
-            far_reader, far_writer = await self._connect(asked)
+                raise _too_many(self._max_connections)
+            server_reader, server_writer = await self._connect(request)
         except _Refused as refused:
             await _refuse(writer, refused)
             return
-        with contextlib.closing(far_writer):
-            if asked.head:
-                far_writer.write(asked.head)
+        with contextlib.closing(server_writer):
+            if request.head:
+                server_writer.write(request.head)
             else:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await _join((reader, writer), (far_reader, far_writer), asked.body)
+            await _join((reader, writer), (server_reader, server_writer), request.body)
 
     async def _connect(
-        self, asked: ProxyRequest
+        self, request: ProxyRequest
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        host, port = asked.host, asked.port
+        host, port = request.host, request.port
         if not self._rules.allows_name(host, port):
             raise _Refused(
                 "403 Forbidden", f"This session may not reach {host}:{port}: see egress.domains"
@@ -125,16 +127,16 @@ class EgressProxy(Closable):
                 allowed = [each for each in found if self._rules.allows_address(each)]
                 if not allowed:
                     raise _Refused(
-                        "403 Forbidden", f"{host} is at no address that sessions may reach"
+                        "403 Forbidden", f"{host} has no address that sessions may reach"
                     )
                 return await _first_that_answers(allowed, port)
         except OSError as error:  # of the name lookup, the connection or the timeout
-            why = f"{host}:{port} cannot be reached: {str(error) or 'it took too long'}"
-            raise _Refused("502 Bad Gateway", why) from error
+            reason = f"{host}:{port} cannot be reached: {str(error) or 'it took too long'}"
+            raise _Refused("502 Bad Gateway", reason) from error
 
 
 async def _refuse(writer: asyncio.StreamWriter, refused: _Refused) -> None:
-    body = (refused.why + "\n").encode()
+    body = (refused.reason + "\n").encode()
     writer.write(
         f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
@@ -143,9 +145,9 @@ async def _refuse(writer: asyncio.StreamWriter, refused: _Refused) -> None:
     await writer.drain()
 
 
-def _too_many(most: int) -> _Refused:
-    why = f"This session has {most} connections to the network, the maximum"
-    return _Refused("503 Service Unavailable", why)
+def _too_many(limit: int) -> _Refused:
+    reason = f"This session has {limit} connections to the network, the maximum"
+    return _Refused("503 Service Unavailable", reason)
 
 
 async def _read_head(reader: asyncio.StreamReader) -> ProxyRequest:
@@ -153,11 +155,11 @@ async def _read_head(reader: asyncio.StreamReader) -> ProxyRequest:
         async with asyncio.timeout(_HEAD_TIMEOUT):
             head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.LimitOverrunError, asyncio.IncompleteReadError, TimeoutError) as error:
-        raise _Refused("400 Bad Request", "No complete request came") from error
+        raise _Refused("400 Bad Request", "No complete request arrived") from error
     try:
         return parse_request(head)
     except ValueError as error:
-        raise _Refused("400 Bad Request", f"That is no request to a proxy: {error}") from error
+        raise _Refused("400 Bad Request", f"This is not a proxy request: {error}") from error
 
 
 async def _first_that_answers(
@@ -170,29 +172,29 @@ async def _first_that_answers(
 
 
 async def _join(
-    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
-    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    client: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     body: int | None,
 ) -> None:
     """Copy bytes both ways until the server has sent everything, or a connection breaks."""
     async with asyncio.TaskGroup() as both:
-        up = both.create_task(_copy(near[0], far[1], body))
-        await _copy(far[0], near[1], None)
+        up = both.create_task(_copy(client[0], server[1], body))
+        await _copy(server[0], client[1], None)
         up.cancel()
 
 
 async def _copy(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int | None
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None
 ) -> None:
     with contextlib.suppress(ConnectionError):
-        while most is None or most > 0:
-            piece = await reader.read(_PIECE if most is None else min(_PIECE, most))
+        while limit is None or limit > 0:
+            piece = await reader.read(_PIECE if limit is None else min(_PIECE, limit))
             if not piece:
                 break
             writer.write(piece)
             await writer.drain()
-            most = None if most is None else most - len(piece)
-        if most is None and writer.can_write_eof():
+            limit = None if limit is None else limit - len(piece)
+        if limit is None and writer.can_write_eof():
             writer.write_eof()
 
 

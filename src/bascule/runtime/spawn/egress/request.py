@@ -56,7 +56,7 @@ def parse_request(head: bytes) -> ProxyRequest:
         if found is None:
             raise ValueError("it does not name a host and a port")
         return ProxyRequest(_host(found), _port(found), b"", None)
-    return _plain(request, headers)
+    return _plain_request(request, headers)
 
 
 def is_host_name(text: str) -> bool:
@@ -64,20 +64,20 @@ def is_host_name(text: str) -> bool:
     return len(text) <= _MAX_NAME and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
 
 
-def _plain(request: re.Match[str], headers: Sequence[tuple[str, str]]) -> ProxyRequest:
+def _plain_request(request: re.Match[str], headers: Sequence[tuple[str, str]]) -> ProxyRequest:
     url = _URL.fullmatch(request["target"])
     if url is None:
         raise ValueError("it does not begin with http:// and a host")
     path = (url["path"] or "/").partition("#")[0]
-    kept = [f"{name}:{value}" for name, value in headers if name.lower() not in _HOP_BY_HOP]
+    end_to_end = [f"{name}:{value}" for name, value in headers if name.lower() not in _HOP_BY_HOP]
     rewritten = [
         f"{request['method']} {path if path.startswith('/') else '/' + path} {request['version']}",
         f"Host: {url['authority']}",
-        *kept,
+        *end_to_end,
         "Connection: close",
     ]
-    sent = "\r\n".join(rewritten).encode("latin-1") + b"\r\n\r\n"
-    return ProxyRequest(_host(url), _port(url), sent, _body(headers))
+    rewritten_head = "\r\n".join(rewritten).encode("latin-1") + b"\r\n\r\n"
+    return ProxyRequest(_host(url), _port(url), rewritten_head, _body(headers))
 
 
 def _host(found: re.Match[str]) -> str:

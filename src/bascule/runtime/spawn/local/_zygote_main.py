@@ -12,7 +12,7 @@ kernel ends the whole namespace. So nothing in it outlives the server, and a `ki
 process at any moment leaves nothing behind.
 
 The zygote reports each child that ends: `{"pid", "status"}`. It dies with the warden at once, so
-that an order nobody waits for is not carried out. Servers stay.
+that no sandbox starts for which nobody waits. Running servers stay.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ COMMON_KINDS: Final = (
     *(CmdRun, CmdOutput, CmdMetadata, Error),
     *(FileRead, FileContent, FileWrite, FileWritten, FileEdit, FileEdited),
 )
-"""Events that nearly every session sends or receives. To prepare all kinds would delay the zygote's
+"""Events that nearly every session sends or receives. Preparing all kinds would delay the zygote's
 start."""
 MAX_BYTES: Final = 1 << 18
 MAX_DESCRIPTORS: Final = 32
@@ -130,7 +130,8 @@ class Order:
     root: int | None
     """Host UID of a second user who is root inside, for `sudo`; None: there is none."""
     terminals: int
-    """Maximum number of pseudoterminals of the session, so that it cannot use up the machine's."""
+    """Maximum number of pseudoterminals of the session, so that it cannot use all those of the
+    machine."""
     set_id_files: bool
     """Whether its programs can give files the set-user-ID and set-group-ID bits."""
     memory: int | None
@@ -151,8 +152,8 @@ def main(descriptor: int, parent: int) -> None:
     set_process_name("zygote")
     link = socket.socket(fileno=descriptor)
     link.set_inheritable(False)
-    died, dies = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.set_wakeup_fd(dies, warn_on_full_buffer=False)
+    child_ended, child_ended_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(child_ended_write, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for name in LOADED:
@@ -166,9 +167,9 @@ def main(descriptor: int, parent: int) -> None:
     stage = _Stage()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         while True:
-            ready, _, _ = select.select([link.fileno(), died], [], [])
-            if died in ready:
-                os.read(died, 4096)
+            ready, _, _ = select.select([link.fileno(), child_ended], [], [])
+            if child_ended in ready:
+                os.read(child_ended, 4096)
                 _reap(link)
             if link.fileno() in ready and not _serve_orders(link, stage):
                 return
@@ -240,13 +241,13 @@ def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
         _report(order, {"fork": os.getpid()})
         if failure is not None:
             raise failure
-        for procs in order.cgroups:
-            with open(procs, "w") as file:  # noqa: PTH123
+        for procs_file in order.cgroups:
+            with open(procs_file, "w") as file:  # noqa: PTH123
                 file.write("0")
-        holds = _isolate(order) if order.bubblewrap else []
+        kept_alive = _isolate(order) if order.bubblewrap else []
         server = os.fork()
         if server == 0:
-            _serve(order, holds)
+            _serve(order, kept_alive)
         _report(order, {"server": server})
     except _ProgramFailed as error:
         sys.stderr.write(f"{error}\n")
@@ -264,8 +265,8 @@ def _isolate(order: Order) -> list[int]:
     input_end, life = os.pipe2(os.O_CLOEXEC)
     answers, output_end = os.pipe2(os.O_CLOEXEC)
     info_end, info = os.pipe2(os.O_CLOEXEC)
-    numbers = [info, *(_in_memory(text) for text in order.files.values())]
-    bubblewrap, *words = _attached(order)
+    numbers = [info, *(_memory_file(text) for text in order.files.values())]
+    bubblewrap, *words = _attach_mounts(order)
     # The tree `@etc` is read-only, so the session's own files are mounted over those in it.
     make = "--ro-bind-data" if ETC in order.bubblewrap else "--file"
     for path, number in zip(order.files, numbers[1:], strict=True):
@@ -278,7 +279,7 @@ def _isolate(order: Order) -> list[int]:
         join_network(session_network.network_namespace)
         words.remove("--unshare-net")
     # A session can read the command line of its first process, bubblewrap: keep paths out of it.
-    numbers.append(_in_memory("".join(f"{word}\0" for word in words)))
+    numbers.append(_memory_file("".join(f"{word}\0" for word in words)))
     program = subprocess.Popen(
         [bubblewrap, "--args", str(numbers[-1]), "--", "cat"],
         stdin=input_end,
@@ -296,9 +297,9 @@ def _isolate(order: Order) -> list[int]:
     inside = int(json.loads(os.read(info_end, 4096))["child-pid"])
     os.close(info_end)
     _report(order, {"first": inside})
-    holds = [life]
+    kept_alive = [life]
     if order.network:
-        holds.append(_connect(order, inside, session_network))
+        kept_alive.append(_connect(order, inside, session_network))
     # In this process, not in a child: forking a process of this size takes milliseconds.
     enter(
         inside,
@@ -311,7 +312,7 @@ def _isolate(order: Order) -> list[int]:
     if session_network is not None:
         session_network.close()
     program.returncode = 0  # the zygote reaps it, not this process
-    return holds
+    return kept_alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,10 +347,10 @@ def _connect(order: Order, inside: int, session_network: SessionNetwork | None) 
     The process confines itself before it sees the first packet (`--enable-sandbox`).
     """
     _with_rights(order, inside, "net", lambda: _set_routes(order))
-    ends, held = os.pipe2(os.O_CLOEXEC)
-    ready, says_ready = os.pipe2(os.O_CLOEXEC)
+    ends, held_end = os.pipe2(os.O_CLOEXEC)
+    ready, ready_write = os.pipe2(os.O_CLOEXEC)
     namespace = os.open(f"/proc/{inside}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    passed = [ends, says_ready, namespace]
+    passed = [ends, ready_write, namespace]
 
     def prepare() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (_NETWORK_FILES, _NETWORK_FILES))
@@ -361,7 +362,7 @@ def _connect(order: Order, inside: int, session_network: SessionNetwork | None) 
     program = subprocess.Popen(
         [
             *order.network,
-            *("--exit-fd", str(ends), "--ready-fd", str(says_ready)),
+            *("--exit-fd", str(ends), "--ready-fd", str(ready_write)),
             *("--netns-type", "path", f"/proc/self/fd/{namespace}", "tap0"),
         ],
         stdin=subprocess.DEVNULL,
@@ -382,7 +383,7 @@ def _connect(order: Order, inside: int, session_network: SessionNetwork | None) 
             "net",
             lambda: routes.route_via_gateway(order.allowed_networks, SLIRP_GATEWAY),
         )
-    return held
+    return held_end
 
 
 def _arrange_mounts(order: Order) -> None:
@@ -411,11 +412,11 @@ def _with_rights(order: Order, inside: int, kind: str, do: Callable[[], None]) -
         raise _ProgramFailed("the session's namespaces could not be set up")
 
 
-def _serve(order: Order, holds: Sequence[int]) -> NoReturn:
+def _serve(order: Order, kept_alive: Sequence[int]) -> NoReturn:
     os.setsid()
     os.dup2(order.given["launch"], 0)
     lock = order.given["lock"]
-    kept = {0, 1, 2, lock, order.given["result"], *holds}
+    kept = {0, 1, 2, lock, order.given["result"], *kept_alive}
     kept.update(number for name, number in order.given.items() if name.startswith("lease"))
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
         if number not in kept:
@@ -469,14 +470,14 @@ def _report(order: Order, what: Mapping[str, Any]) -> None:
     os.write(order.given["result"], json.dumps(what).encode() + b"\n")
 
 
-def _in_memory(text: str) -> int:
+def _memory_file(text: str) -> int:
     number = os.memfd_create("file")
     os.write(number, text.encode())
     os.lseek(number, 0, os.SEEK_SET)
     return number
 
 
-def _attached(order: Order) -> list[str]:
+def _attach_mounts(order: Order) -> list[str]:
     """Bubblewrap's arguments, with each given mount attached at a path that only its
     children see."""
     mounts = {name: number for name, number in order.given.items() if name.startswith("dir:")}

@@ -145,7 +145,7 @@ def mount_tmpfs(path: Path, *, mode: int) -> None:
 
 def unmount(path: Path) -> None:
     """Detach the mount at `path` and those below it; copies in other namespaces stay."""
-    _checked(_libc.umount2(os.fsencode(path), _MNT_DETACH), str(path))
+    _check(_libc.umount2(os.fsencode(path), _MNT_DETACH), str(path))
 
 
 def id_map_lines(inside: int, outside: int) -> Sequence[str]:
@@ -173,8 +173,8 @@ def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
             if not os.read(program.stdout.fileno(), 1):
                 raise OSError("a user namespace cannot be created")
             pairs = (("uid_map", owner.uid, shown_as.uid), ("gid_map", owner.gid, shown_as.gid))
-            for name, on_disk, seen in pairs:
-                lines = "".join(f"{line}\n" for line in id_map_lines(on_disk, seen))
+            for name, disk_id, shown_id in pairs:
+                lines = "".join(f"{line}\n" for line in id_map_lines(disk_id, shown_id))
                 Path(f"/proc/{program.pid}/{name}").write_text(lines)
             namespace = os.open(f"/proc/{program.pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
         finally:
@@ -186,23 +186,23 @@ def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
 
 
 def _new_namespace() -> None:
-    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
     # Later mounts of the host still appear here; nothing propagates the other way.
-    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
+    _check(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
 
 
 def _mount_tmpfs(path: Path, flags: int, options: str) -> None:
     where = os.fsencode(path)
-    _checked(_libc.mount(b"tmpfs", where, b"tmpfs", flags, options.encode()), str(path))
+    _check(_libc.mount(b"tmpfs", where, b"tmpfs", flags, options.encode()), str(path))
 
 
 def _syscall(*words: object) -> int:
     result: int = _libc.syscall(*words)
-    _checked(min(result, 0), "mount")
+    _check(min(result, 0), "mount")
     return result
 
 
-def _checked(result: int, what: str) -> None:
+def _check(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

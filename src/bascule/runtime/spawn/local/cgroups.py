@@ -210,10 +210,10 @@ def _first_that_works(name: str, mounted: Path) -> Cgroups:
     try:
         return CgroupsV2(name, mounted)
     except OSError:
-        given = _own_group(mounted)
-        if given is None:
+        delegated = _own_group(mounted)
+        if delegated is None:
             raise
-        return CgroupsV2(name, given)
+        return CgroupsV2(name, delegated)
 
 
 def _own_group(mounted: Path) -> Path | None:

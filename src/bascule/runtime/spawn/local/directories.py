@@ -63,10 +63,10 @@ class WardenDirectories:
         """
         root = self._open_root_of(self.settings.run_dir, run_dir)
         try:
-            made = safe_open.make_dir(root, run_dir.name)
+            directory = safe_open.make_dir(root, run_dir.name)
         finally:
             os.close(root)
-        return self._ensured(made, run_dir, uid)
+        return self._ensure_owner(directory, run_dir, uid)
 
     def open_in_run_dir(self, path: Path) -> int:
         """A directory anywhere in `run_dir`, such as the one with the hub's socket."""
@@ -81,8 +81,8 @@ class WardenDirectories:
         `uid`: another permitted owner of the run directory, while the session runs.
         """
         run_dir = self.settings.run_dir / directory.name
-        own = await _used(lambda: self.open_session(directory))
-        return own + await _used(lambda: self._open_child(self.settings.run_dir, run_dir, uid))
+        own = await _measure(lambda: self.open_session(directory))
+        return own + await _measure(lambda: self._open_child(self.settings.run_dir, run_dir, uid))
 
     def remove(self, directory: Path) -> None:
         """Remove a session's directory with its contents, if it exists."""
@@ -98,7 +98,7 @@ class WardenDirectories:
             return
         try:
             found = safe_open.open_below(os.dup(parent), Path(directory.name))
-            opened = self._ensured(found, directory, uid)
+            opened = self._ensure_owner(found, directory, uid)
             try:
                 trees.clear(opened)
                 _ensure_same(directory, opened, parent)
@@ -112,7 +112,9 @@ class WardenDirectories:
 
     def _open_child(self, root: Path, directory: Path, uid: int | None = None) -> int:
         parent = self._open_root_of(root, directory)
-        return self._ensured(safe_open.open_below(parent, Path(directory.name)), directory, uid)
+        return self._ensure_owner(
+            safe_open.open_below(parent, Path(directory.name)), directory, uid
+        )
 
     def _open_root_of(self, root: Path, directory: Path) -> int:
         if directory.parent != root or directory.name in ("", "..", "."):
@@ -120,9 +122,9 @@ class WardenDirectories:
         return self._open_root(root)
 
     def _open_root(self, root: Path) -> int:
-        return self._ensured(safe_open.open_real(root), root)
+        return self._ensure_owner(safe_open.open_real(root), root)
 
-    def _ensured(self, opened: int, path: Path, uid: int | None = None) -> int:
+    def _ensure_owner(self, opened: int, path: Path, uid: int | None = None) -> int:
         """The descriptor, if the directory belongs to the hub, to us or to a session."""
         owner = os.fstat(opened).st_uid
         hub = self.settings.hub_uid
@@ -135,7 +137,7 @@ class WardenDirectories:
         )
 
 
-async def _used(opening: Callable[[], int]) -> int:
+async def _measure(opening: Callable[[], int]) -> int:
     try:
         opened = await asyncio.to_thread(opening)
     except NoSuchPath:

@@ -1,4 +1,4 @@
-"""`/etc` of sessions: a tree of read-only mounts that the zygote creates once for all of them.
+"""`/etc` of sessions: a tree of read-only mounts that the zygote creates once for all sessions.
 
 Bubblewrap reads the list of all mounts again for each bind mount that it creates, so the forty
 files and directories of the host's `/etc` took longer than the rest of its work. It binds this tree

@@ -14,7 +14,7 @@ from bascule.core.sessions import SessionId
 
 _MAX_LOG: Final = 1 << 20
 """Bytes above which `trim` cuts a log."""
-_LAST_WORDS: Final = 1 << 16
+_TAIL_BYTES: Final = 1 << 16
 """Bytes at the end of a log that are read, and that `trim` keeps."""
 
 
@@ -67,5 +67,5 @@ def _trim(path: Path) -> None:
 
 def _end(path: Path) -> bytes:
     with path.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _LAST_WORDS))
-        return file.read(_LAST_WORDS)
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+        return file.read(_TAIL_BYTES)

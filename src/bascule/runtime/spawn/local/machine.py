@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 INSTALL: Final = "apt-get install bubblewrap"
 TUN: Final = "/dev/net/tun"
-_SWITCHES: Final = (
+_SYSCTLS: Final = (
     ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
     (
         "kernel/apparmor_restrict_unprivileged_userns",
@@ -60,16 +60,16 @@ def look(settings: LocalSettings) -> Machine:
     is_root = os.geteuid() == 0
     notices = []
     bubblewrap = shutil.which("bwrap") or ""
-    if lack := _missing_for_isolation(bubblewrap, is_root):
+    if problem := _missing_for_isolation(bubblewrap, is_root):
         if not settings.allow_unisolated:
             raise CannotIsolate(
-                f"Sessions cannot be isolated on this machine: {lack}. To run them "
+                f"Sessions cannot be isolated on this machine: {problem}. To run them "
                 "without isolation, so that any session can do whatever this account can, set "
                 "allow_unisolated (--allow-unisolated)"
             )
         bubblewrap = ""
         notices.append(
-            f"SESSIONS ARE NOT ISOLATED: {lack}. Each session can do whatever this "
+            f"SESSIONS ARE NOT ISOLATED: {problem}. Each session can do whatever this "
             "account can, also to other sessions and to the hub"
         )
     elif not is_root:
@@ -82,10 +82,10 @@ def look(settings: LocalSettings) -> Machine:
             "Sessions can make every system call, because there is no seccomp filter for "
             f"this processor ({platform.machine()})"
         )
-    cgroups, why = find_cgroups(_group_name(settings))
+    cgroups, reason = find_cgroups(_group_name(settings))
     if cgroups is None:
         notices.append(
-            f"Limits of sessions are weak: {why}. Memory is limited per process, the "
+            f"Limits of sessions are weak: {reason}. Memory is limited per process, the "
             "number of processes per session, CPU time not at all"
         )
     for notice in notices:
@@ -94,13 +94,13 @@ def look(settings: LocalSettings) -> Machine:
         is_root=is_root,
         bubblewrap=bubblewrap,
         slirp=shutil.which("slirp4netns") or "",
-        no_network=network_lack(),
+        no_network=network_problem(),
         cgroups=cgroups,
         notices=tuple(notices),
     )
 
 
-def network_lack() -> str:
+def network_problem() -> str:
     """Why sessions cannot have a network namespace with egress; empty if they can."""
     if not shutil.which("slirp4netns"):
         return (
@@ -125,19 +125,19 @@ def _missing_for_isolation(bubblewrap: str, is_root: bool) -> str:
     words += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
     words += ["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
     try:
-        tried = subprocess.run(
+        result = subprocess.run(
             words, capture_output=True, timeout=_PROBE_TIMEOUT, check=False, text=True
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not work: {error}"
-    if tried.returncode == 0:
+    if result.returncode == 0:
         return ""
-    cures = [cure for path, bad, cure in _SWITCHES if not is_root and _switch(path) == bad]
-    cures += ["in a container: run it with the right to create namespaces"] if not cures else []
-    return f"bubblewrap cannot create namespaces here: {tried.stderr.strip()} ({'; '.join(cures)})"
+    fixes = [fix for path, bad, fix in _SYSCTLS if not is_root and _sysctl(path) == bad]
+    fixes += ["in a container: run it with the right to create namespaces"] if not fixes else []
+    return f"bubblewrap cannot create namespaces here: {result.stderr.strip()} ({'; '.join(fixes)})"
 
 
-def _switch(path: str) -> str:
+def _sysctl(path: str) -> str:
     try:
         return Path("/proc/sys", path).read_text().strip()
     except OSError:

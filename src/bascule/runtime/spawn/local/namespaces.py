@@ -36,8 +36,8 @@ _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_PDEATHSIG: Final = 1
 _CAPABILITY_VERSION_3: Final = 0x20080522
-_MORE_CAPABILITIES_THAN_THERE_ARE: Final = 64
-_OF_A_NAMED_ROOT: Final = frozenset(range(8)) - {2}
+_CAPABILITY_COUNT_LIMIT: Final = 64
+_SESSION_ROOT_CAPABILITIES: Final = frozenset(range(8)) - {2}
 """Capabilities over files and processes of the users in its user namespace: CHOWN, DAC_OVERRIDE,
 FOWNER, FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
 
@@ -58,13 +58,13 @@ def enter(
     if own_user:
         first = _owner_of(Path(f"/proc/{pid}/ns/mnt"))
         second = os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
-        _set(first, _CLONE_NEWUSER)
+        _setns(first, _CLONE_NEWUSER)
     kinds = _CLONE_NEWNS | _CLONE_NEWPID | _CLONE_NEWIPC | _CLONE_NEWUTS
-    _set(process, kinds | (_CLONE_NEWNET if own_network else 0))
+    _setns(process, kinds | (_CLONE_NEWNET if own_network else 0))
     arrange()
     if own_user:
         if not os.path.sameopenfile(first, second):
-            _set(second, _CLONE_NEWUSER)
+            _setns(second, _CLONE_NEWUSER)
         os.close(first)
         os.close(second)
     os.close(process)
@@ -111,7 +111,7 @@ def drop_privileges_with_root(
     """
     os.setgroups([])
     _map_two_users(uid, gid, root)
-    _drop_from_bounding_set(kept=_OF_A_NAMED_ROOT)
+    _drop_from_bounding_set(kept=_SESSION_ROOT_CAPABILITIES)
     os.setresgid(gid, gid, gid)
     os.setresuid(uid, uid, uid)
     confine()
@@ -121,25 +121,25 @@ def drop_privileges_with_root(
 
 def _map_two_users(uid: int, gid: int, root: int) -> None:
     """Map two users. Only a process outside a new user namespace can map ids other than its own."""
-    entered, enters = os.pipe2(os.O_CLOEXEC)
+    entered_read, entered_write = os.pipe2(os.O_CLOEXEC)
     writer = os.fork()
     if writer == 0:
-        os.read(entered, 1)
+        os.read(entered_read, 1)
         parent = os.getppid()
         for name, own in (("uid_map", uid), ("gid_map", gid)):
             with open(f"/proc/{parent}/{name}", "w") as file:  # noqa: PTH123
                 file.write(f"0 {root} 1\n{own} {own} 1\n")
         os._exit(0)
-    _checked(_libc.unshare(_CLONE_NEWUSER), "unshare")
-    os.write(enters, b".")
+    _check(_libc.unshare(_CLONE_NEWUSER), "unshare")
+    os.write(entered_write, b".")
     if os.waitpid(writer, 0)[1] != 0:
         raise OSError("the users of the session could not be named")
-    os.close(entered)
-    os.close(enters)
+    os.close(entered_read)
+    os.close(entered_write)
 
 
 def _map_to_uid_zero(uid: int, gid: int) -> None:
-    _checked(_libc.unshare(_CLONE_NEWUSER), "unshare")
+    _check(_libc.unshare(_CLONE_NEWUSER), "unshare")
     # After a change of user, a process does not own its files in /proc unless it is dumpable.
     _prctl(_PR_SET_DUMPABLE, 1)
     for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
@@ -150,16 +150,16 @@ def _map_to_uid_zero(uid: int, gid: int) -> None:
 def new_network(uid: int) -> tuple[int, int]:
     """Descriptors of a new user namespace with that user as its only root, and of a network
     namespace it owns. Needs root."""
-    made, makes = os.pipe2(os.O_CLOEXEC)
+    created, created_write = os.pipe2(os.O_CLOEXEC)
     maker = os.fork()
     if maker == 0:
-        os.close(made)
-        _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET), "unshare")
-        os.write(makes, b".")
+        os.close(created)
+        _check(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET), "unshare")
+        os.write(created_write, b".")
         signal.pause()
-    os.close(makes)
+    os.close(created_write)
     try:
-        if not os.read(made, 1):
+        if not os.read(created, 1):
             raise OSError("a network namespace could not be created")
         for name in ("uid_map", "gid_map"):
             with open(f"/proc/{maker}/{name}", "w") as file:  # noqa: PTH123
@@ -168,7 +168,7 @@ def new_network(uid: int) -> tuple[int, int]:
         user, network = (os.open(path, os.O_RDONLY | os.O_CLOEXEC) for path in where)
         return user, network
     finally:
-        os.close(made)
+        os.close(created)
         os.kill(maker, signal.SIGKILL)
         os.waitpid(maker, 0)
 
@@ -177,7 +177,7 @@ def become_root_of(user: int) -> None:
     """Become root of a user namespace, without rights anywhere else."""
     if os.geteuid() == 0:
         os.setgroups([])
-    _set(user, _CLONE_NEWUSER)
+    _setns(user, _CLONE_NEWUSER)
     os.setresgid(0, 0, 0)
     os.setresuid(0, 0, 0)
 
@@ -185,17 +185,17 @@ def become_root_of(user: int) -> None:
 def with_own_device(device: str, uid: int) -> None:
     """Give `device` to that user, in a private mount namespace: on the host, maybe only root
     has access to it."""
-    _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
-    _checked(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
+    _check(_libc.unshare(_CLONE_NEWNS), "unshare")
+    _check(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
     number = Path(device).stat().st_rdev
     directory = bytes(Path(device).parent)
-    _checked(_libc.mount(b"tmpfs", directory, b"tmpfs", _MS_NOSUID, b"mode=0755,size=4k"), "mount")
+    _check(_libc.mount(b"tmpfs", directory, b"tmpfs", _MS_NOSUID, b"mode=0755,size=4k"), "mount")
     os.mknod(device, stat.S_IFCHR | 0o600, number)
     os.chown(device, uid, uid)
 
 
 def join_network(network: int) -> None:
-    _set(network, _CLONE_NEWNET)
+    _setns(network, _CLONE_NEWNET)
 
 
 def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
@@ -203,15 +203,15 @@ def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
     path = Path(f"/proc/{pid}/ns/{kind}")
     namespace = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     if own_user:
-        _set(_owner_of(path), _CLONE_NEWUSER)
-    _set(namespace, {"net": _CLONE_NEWNET, "mnt": _CLONE_NEWNS}[kind])
+        _setns(_owner_of(path), _CLONE_NEWUSER)
+    _setns(namespace, {"net": _CLONE_NEWNET, "mnt": _CLONE_NEWNS}[kind])
 
 
-def limit_terminals(most: int) -> None:
+def limit_terminals(maximum: int) -> None:
     """Limit the number of terminals in the current mount namespace, which has its own."""
     flags = _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC
-    options = f"ptmxmode=0666,mode=620,max={most}".encode()
-    _checked(_libc.mount(b"devpts", b"/dev/pts", b"devpts", flags, options), "mount of /dev/pts")
+    options = f"ptmxmode=0666,mode=620,max={maximum}".encode()
+    _check(_libc.mount(b"devpts", b"/dev/pts", b"devpts", flags, options), "mount of /dev/pts")
 
 
 def drop_capabilities_for_good() -> None:
@@ -220,7 +220,7 @@ def drop_capabilities_for_good() -> None:
 
 
 def _drop_from_bounding_set(*, kept: Set[int]) -> None:
-    for capability in set(range(_MORE_CAPABILITIES_THAN_THERE_ARE)) - kept:
+    for capability in set(range(_CAPABILITY_COUNT_LIMIT)) - kept:
         # Errors are ignored: without CAP_SETPCAP, and for numbers above the last capability.
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
@@ -245,7 +245,7 @@ def set_process_name(name: str) -> None:
 def _clear_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     none = (ctypes.c_uint32 * 6)()
-    _checked(_libc.capset(header, none), "capset")
+    _check(_libc.capset(header, none), "capset")
 
 
 def _owner_of(namespace: Path) -> int:
@@ -256,15 +256,15 @@ def _owner_of(namespace: Path) -> int:
         os.close(descriptor)
 
 
-def _set(descriptor: int, kinds: int) -> None:
-    _checked(_libc.setns(descriptor, kinds), "setns")
+def _setns(descriptor: int, kinds: int) -> None:
+    _check(_libc.setns(descriptor, kinds), "setns")
 
 
 def _prctl(option: int, value: int) -> None:
-    _checked(_libc.prctl(option, value, 0, 0, 0), "prctl")
+    _check(_libc.prctl(option, value, 0, 0, 0), "prctl")
 
 
-def _checked(result: int, what: str) -> None:
+def _check(result: int, what: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -57,7 +57,7 @@ def allow_links(path: Path) -> None:
     try:
         if follows_no_links(directory) and _is_top_of_mount(directory):
             name = f"/proc/self/fd/{directory}".encode()
-            _checked(_libc.umount2(name, _MNT_DETACH), path)
+            _check(_libc.umount2(name, _MNT_DETACH), path)
     finally:
         os.close(directory)
 
@@ -71,14 +71,16 @@ def _mount_over_itself(directory: int, path: Path) -> None:
     clone = _libc.syscall(
         _OPEN_TREE, directory, b"", _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_EMPTY_PATH
     )
-    _checked(0 if clone >= 0 else -1, path)
+    _check(0 if clone >= 0 else -1, path)
     try:
-        wanted = _Attributes(attr_set=_NOSYMFOLLOW | _NOSUID | _NODEV | _NOEXEC)
-        size = ctypes.c_size_t(ctypes.sizeof(wanted))
-        set_ = _libc.syscall(_MOUNT_SETATTR, clone, b"", _AT_EMPTY_PATH, ctypes.byref(wanted), size)
-        _checked(set_, path)
-        moved = _libc.syscall(_MOVE_MOUNT, clone, b"", directory, b"", _MOVE_MOUNT_BOTH_EMPTY)
-        _checked(moved, path)
+        attributes = _Attributes(attr_set=_NOSYMFOLLOW | _NOSUID | _NODEV | _NOEXEC)
+        size = ctypes.c_size_t(ctypes.sizeof(attributes))
+        set_ = _libc.syscall(
+            _MOUNT_SETATTR, clone, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), size
+        )
+        _check(set_, path)
+        result = _libc.syscall(_MOVE_MOUNT, clone, b"", directory, b"", _MOVE_MOUNT_BOTH_EMPTY)
+        _check(result, path)
     finally:
         os.close(clone)
 
@@ -96,7 +98,7 @@ def _mount_of(descriptor: int) -> str:
     return next(line for line in lines if line.startswith("mnt_id:"))
 
 
-def _checked(result: int, path: Path) -> None:
+def _check(result: int, path: Path) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(path))

@@ -118,16 +118,16 @@ class SandboxPreparation:
         opened["lock"] = lock
         names = ("home", "state") if plan.folder is not None else ("home", "state", "workspace")
         self._hand_over(
-            names, opened, MountOwner(uid, gid), before=before, look_on=root is not None
+            names, opened, MountOwner(uid, gid), before=before, check_entries=root is not None
         )
-        if self._by_descriptor:
+        if self._uses_descriptors:
             _clone_mounts(opened)
         opened["log"] = os.open(
             self.logs / plan.session_id,
             os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC,
             0o600,
         )
-        opened["launch"] = _in_memory(self._launch(plan, root).to_json())
+        opened["launch"] = _memory_file(self._launch(plan, root).to_json())
         order = self._order(plan, gid, record)
         # Bubblewrap opens the other directories by path, so their descriptors are not needed.
         named = {word[1:] for word in order["bubblewrap"] if word.startswith("@")}
@@ -155,9 +155,9 @@ class SandboxPreparation:
         owner = os.fstat(opened["dir:workspace"]).st_uid
         opened["dir:run"] = directories.make_run_dir(plan.run_dir, owner)
         os.close(opened.pop("own"))
-        self._open_shown(plan, opened)
+        self._open_shared(plan, opened)
 
-    def _open_shown(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
+    def _open_shared(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
         """Open directories that the sandbox also sees and that the hub's user could replace."""
         if self.settings.vscode is not None:
             opened["dir:vscode"] = safe_open.open_real(self.settings.vscode.home)
@@ -185,7 +185,7 @@ class SandboxPreparation:
             )
         first, count = self.settings.first_uid, self.settings.uid_count
         before = os.fstat(opened["dir:home"]).st_uid
-        uid = self._lend("lease", [before, first + hash_of(plan.session_id) % count], opened)
+        uid = self._lease("lease", [before, first + hash_of(plan.session_id) % count], opened)
         if plan.folder is not None and not self._map_owner(plan.folder, opened, uid):
             os.close(opened.pop("lease"))
             self.leases.tidy(uid)
@@ -209,10 +209,9 @@ class SandboxPreparation:
             if found.st_uid == 0:
                 raise AccessDenied(
                     f"{folder} belongs to root and cannot be mapped to the user of a session, "
-                    "which has "
-                    f"another UID: there are no id-mapped mounts of its file system here ({error})."
-                    " Give the folder to another user (chown), or let the session have a workspace "
-                    "of its own"
+                    "which has another UID: its file system does not support id-mapped mounts here "
+                    f"({error}). Give the folder to another user (chown), or create the session "
+                    "without a folder"
                 ) from error
             logger.warning(
                 "%s has no id-mapped mounts (%s): its session runs as UID %d, the folder's owner",
@@ -222,7 +221,7 @@ class SandboxPreparation:
         return True
 
     @property
-    def _by_descriptor(self) -> bool:
+    def _uses_descriptors(self) -> bool:
         return self.machine.is_root and bool(self.machine.bubblewrap)
 
     def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
@@ -238,21 +237,21 @@ class SandboxPreparation:
         )
         if not (wanted and self.has_sudo and "lease" in opened):
             return None
-        return self._lend("lease:root", [], opened)
+        return self._lease("lease:root", [], opened)
 
     def _network(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
         """The user for the process that connects the session's network: a leased UID if
         possible."""
         if plan.egress.mode != "open" or not (self.machine.is_root and self.machine.bubblewrap):
             return None
-        return self._lend("lease:network", [], opened)
+        return self._lease("lease:network", [], opened)
 
-    def _lend(self, name: str, wanted: Sequence[int], opened: dict[str, int]) -> int:
-        lent = self.leases.take(wanted)
-        if lent is None:
+    def _lease(self, name: str, wanted: Sequence[int], opened: dict[str, int]) -> int:
+        lease = self.leases.take(wanted)
+        if lease is None:
             count = self.settings.uid_count
             raise QuotaExceeded(f"All {count} UIDs of sessions are in use; raise uid_count")
-        uid, opened[name] = lent
+        uid, opened[name] = lease
         return uid
 
     def _hand_over(
@@ -262,7 +261,7 @@ class SandboxPreparation:
         user: MountOwner,
         *,
         before: int | None,
-        look_on: bool,
+        check_entries: bool,
     ) -> None:
         """Give directories to the user.
 
@@ -281,7 +280,7 @@ class SandboxPreparation:
                 user.uid,
                 user.gid,
                 lambda owner: owner in ours or owner in self.leases,
-                look_on=look_on,
+                check_entries=check_entries,
             )
         os.fchown(opened["dir:run"], user.uid, _socket_gid(self.settings))
         os.fchmod(opened["dir:run"], 0o2770)
@@ -319,10 +318,10 @@ class SandboxPreparation:
         )
 
     def _vscode(self, *, isolated: bool) -> tuple[str, str]:
-        shown = self.settings.vscode
-        if shown is None:
+        vscode = self.settings.vscode
+        if vscode is None:
             return "", ""
-        return shown.seen_at(session_paths.VSCODE if isolated else str(shown.home))
+        return vscode.seen_at(session_paths.VSCODE if isolated else str(vscode.home))
 
     def _environment(self, plan: SandboxPlan, root: int | None) -> dict[str, str]:
         user = plan.user or session_paths.USER
@@ -341,34 +340,34 @@ class SandboxPreparation:
     def _order(self, plan: SandboxPlan, gid: int, record: SandboxRecord) -> dict[str, Any]:
         machine, limits = self.machine, plan.limits
         uid, root = record.uid, record.root
-        out = network_reach(self.settings.open_networks, own_addresses())
+        reach = network_reach(self.settings.open_networks, own_addresses())
         groups = [] if machine.cgroups is None else machine.cgroups.make(plan.session_id, limits)
         is_open = plan.egress.mode == "open"
-        seen = self._view(plan, uid, gid, is_open=is_open)
+        sandbox_view = self._view(plan, uid, gid, is_open=is_open)
         if root is not None:
-            seen = replace(seen, scratch=(sudo.HOME, sudo.PLACE))
-        weak = machine.cgroups is None
+            sandbox_view = replace(sandbox_view, scratch=(sudo.HOME, sudo.PLACE))
+        no_cgroups = machine.cgroups is None
         return {
-            "bubblewrap": seen.arguments(machine.bubblewrap) if machine.bubblewrap else [],
+            "bubblewrap": sandbox_view.arguments(machine.bubblewrap) if machine.bubblewrap else [],
             "stage": str(self.stage),
             "etc": self.etc,
-            "files": dict(seen.files()),
+            "files": dict(sandbox_view.files()),
             "cgroups": [str(path) for path in groups],
             "own_network": True,
             "own_user": machine.own_user,
             "network": [machine.slirp, *_SLIRP] if is_open and machine.bubblewrap else [],
             "network_uid": os.geteuid() if record.network is None else record.network,
-            "rejected": out.rejected,
-            "allowed_networks": out.allowed_networks,
+            "rejected": reach.rejected,
+            "allowed_networks": reach.allowed_networks,
             "uid": uid,
             "gid": gid,
             "as_root": plan.user == session_paths.ROOT and bool(machine.bubblewrap),
             "root": root,
             "terminals": self.settings.max_terminals,
-            # A leased UID may own set-ID files: nobody gains rights by becoming it.
+            # A leased UID may own set-ID files: they give no other user additional rights.
             "set_id_files": machine.is_root and plan.folder is None,
-            "memory": limits.memory if weak else None,
-            "processes": limits.processes if weak and machine.own_user else None,
+            "memory": limits.memory if no_cgroups else None,
+            "processes": limits.processes if no_cgroups and machine.own_user else None,
             "environment": self._environment(plan, root),
         }
 
@@ -376,7 +375,7 @@ class SandboxPreparation:
         own = plan.directory
 
         def source(name: str, path: Path) -> str:
-            return f"@dir:{name}" if self._by_descriptor else str(path)
+            return f"@dir:{name}" if self._uses_descriptors else str(path)
 
         read_only = {str(path): str(path) for path in self.readable}
         if self.settings.vscode is not None:
@@ -385,11 +384,11 @@ class SandboxPreparation:
             egress = egress_dir(self.settings.run_dir, plan.session_id)
             read_only[session_paths.EGRESS_DIR] = source("egress", egress)
         if plan.hub_socket is not None:
-            seen, host_path = _hub_view(plan.hub_socket, plan.session_id)
-            read_only[seen] = source("hub", host_path)
+            inside, host_path = _hub_view(plan.hub_socket, plan.session_id)
+            read_only[inside] = source("hub", host_path)
         return view.SandboxView(
             system=self.system,
-            etc={"/etc": "@etc"} if self._by_descriptor else self.etc,
+            etc={"/etc": "@etc"} if self._uses_descriptors else self.etc,
             workspace=source("workspace", plan.folder or own / "workspace"),
             home=source("home", own / "home"),
             run_dir=source("run", plan.run_dir),
@@ -441,14 +440,14 @@ def _socket_gid(settings: LocalSettings) -> int:
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> tuple[str, Path]:
-    """The socket's directory if it belongs to this session alone, as a new hub creates a new socket
-    in it. Otherwise the socket only."""
+    """The path inside the session and on the host: the socket's directory if only this session uses
+    it, because a restarted hub creates a new socket in it; otherwise the socket itself."""
     if hub_socket.parent.name == session_id:
         return session_paths.HUB_DIR, hub_socket.parent
     return f"{session_paths.HUB_DIR}/{hub_socket.name}", hub_socket
 
 
-def _in_memory(content: bytes) -> int:
+def _memory_file(content: bytes) -> int:
     number = os.memfd_create("launch", os.MFD_CLOEXEC)
     os.write(number, content)
     os.lseek(number, 0, os.SEEK_SET)

@@ -34,17 +34,17 @@ class ProcessHandle:
     async def ended(self) -> None:
         """Wait until the process has ended, even if it is not reaped yet."""
         loop = asyncio.get_running_loop()
-        over = loop.create_future()
+        end = loop.create_future()
         watched = os.dup(self._descriptor)  # a loop has one reader per descriptor; many may wait
 
         def on_ready() -> None:
             loop.remove_reader(watched)
-            if not over.done():
-                over.set_result(None)
+            if not end.done():
+                end.set_result(None)
 
         loop.add_reader(watched, on_ready)
         try:
-            await over
+            await end
         finally:
             loop.remove_reader(watched)
             os.close(watched)

@@ -26,7 +26,7 @@ _FLOCK: Final = "hhlli4x"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRecord:
-    """What a warden must know about a sandbox that another warden started."""
+    """The facts that a warden needs about a sandbox that another warden started."""
 
     session_id: SessionId
     uid: int
@@ -97,7 +97,9 @@ class SandboxRecords:
                 return None
             text = os.pread(descriptor, 1 << 16, 0)
             return (
-                LockedRecord(SandboxRecord.from_json(text), _holder(descriptor)) if text else None
+                LockedRecord(SandboxRecord.from_json(text), _lock_holder(descriptor))
+                if text
+                else None
             )
         finally:
             os.close(descriptor)
@@ -169,14 +171,14 @@ def _lock_file(path: Path, flags: int) -> int | None:
         if not _try_lock(descriptor):
             os.close(descriptor)
             return None
-        if _is_still(path, descriptor):
+        if _is_same_file(path, descriptor):
             return descriptor
         os.close(descriptor)  # the file was removed between open and lock: try again
 
 
-def _holder(descriptor: int) -> int | None:
-    question = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, question))
+def _lock_holder(descriptor: int) -> int | None:
+    query = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
     return None if kind == fcntl.F_UNLCK or pid <= 0 else pid
 
 
@@ -190,7 +192,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def _is_still(path: Path, descriptor: int) -> bool:
+def _is_same_file(path: Path, descriptor: int) -> bool:
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(path.stat(), os.fstat(descriptor))
     return False

@@ -20,7 +20,7 @@ from bascule.core.errors import AccessDenied, NoSuchPath, UsageError
 from bascule.runtime.spawn import trees
 
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_STEP: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_PATH: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_LINKS: Final = 40
 _AT_EMPTY_PATH: Final = 0x1000
 
@@ -36,7 +36,7 @@ def open_real(path: Path) -> int:
     if not path.is_absolute() or ".." in path.parts:
         raise AccessDenied(f"{path} must be an absolute path without '..'")
     steps = list(reversed(path.parts[1:]))
-    here = os.open("/", _STEP)
+    here = os.open("/", _OPEN_PATH)
     links = 0
     try:
         while steps:
@@ -68,7 +68,7 @@ def open_below(directory: int, path: Path) -> int:
         try:
             below = os.open(part, _DIRECTORY, dir_fd=directory)
         except OSError as error:
-            raise _refused(path, error) from error
+            raise _open_error(path, error) from error
         finally:
             os.close(directory)
         directory = below
@@ -91,15 +91,15 @@ def make_dir(parent: int, name: str) -> int:
     try:
         return os.open(name, _DIRECTORY, dir_fd=parent)
     except OSError as error:
-        raise _refused(Path(name), error) from error
+        raise _open_error(Path(name), error) from error
 
 
 def open_socket(directory: int, name: str) -> int:
     """Open the socket in an open directory, which is closed; a later rename has no effect."""
     try:
-        found = os.open(name, _STEP, dir_fd=directory)
+        found = os.open(name, _OPEN_PATH, dir_fd=directory)
     except OSError as error:
-        raise _refused(Path(name), error) from error
+        raise _open_error(Path(name), error) from error
     finally:
         os.close(directory)
     if stat.S_ISSOCK(os.fstat(found).st_mode):
@@ -109,15 +109,20 @@ def open_socket(directory: int, name: str) -> int:
 
 
 def hand_over(
-    directory: int, uid: int, gid: int, may_take: Callable[[int], bool], *, look_on: bool = False
+    directory: int,
+    uid: int,
+    gid: int,
+    may_take: Callable[[int], bool],
+    *,
+    check_entries: bool = False,
 ) -> None:
     """Give a tree to a user: change the owner of each entry whose current owner `may_take` allows.
 
     Returns at once if the directory itself already belongs to `uid`: it was handed over before.
-    With `look_on` the entries are checked anyway: another user may have created some since.
+    With `check_entries` the entries are checked anyway: another user may have created some since.
     """
     owner = os.fstat(directory).st_uid
-    if owner == uid and not look_on:
+    if owner == uid and not check_entries:
         return
     if owner not in (uid, os.geteuid()) and not may_take(owner):
         raise AccessDenied(
@@ -133,7 +138,7 @@ def _hand_over_entry(
     name: str, parent: int, uid: int, gid: int, may_take: Callable[[int], bool]
 ) -> None:
     """Check and change the same file, even if its name is replaced meanwhile."""
-    entry = os.open(name, _STEP, dir_fd=parent)
+    entry = os.open(name, _OPEN_PATH, dir_fd=parent)
     try:
         owner = os.fstat(entry)
         if (owner.st_uid, owner.st_gid) == (uid, gid) or not may_take(owner.st_uid):
@@ -148,9 +153,9 @@ def _hand_over_entry(
 
 def _step(here: int, name: str, path: Path) -> int:
     try:
-        return os.open(name, _STEP, dir_fd=here)
+        return os.open(name, _OPEN_PATH, dir_fd=here)
     except OSError as error:
-        raise _refused(path, error) from error
+        raise _open_error(path, error) from error
 
 
 def _follow(directory: int, link: int, path: Path, count: int) -> tuple[int, list[str]]:
@@ -161,9 +166,9 @@ def _follow(directory: int, link: int, path: Path, count: int) -> tuple[int, lis
     try:
         _ensure_trusted(directory, link, path)
         if count > _MAX_LINKS:
-            raise _refused(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
+            raise _open_error(path, OSError(errno.ELOOP, os.strerror(errno.ELOOP)))
         target = os.readlink("", dir_fd=link)
-        start = os.open("/", _STEP) if target.startswith("/") else os.dup(directory)
+        start = os.open("/", _OPEN_PATH) if target.startswith("/") else os.dup(directory)
     finally:
         os.close(link)
     os.close(directory)
@@ -172,13 +177,13 @@ def _follow(directory: int, link: int, path: Path, count: int) -> tuple[int, lis
 
 def _ensure_trusted(directory: int, link: int, path: Path) -> None:
     trusted = {0, os.geteuid()}
-    around, own = os.fstat(directory), os.fstat(link)
-    is_shared = around.st_mode & 0o022 and not around.st_mode & stat.S_ISVTX
-    if own.st_uid not in trusted or around.st_uid not in trusted or is_shared:
+    parent, link_stat = os.fstat(directory), os.fstat(link)
+    is_shared = parent.st_mode & 0o022 and not parent.st_mode & stat.S_ISVTX
+    if link_stat.st_uid not in trusted or parent.st_uid not in trusted or is_shared:
         raise AccessDenied(
-            f"{path} leads over the symlink {_name_of(link)}, which the user {own.st_uid} could "
-            "change to lead anywhere; name the directory itself in the settings, or have a bind "
-            "mount there"
+            f"{path} contains the symlink {_name_of(link)}, which the user {link_stat.st_uid} "
+            "could redirect; use the real path of the directory in the settings, or a bind mount "
+            "instead of the link"
         )
 
 
@@ -186,7 +191,7 @@ def _name_of(descriptor: int) -> Path:
     return Path(f"/proc/self/fd/{descriptor}").readlink()
 
 
-def _refused(path: Path, error: OSError) -> UsageError:
+def _open_error(path: Path, error: OSError) -> UsageError:
     if isinstance(error, FileNotFoundError):
-        return NoSuchPath(f"{path} is not there")
+        return NoSuchPath(f"{path} does not exist")
     return AccessDenied(f"{path} cannot be used: {error.strerror}; links are not followed")

@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 OnStage = Callable[[str], None]
 
-_CAUSE = 20
+_LOG_LINES = 20
 """Lines of a sandbox's log in the error message of a failed start."""
 
 
@@ -66,16 +66,16 @@ class Sandboxes(Closable):
         self._directories = WardenDirectories(settings, self._leases.__contains__)
         self._logs = SandboxLogs(settings.state_dir / "logs")
         self._machine: Machine | None = None
-        self._preparing: SandboxPreparation | None = None
-        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._preparation: SandboxPreparation | None = None
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._running: dict[SessionId, WatchedSandbox] = {}
         self._watchers: set[asyncio.Task[str]] = set()
-        self._presence = -1
+        self._presence_lock = -1
 
     async def open(self) -> None:
         """Check the machine, find running sandboxes and clean up after ended ones."""
-        self._machine = await asyncio.to_thread(self._make_ready)
-        self._preparing = await asyncio.to_thread(
+        self._machine = await asyncio.to_thread(self._prepare_machine)
+        self._preparation = await asyncio.to_thread(
             SandboxPreparation,
             self._settings,
             self._machine,
@@ -97,7 +97,7 @@ class Sandboxes(Closable):
         return [sandbox.record for sandbox in self._running.values()]
 
     async def start(self, plan: SandboxPlan, on_stage: OnStage) -> RunningSandbox:
-        async with self._turns[plan.session_id]:
+        async with self._locks[plan.session_id]:
             await self._adopt(plan.session_id)
             sandbox = self._running.get(plan.session_id)
             if sandbox is not None and sandbox.server.is_over:
@@ -111,16 +111,16 @@ class Sandboxes(Closable):
                 finally:
                     prepared.close()
                     if plan.session_id not in self._running:
-                        self._return(prepared.record)
+                        self._return_uids(prepared.record)
             return self._as_running(self._running[plan.session_id])
 
     async def running(self) -> Sequence[RunningSandbox]:
         await self.find()
         await asyncio.to_thread(self._logs.trim)
-        if over := {
+        if ended_watchers := {
             sandbox.watching for sandbox in self._running.values() if sandbox.server.is_over
         }:
-            await asyncio.wait(over)
+            await asyncio.wait(ended_watchers)
         return [self._as_running(sandbox) for sandbox in self._running.values()]
 
     async def pause(self, session_id: SessionId) -> None:
@@ -128,14 +128,16 @@ class Sandboxes(Closable):
         if (cgroups := self.machine.cgroups) is not None:
             cgroups.freeze(session_id, on=True)
             return
-        await asyncio.to_thread(freeze, lambda: self._members(sandbox), self._note(session_id))
+        await asyncio.to_thread(
+            freeze, lambda: self._members(sandbox), self._stopped_file(session_id)
+        )
 
     async def resume(self, session_id: SessionId) -> None:
-        await self._thaw(self._get_running(session_id), self._note(session_id))
+        await self._thaw(self._get_running(session_id), self._stopped_file(session_id))
 
     async def stop(self, session_id: SessionId, grace: float) -> None:
         """End all processes of the sandbox, if any; its files stay."""
-        async with self._turns[session_id]:
+        async with self._locks[session_id]:
             await self._adopt(session_id)
             sandbox = self._running.get(session_id)
             if sandbox is None:
@@ -174,12 +176,13 @@ class Sandboxes(Closable):
         return used + await asyncio.to_thread(self._logs.used, directory.name)
 
     async def remove(self, directory: Path) -> None:
-        """Remove a session's directory, whoever owns its files; no sandbox may run in it."""
+        """Remove a session's directory, even if other users own its files. No sandbox may run in
+        it."""
         await asyncio.to_thread(self._directories.remove, directory)
         self._logs.forget(directory.name)
 
     async def find(self) -> None:
-        """Watch every running sandbox, whoever started it, and clean up after ended ones."""
+        """Watch every running sandbox, also of other wardens, and clean up after ended ones."""
         known = set(self._records.ids())
         if self.machine.cgroups is not None:
             known |= {SessionId(name) for name in self.machine.cgroups.names()}
@@ -187,10 +190,10 @@ class Sandboxes(Closable):
             return
         first_processes = await asyncio.to_thread(processes.first_processes)
         for session_id in unknown:
-            turn = self._turns[session_id]
-            if turn.locked():
+            lock = self._locks[session_id]
+            if lock.locked():
                 continue
-            async with turn:
+            async with lock:
                 await self._adopt(session_id, first_processes)
                 if session_id not in self._running:
                     await self._try_clean_up(session_id)
@@ -203,24 +206,24 @@ class Sandboxes(Closable):
             _close(sandbox)
         await self._zygote.aclose()
         if self._machine is not None and not self._running:
-            await asyncio.to_thread(self._leave_nothing)
-        if self._presence >= 0:
-            os.close(self._presence)
-            self._presence = -1
+            await asyncio.to_thread(self._undo_machine_changes)
+        if self._presence_lock >= 0:
+            os.close(self._presence_lock)
+            self._presence_lock = -1
 
     # Starting --------------------------------------------------------------------------
 
     async def _prepare(self, plan: SandboxPlan) -> PreparedSandbox:
-        assert self._preparing is not None
-        work = asyncio.ensure_future(asyncio.to_thread(self._preparing.prepare, plan))
+        assert self._preparation is not None
+        work = asyncio.ensure_future(asyncio.to_thread(self._preparation.prepare, plan))
         try:
             prepared = await asyncio.shield(work)
         except BaseException as error:
             # A thread cannot be cancelled: wait until it has finished.
             await asyncio.wait({work})
             is_done = isinstance(error, asyncio.CancelledError) and not work.exception()
-            if is_done and (late := work.result()) is not None:
-                late.close()
+            if is_done and (unused := work.result()) is not None:
+                unused.close()
             await self._clear(plan.session_id)
             if isinstance(error, NoSuchPath):
                 raise SandboxStartFailed(f"The sandbox did not start: {error}") from error
@@ -245,19 +248,19 @@ class Sandboxes(Closable):
                         raise ProcessLookupError
                     known |= step
             first = known.get("first", 0)
-            self._watch(self._completed(prepared, first), known["server"], first)
+            self._watch(self._complete_record(prepared, first), known["server"], first)
         except (TimeoutError, ProcessLookupError) as error:
-            log = await self.log_tail(session_id, _CAUSE)
-            how = f"did not answer in {self._settings.start_timeout:g} seconds"
+            log = await self.log_tail(session_id, _LOG_LINES)
+            reason = f"did not answer in {self._settings.start_timeout:g} seconds"
             if isinstance(error, ProcessLookupError):
-                how = "ended before it answered"
-            raise SandboxStartFailed(f"The sandbox {how}: {log}") from error
+                reason = "ended before it answered"
+            raise SandboxStartFailed(f"The sandbox {reason}: {log}") from error
         finally:
             if session_id not in self._running:
                 await asyncio.shield(self._undo(prepared, pending, known))
             pending.close()
 
-    def _completed(self, prepared: PreparedSandbox, first: int) -> SandboxRecord:
+    def _complete_record(self, prepared: PreparedSandbox, first: int) -> SandboxRecord:
         record = replace(prepared.record, namespace=pid_namespace(first))
         self._records.write(record, prepared.given["lock"])
         return record
@@ -273,8 +276,8 @@ class Sandboxes(Closable):
                 if name in step:
                     await _end(step[name])
             step = await pending.next_step()
-        # We still hold the lock, through the descriptor that the server would have inherited.
-        await self._clear_places(prepared.record)
+        # This process still holds the lock, by the descriptor that the server would have inherited.
+        await self._clear_run_dir(prepared.record)
         self._records.forget(prepared.record.session_id, os.dup(prepared.given["lock"]))
 
     # Watching --------------------------------------------------------------------------
@@ -289,12 +292,14 @@ class Sandboxes(Closable):
         ensure_id(session_id)
         if session_id in self._running:
             return
-        held = await asyncio.to_thread(self._records.held, session_id)
-        if held is not None and held.pid is not None:
+        locked = await asyncio.to_thread(self._records.held, session_id)
+        if locked is not None and locked.pid is not None:
             if first_processes is None:
                 first_processes = await asyncio.to_thread(processes.first_processes)
             with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-                self._watch(held.record, held.pid, first_processes.get(held.record.namespace, 0))
+                self._watch(
+                    locked.record, locked.pid, first_processes.get(locked.record.namespace, 0)
+                )
 
     def _watch(self, record: SandboxRecord, pid: int, first: int) -> None:
         server = ProcessHandle(pid)
@@ -309,11 +314,11 @@ class Sandboxes(Closable):
         status = await self._zygote.status(sandbox.server)
         if sandbox.first is not None:
             await sandbox.first.ended()
-        how = self._end_reason(session_id, status)
+        reason = self._end_reason(session_id, status)
         await self._try_clean_up(session_id)
         self._running.pop(session_id, None)
         _close(sandbox)
-        return how
+        return reason
 
     def _end_reason(self, session_id: SessionId, status: int | None) -> str:
         text = "Its action server ended"
@@ -352,7 +357,7 @@ class Sandboxes(Closable):
             )
 
     async def _clear(self, session_id: SessionId) -> None:
-        """Remove what an ended sandbox left: processes, groups, sockets and its record."""
+        """Remove the processes, cgroups, sockets and record of an ended sandbox."""
         stale = await asyncio.to_thread(self._records.stale, session_id)
         if stale is None:
             if await asyncio.to_thread(self._records.held, session_id) is None:
@@ -361,21 +366,21 @@ class Sandboxes(Closable):
         descriptor, record = stale
         try:
             if record is not None:
-                await self._clear_places(record)
+                await self._clear_run_dir(record)
             await self._clear_group(session_id)
         except BaseException:
             os.close(descriptor)
             raise
-        self._note(session_id).unlink(missing_ok=True)
+        self._stopped_file(session_id).unlink(missing_ok=True)
         self._records.forget(session_id, descriptor)
         if record is not None and self.machine.is_root:
-            self._return(record)
+            self._return_uids(record)
 
-    def _return(self, record: SandboxRecord) -> None:
+    def _return_uids(self, record: SandboxRecord) -> None:
         for uid in record.uids:
             self._leases.tidy(uid)
 
-    async def _clear_places(self, record: SandboxRecord) -> None:
+    async def _clear_run_dir(self, record: SandboxRecord) -> None:
         await self._clear_group(record.session_id)
         run_dir = Path(record.run_dir)
         await asyncio.to_thread(self._directories.remove_run_dir, run_dir, record.uid)
@@ -395,10 +400,11 @@ class Sandboxes(Closable):
                     process.close()
         cgroups.remove(session_id)
 
-    def _leave_nothing(self) -> None:
-        """Undo our changes to the machine (cgroups, mounts), unless another warden uses them."""
+    def _undo_machine_changes(self) -> None:
+        """Undo the warden's changes to the machine (cgroups, mounts), unless another warden uses
+        them."""
         try:
-            fcntl.flock(self._presence, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._presence_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
         if self.machine.cgroups is not None:
@@ -431,18 +437,18 @@ class Sandboxes(Closable):
             found.update(processes.members(sandbox.record.namespace))
         return with_relatives(found, all_processes())
 
-    def _note(self, session_id: SessionId) -> Path:
+    def _stopped_file(self, session_id: SessionId) -> Path:
         """The file that lists processes that were already stopped before the pause."""
         return self._settings.state_dir / "stopped" / session_id
 
-    def _make_ready(self) -> Machine:
+    def _prepare_machine(self) -> Machine:
         settings = self._settings
         machine = look(settings)
         settings.state_dir.mkdir(parents=True, exist_ok=True)
-        self._presence = os.open(
+        self._presence_lock = os.open(
             settings.state_dir / "wardens", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
         )
-        fcntl.flock(self._presence, fcntl.LOCK_SH)
+        fcntl.flock(self._presence_lock, fcntl.LOCK_SH)
         self._logs.open()
         (settings.state_dir / "stopped").mkdir(mode=0o700, exist_ok=True)
         if settings.hub_uid is None:  # otherwise the hub creates them, without root's rights

@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 
 class LocalSpawner(Spawner):
-    """Sends requests to a warden, which has the rights that sandboxes need: the warden at a given
-    socket, or a child process with our own rights. A warden that dies is replaced or reconnected
-    to; sandboxes keep running.
+    """Sends requests to a warden, which has the privileges that sandboxes need: the warden at a
+    given socket, or a child process with the privileges of this process. If the warden dies, the
+    spawner starts a new one or reconnects; sandboxes keep running.
 
     The proxies of sessions whose egress is `proxy` run here, in the hub.
     """
@@ -58,18 +58,18 @@ class LocalSpawner(Spawner):
 
     async def open(self) -> None:
         await asyncio.to_thread(_make_dirs, self.settings)
-        seen = await self._ask("look")
-        self.notices = tuple(seen["notices"])
+        machine = await self._ask("look")
+        self.notices = tuple(machine["notices"])
         await self._serve_egress()
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        opened = plan.session_id not in self._proxies and plan.egress.mode == "proxy"
-        if opened:
+        is_proxy_new = plan.session_id not in self._proxies and plan.egress.mode == "proxy"
+        if is_proxy_new:
             await self._open_proxy(plan.session_id, plan.egress)
         try:
             answer = await self._ask("start", on_stage=on_stage, plan=plan_to_wire(plan))
         except BaseException as error:
-            if opened:
+            if is_proxy_new:
                 await self._close_proxy(plan.session_id, for_good=True)
             if isinstance(error, SandboxUnreachable):
                 raise SandboxStartFailed(f"The sandbox did not start: {error}") from error

@@ -64,7 +64,7 @@ def install(root: int) -> None:
     """
     os.chown(HOME, root, root)
     Path(HOME).chmod(0o711 if os.listdir(HOME) else 0o700)  # noqa: PTH208
-    _checked(_libc.mount(b"tmpfs", PLACE.encode(), b"tmpfs", _MS_NODEV, _OPTIONS), PLACE)
+    _check(_libc.mount(b"tmpfs", PLACE.encode(), b"tmpfs", _MS_NODEV, _OPTIONS), PLACE)
     become, sudo = Path(PLACE, _BECOME), Path(PLACE, "sudo")
     shutil.copyfile(_setpriv(), become)
     sudo.write_text(_SCRIPT)
@@ -82,10 +82,10 @@ def _setpriv() -> str:
 
 
 def _remount(path: str, flags: int) -> None:
-    _checked(_libc.mount(None, path.encode(), None, _MS_REMOUNT | _MS_BIND | flags, None), path)
+    _check(_libc.mount(None, path.encode(), None, _MS_REMOUNT | _MS_BIND | flags, None), path)
 
 
-def _checked(result: int, path: str) -> None:
+def _check(result: int, path: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), path)

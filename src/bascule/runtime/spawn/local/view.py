@@ -84,7 +84,7 @@ class SandboxView:
             # Its home first: read-only mounts may be below it, such as a Python in root's home.
             *_mount_arguments("--bind", self._own_directories()),
             *_mount_arguments("--ro-bind", self.read_only),
-            *_linked(self.links),
+            *_link_arguments(self.links),
         ]
 
     def _own_directories(self) -> Mapping[str, str]:
@@ -161,15 +161,15 @@ def _scratch() -> list[str]:
     return words
 
 
-def _mount_arguments(how: str, places: Mapping[str, str]) -> list[str]:
+def _mount_arguments(option: str, places: Mapping[str, str]) -> list[str]:
     """Arguments that mount each value of `places` at its key."""
     words = _dirs(_parent_directories(places))
-    for seen, there in sorted(places.items()):
-        words += [how, there, seen]
+    for inside, host_path in sorted(places.items()):
+        words += [option, host_path, inside]
     return words
 
 
-def _linked(links: Mapping[str, str]) -> list[str]:
+def _link_arguments(links: Mapping[str, str]) -> list[str]:
     words = _dirs(_parent_directories(links))
     for path, target in sorted(links.items()):
         words += ["--symlink", target, path]

@@ -1,9 +1,9 @@
-"""The warden: the small process with the rights that sandboxes need, so that the hub needs none.
+"""The warden: a small privileged process that starts sandboxes for a hub without privileges.
 
 `python -P -m bascule.runtime.spawn.local.warden PLACE` reads `LocalSettings` as one line of JSON
-from stdin. It answers only the requests in `_DOES`, and only for sessions in the directories of its
-settings. PLACE is the descriptor of a connected socket, which it serves until that closes, or the
-path of a socket to listen on until SIGTERM. There only the user `hub_uid` and root may connect.
+from stdin. It answers only the requests in `_HANDLERS`, and only for sessions in the directories of
+its settings. PLACE is the descriptor of a connected socket, which it serves until that closes, or
+the path of a socket to listen on until SIGTERM. There only the user `hub_uid` and root may connect.
 Sandboxes outlive the warden.
 """
 
@@ -34,8 +34,8 @@ from .settings import LocalSettings
 
 logger = logging.getLogger(__name__)
 
-Tell = Callable[[Mapping[str, Any]], None]
-_Do = Callable[[Sandboxes, Mapping[str, Any], Callable[[str], None]], Awaitable[Any]]
+SendMessage = Callable[[Mapping[str, Any]], None]
+_Handler = Callable[[Sandboxes, Mapping[str, Any], Callable[[str], None]], Awaitable[Any]]
 
 
 async def _start(
@@ -50,7 +50,7 @@ async def _running(sandboxes: Sandboxes, *_: Any) -> Any:
     return {"running": running, "egress": egress}
 
 
-async def _look(sandboxes: Sandboxes, *_: Any) -> Any:
+async def _describe_machine(sandboxes: Sandboxes, *_: Any) -> Any:
     machine = sandboxes.machine
     return {
         "notices": machine.notices,
@@ -65,8 +65,8 @@ def _id(given: Mapping[str, Any]) -> SessionId:
 
 
 # These names are sent between processes: the hub and a warden of another version may be connected.
-_DOES: Final[Mapping[str, _Do]] = {
-    "look": _look,
+_HANDLERS: Final[Mapping[str, _Handler]] = {
+    "look": _describe_machine,
     "start": _start,
     "running": _running,
     "pause": lambda boxes, given, _: boxes.pause(_id(given)),
@@ -97,21 +97,21 @@ class WardenConnection:
 
     async def serve(self) -> None:
         try:
-            while (question := await self._lines.receive()) is not None:
-                self._handle(question)
+            while (request := await self._lines.receive()) is not None:
+                self._handle(request)
         finally:
             for task in tuple(self._under_way.values()):
                 task.cancel()
             await asyncio.gather(*self._under_way.values(), return_exceptions=True)
             await self._lines.aclose()
 
-    def _handle(self, question: Mapping[str, Any]) -> None:
-        number = int(question["id"])
-        if question["do"] == "cancel":
+    def _handle(self, request: Mapping[str, Any]) -> None:
+        number = int(request["id"])
+        if request["do"] == "cancel":
             if (task := self._under_way.get(number)) is not None:
                 task.cancel()
             return
-        task = asyncio.create_task(self._answer(number, question))
+        task = asyncio.create_task(self._answer(number, request))
         self._under_way[number] = task
         task.add_done_callback(lambda _: self._on_done(number, task))
 
@@ -121,25 +121,25 @@ class WardenConnection:
         if task.cancelled():
             self._send(number, {"cancelled": True})
 
-    def _send(self, number: int, what: Mapping[str, Any]) -> None:
+    def _send(self, number: int, message: Mapping[str, Any]) -> None:
         if self._lines.is_open:
-            self._lines.send({"id": number, **what})
+            self._lines.send({"id": number, **message})
 
-    async def _answer(self, number: int, question: Mapping[str, Any]) -> None:
-        def send(what: Mapping[str, Any]) -> None:
-            self._send(number, what)
+    async def _answer(self, number: int, request: Mapping[str, Any]) -> None:
+        def send(message: Mapping[str, Any]) -> None:
+            self._send(number, message)
 
         try:
-            do = _DOES.get(question["do"])
+            do = _HANDLERS.get(request["do"])
             if do is None:
-                raise InvalidRequest(f"The warden does not know the request {question['do']!r}")
+                raise InvalidRequest(f"The warden does not know the request {request['do']!r}")
             sandboxes = await asyncio.shield(self._opening)
-            given = question.get("with", {})
+            given = request.get("with", {})
             send({"answer": await do(sandboxes, given, lambda stage: send({"stage": stage}))})
         except BasculeError as error:
             send({"error": error_to_wire(error)})
         except Exception as error:
-            logger.exception("the warden failed at %s", question["do"])
+            logger.exception("the warden failed at %s", request["do"])
             fault = InternalError(f"The warden failed: {type(error).__name__}: {error}")
             send({"error": error_to_wire(fault)})
 
@@ -147,7 +147,7 @@ class WardenConnection:
 async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: bool) -> None:
     """Serve until `place` closes; if it listens, until SIGTERM."""
     sandboxes = Sandboxes(settings)
-    opening = asyncio.create_task(_opened(sandboxes))
+    opening = asyncio.create_task(_open_sandboxes(sandboxes))
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopped.set)
@@ -157,19 +157,19 @@ async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: 
             await _serve_all(settings, opening, place, stopped)
         else:
             lines = await JsonLines.open(place, limit=MAX_LINE)
-            talk = asyncio.create_task(WardenConnection(opening, lines).serve())
+            connection = asyncio.create_task(WardenConnection(opening, lines).serve())
             stop = asyncio.create_task(stopped.wait())
-            await asyncio.wait({talk, stop}, return_when=asyncio.FIRST_COMPLETED)
-            talk.cancel()
+            await asyncio.wait({connection, stop}, return_when=asyncio.FIRST_COMPLETED)
+            connection.cancel()
             stop.cancel()
-            await asyncio.gather(talk, stop, return_exceptions=True)
+            await asyncio.gather(connection, stop, return_exceptions=True)
     finally:
         with contextlib.suppress(BasculeError, OSError):
             await opening
         await sandboxes.aclose()
 
 
-async def _opened(sandboxes: Sandboxes) -> Sandboxes:
+async def _open_sandboxes(sandboxes: Sandboxes) -> Sandboxes:
     await sandboxes.open()
     return sandboxes
 
@@ -180,36 +180,36 @@ async def _serve_all(
     place: socket.socket,
     stopped: asyncio.Event,
 ) -> None:
-    talks: set[asyncio.Task[None]] = set()
+    connections: set[asyncio.Task[None]] = set()
 
     async def on_connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            _ensure_may_ask(writer.get_extra_info("socket"), settings)
+            _ensure_allowed(writer.get_extra_info("socket"), settings)
         except AccessDenied as error:
             logger.warning("%s", error)
             writer.close()
             return
-        talk = asyncio.current_task()
-        assert talk is not None
-        talks.add(talk)
+        connection = asyncio.current_task()
+        assert connection is not None
+        connections.add(connection)
         try:
             await WardenConnection(opening, JsonLines(reader, writer)).serve()
         except asyncio.CancelledError:
             return  # cancelled below; asyncio's stream callback would log it
         finally:
-            talks.discard(talk)
+            connections.discard(connection)
 
     server = await asyncio.start_unix_server(on_connected, sock=place, limit=MAX_LINE)
     try:
         await stopped.wait()
     finally:
         server.close()
-        for talk in talks:
-            talk.cancel()
-        await asyncio.gather(*talks, return_exceptions=True)
+        for connection in connections:
+            connection.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
 
 
-def _ensure_may_ask(peer: socket.socket, settings: LocalSettings) -> None:
+def _ensure_allowed(peer: socket.socket, settings: LocalSettings) -> None:
     credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     allowed = {0, os.geteuid()} if settings.hub_uid is None else {0, settings.hub_uid}

@@ -19,7 +19,7 @@ from .processes import ProcessHandle
 
 logger = logging.getLogger(__name__)
 
-_STATUS = 1.0
+_STATUS_TIMEOUT = 1.0
 """Seconds to wait for the zygote to report the status of an ended process."""
 
 
@@ -98,7 +98,7 @@ class Zygote(Closable):
         status = self._statuses.setdefault(process.pid, asyncio.get_running_loop().create_future())
         try:
             await process.ended()
-            async with asyncio.timeout(_STATUS if self._link is not None else 0):
+            async with asyncio.timeout(_STATUS_TIMEOUT if self._link is not None else 0):
                 return await asyncio.shield(status)
         except TimeoutError:
             return None
@@ -145,8 +145,8 @@ class Zygote(Closable):
                 self._drop_link()
             return
         report = json.loads(message)
-        if (waiting := self._statuses.get(report["pid"])) is not None and not waiting.done():
-            waiting.set_result(report["status"])
+        if (status := self._statuses.get(report["pid"])) is not None and not status.done():
+            status.set_result(report["status"])
 
     def _drop_link(self) -> None:
         if self._link is not None:
@@ -158,10 +158,10 @@ class Zygote(Closable):
 async def _wait_until_writable(link: socket.socket) -> None:
     """Wait until the socket can take a message."""
     loop, descriptor = asyncio.get_running_loop(), link.fileno()
-    room = asyncio.Event()
-    loop.add_writer(descriptor, room.set)
+    writable = asyncio.Event()
+    loop.add_writer(descriptor, writable.set)
     try:
-        await room.wait()
+        await writable.wait()
     finally:
         loop.remove_writer(descriptor)
 
