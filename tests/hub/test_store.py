@@ -76,7 +76,7 @@ class TestSqlite(StoreSuite):
         row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
         await store.add_token(row)
         assert isinstance(store, SqlStore)
-        memory = store._remembered
+        memory = store._open_cache
         _, before = memory.recall("h")  # and then the database is asked, which takes its time
         await store.remove_token("n")
         assert await store.find_token("h") is None

@@ -6,7 +6,7 @@ from bascule.hub.web.viewer import UntypedKeys
 
 
 async def test_keys_wait_in_order_and_no_more_than_there_is_room_for() -> None:
-    waiting = UntypedKeys(room=1000)
+    waiting = UntypedKeys(max_weight=1000)
     waiting.put({"data": "first"})
     waiting.put({"data": "x" * 1000})
     waiting.put({"columns": 80, "rows": 24})
@@ -17,7 +17,7 @@ async def test_keys_wait_in_order_and_no_more_than_there_is_room_for() -> None:
 
 
 async def test_a_terminal_that_has_ended_keeps_none() -> None:
-    waiting = UntypedKeys(room=1000)
+    waiting = UntypedKeys(max_weight=1000)
     waiting.put({"data": "a"})
     waiting.close()
     waiting.put({"data": "b"})

@@ -10,7 +10,7 @@ from bascule.cli.hub_settings import HubFile
 from bascule.core.sessions import SessionState
 from bascule.hub import Hub, HubSettings
 from bascule.hub.sessions.messages import SessionBody
-from bascule.hub.sessions.states import BEFORE
+from bascule.hub.sessions.states import PREDECESSORS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "sessions.md").read_text()
@@ -43,7 +43,7 @@ def test_the_page_has_every_state_and_where_it_goes() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", part("States"), re.MULTILINE))
     assert set(rows) == set(get_args(SessionState))
     for state, goes_on_to in rows.items():
-        after = {to for to, before in BEFORE.items() if state in before}
+        after = {to for to, before in PREDECESSORS.items() if state in before}
         # A removal goes through `stopping` from everywhere.
         assert set(re.findall(r"`(\w+)`", goes_on_to)) | {"stopping"} == after
 

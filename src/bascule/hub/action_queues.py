@@ -50,14 +50,14 @@ class ActionQueues:
         """Join the queue behind earlier actions; leave it when the block ends."""
         turn = self._waiting[action_id] = QueuedAction(action_id, caller)
         self._queues.setdefault(window_id, {})[turn] = None
-        self._call_first(window_id)
+        self._release_first(window_id)
         try:
             yield turn
         finally:
             if self._waiting.get(action_id) is turn:
                 del self._waiting[action_id]
             del self._queues[window_id][turn]
-            self._call_first(window_id)
+            self._release_first(window_id)
 
     def cancel(self, action_id: EventId, caller: Caller) -> bool:
         """Do not send this caller's action when its turn comes. False if it is not waiting."""
@@ -67,7 +67,7 @@ class ActionQueues:
         turn.is_cancelled = True
         return True
 
-    def _call_first(self, window_id: WindowId) -> None:
+    def _release_first(self, window_id: WindowId) -> None:
         queue = self._queues[window_id]
         if queue:
             next(iter(queue)).is_first.set()

@@ -98,7 +98,7 @@ class Api:
             title="Bascule hub", version=bascule.__version__, docs_url=None, redoc_url=None
         )
         self._add_routes()
-        self._add_error_answers()
+        self._add_error_handlers()
 
     def _add_routes(self) -> None:
         add = self.app.add_api_route
@@ -184,11 +184,11 @@ class Api:
         action = decode_action(event)
         timeout = (action.timeout or _DEFAULT_TIMEOUT) + self._settings.action_grace
         try:
-            async with asyncio.timeout(timeout), disconnect_of(request) as left:
+            async with asyncio.timeout(timeout), disconnect_of(request) as disconnected:
                 # The response may get lost: do not confirm, so that the window keeps it.
                 who = identity_of(request)
                 link = InProcessWindows(
-                    self._sockets, self._registry, who, confirms=False, left=left
+                    self._sockets, self._registry, who, confirms=False, disconnected=disconnected
                 )
                 observation = await link.act(WindowId(window_id), action)
         except TimeoutError:
@@ -197,7 +197,7 @@ class Api:
             if not error.detail.get("sent"):
                 raise
             raise OutcomeUnknown(
-                f"{error.message}; it is unknown whether the action ran. Sent "
+                f"{error.message}; it is unknown whether the action ran. If you send it "
                 "again with the same id, it does not run twice",
                 window_id=window_id,
                 id=action.id,
@@ -323,7 +323,7 @@ class Api:
     def _visible(self, window_id: str, request: Request) -> Window:
         return self._sockets.ensure_visible(identity_of(request), WindowId(window_id))
 
-    def _add_error_answers(self) -> None:
+    def _add_error_handlers(self) -> None:
         app = self.app
 
         @app.exception_handler(BasculeError)
@@ -331,24 +331,24 @@ class Api:
             who: Identity | None = request.scope.get(IDENTITY)
             if who is None or not who.is_admin:
                 error.message = self._settings.without_paths(error.message)
-            return _answer(error, ERRORS.status_of(error))
+            return _error_response(error, ERRORS.status_of(error))
 
         @app.exception_handler(Refused)
         async def refused(_request: Request, error: Refused) -> JSONResponse:
-            return _answer(error.error, error.status)
+            return _error_response(error.error, error.status)
 
         @app.exception_handler(RequestValidationError)
         async def invalid(_request: Request, error: RequestValidationError) -> JSONResponse:
             first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            return _answer(InvalidRequest(f"{where}: {first['msg']}", field=where), 422)
+            field = ".".join(map(str, first["loc"]))
+            return _error_response(InvalidRequest(f"{field}: {first['msg']}", field=field), 422)
 
         @app.exception_handler(HTTPException)
         async def http(request: Request, error: HTTPException) -> JSONResponse:
             if isinstance(error.__cause__, Refused):  # raised while the body was read
-                return _answer(error.__cause__.error, error.__cause__.status)
-            what = f"{request.method} {request.url.path}: {error.detail}"
-            return _answer(InvalidRequest(what), error.status_code)
+                return _error_response(error.__cause__.error, error.__cause__.status)
+            message = f"{request.method} {request.url.path}: {error.detail}"
+            return _error_response(InvalidRequest(message), error.status_code)
 
 
 def may(*scopes: str) -> Any:
@@ -392,5 +392,5 @@ def _is_recent(window: Window) -> bool:
     return age.total_seconds() < _MINUTE
 
 
-def _answer(error: BasculeError, status: int) -> JSONResponse:
+def _error_response(error: BasculeError, status: int) -> JSONResponse:
     return JSONResponse(error_to_wire(error), status)

@@ -17,14 +17,14 @@ from .changes import HubChanges
 from .registry import Host
 
 ANSWERS: Final = ("once", "workspace", "always", "deny")
-_ANSWERS_BEFORE: Final = ("once", "workspace", "deny")
+_DEFAULT_ANSWERS: Final = ("once", "workspace", "deny")
 """The answers to a question without `choices`, as windows of earlier versions ask it."""
 _MAX_QUESTIONS: Final = 1000
 MAX_QUESTIONS_EACH: Final = 20
 """Maximum number of pending questions of one window or session."""
 MAX_QUESTION: Final = 256 << 10
 """Maximum bytes of a question as JSON. The extension's `PUBLISHED_BYTES` is lower."""
-_BYTES_EACH: Final = 20 * (64 << 10)
+_MAX_BYTES_EACH: Final = 20 * (64 << 10)
 """Maximum bytes of all pending questions of one window or session."""
 
 Question = Mapping[str, Any]
@@ -74,7 +74,9 @@ class Approvals:
         key = place_id, str(question.get("id"))
         size = len(to_json(question))
         if size > MAX_QUESTION:
-            raise InvalidRequest(f"It has {size:,} bytes; {MAX_QUESTION:,} is the maximum")
+            raise InvalidRequest(
+                f"The question has {size:,} bytes; {MAX_QUESTION:,} is the maximum"
+            )
         self.pending()  # removes expired questions, which must not count
         self._ensure_room(key, size)
         self._pending[key] = _Pending({**question, field: place_id}, asker, size)
@@ -86,11 +88,11 @@ class Approvals:
         for what, limit, taken in (
             ("questions of all windows and sessions", _MAX_QUESTIONS, len(others) + 1),
             ("questions of this window or session", MAX_QUESTIONS_EACH, len(of_this) + 1),
-            ("bytes of questions of this window or session", _BYTES_EACH, sum(of_this) + size),
+            ("bytes of questions of this window or session", _MAX_BYTES_EACH, sum(of_this) + size),
         ):
             if taken > limit:
                 raise QuotaExceeded(
-                    f"{limit:,} {what} may wait for an answer", limit=limit, taken=taken
+                    f"At most {limit:,} {what} may wait for an answer", limit=limit, taken=taken
                 )
 
     def settle(self, place_id: PlaceId, question_id: str, by: str) -> None:
@@ -101,18 +103,18 @@ class Approvals:
     def answer(
         self, place_id: PlaceId, question_id: str, answer: str, by: str
     ) -> tuple[Questioner, Question]:
-        """Answer a question from the hub; returns who must receive the answer, and the question.
+        """Answer a question; returns the asker, which must receive the answer, and the question.
 
         Raises `AlreadyAnswered` if the question is no longer pending, and `InvalidRequest` if it
-        does not admit this answer. Then it stays pending.
+        does not allow this answer; the question then stays pending.
         """
         if answer not in ANSWERS:
             raise InvalidRequest(f"The answer must be one of {', '.join(ANSWERS)}, not {answer!r}")
         self.pending()  # removes expired questions
         found = self._pending.get((place_id, question_id))
-        if found is not None and answer not in (admitted := choices_of(found.question)):
+        if found is not None and answer not in (allowed := choices_of(found.question)):
             raise InvalidRequest(
-                f"This question allows the answers {', '.join(admitted)}, not {answer!r}"
+                f"This question allows the answers {', '.join(allowed)}, not {answer!r}"
             )
         pending = self._remove(place_id, question_id, by)
         if pending is None:
@@ -133,8 +135,8 @@ class Approvals:
     def pending(self) -> Sequence[Question]:
         """Open questions, oldest first, without expired ones."""
         now = self._clock()
-        late = [key for key, each in self._pending.items() if _expires(each.question) <= now]
-        for key in late:
+        expired = [key for key, each in self._pending.items() if _expires(each.question) <= now]
+        for key in expired:
             del self._pending[key]
         return [each.question for each in self._pending.values()]
 
@@ -148,12 +150,12 @@ class Approvals:
 
 
 def choices_of(question: Question) -> Sequence[str]:
-    """The answers that a question admits. A text that is not shown whole can only be denied."""
+    """The allowed answers to a question. A text that is not shown completely can only be denied."""
     if question.get("is_whole", True) is False:
         return ("deny",)
     given = question.get("choices")
     if not isinstance(given, list):
-        return _ANSWERS_BEFORE
+        return _DEFAULT_ANSWERS
     return [each for each in ANSWERS if each in given]
 
 

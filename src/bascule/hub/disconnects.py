@@ -21,16 +21,16 @@ async def disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
 
     Read the body of the request before: this drops all further messages of the client.
     """
-    gone = asyncio.Event()
+    disconnected = asyncio.Event()
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
             pass
-        gone.set()
+        disconnected.set()
 
-    watching = asyncio.create_task(watch())
+    watcher = asyncio.create_task(watch())
     try:
-        yield gone
+        yield disconnected
     finally:
-        watching.cancel()
-        await asyncio.wait({watching})
+        watcher.cancel()
+        await asyncio.wait({watcher})

@@ -32,6 +32,6 @@ def docs_page(schema: Mapping[str, Any]) -> str:
 def _rows(paths: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
     for path, methods in paths.items():
         for method, call in methods.items():
-            what = escape(call.get("description") or call.get("summary", ""))
+            description = escape(call.get("description") or call.get("summary", ""))
             name = f"{method.upper()} {path}"
-            yield f"<tr><td><code>{escape(name)}</code></td><td>{what}</td></tr>"
+            yield f"<tr><td><code>{escape(name)}</code></td><td>{description}</td></tr>"

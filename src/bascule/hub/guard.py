@@ -35,7 +35,7 @@ _BODIES: Final = frozenset({b"application/json"})
 _BYTES: Final = frozenset({b"application/octet-stream"})
 _FORMS: Final = frozenset({b"multipart/form-data"})
 
-_GONE: Final[Message] = {"type": "websocket.disconnect", "code": 1008}
+_DISCONNECT: Final[Message] = {"type": "websocket.disconnect", "code": 1008}
 
 Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
 """Returns the identity behind a request, by its path and headers, or raises `Refused`."""
@@ -104,17 +104,17 @@ class HubGuard:
             is_open = path in OPEN_PATHS or path.startswith(PAIRING) or self._is_open(path)
             if not is_open:
                 scope[IDENTITY] = await self._identify(path, headers)
-            receive = self._bounded(path, headers, receive)
+            receive = self._limit_body(path, headers, receive)
             if is_open:
                 await self._app(scope, receive, send)
             else:
-                await self._leased(scope, receive, send)
+                await self._run_leased(scope, receive, send)
         except Refused as refused:
             await ERRORS.send(scope, send, refused.error, refused.status)
 
-    async def _leased(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run_leased(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app until the token ends. A request not yet answered is then refused."""
-        request = _Leased(receive, send)
+        request = _LeasedRequest(receive, send)
         try:
             async with self._leases.scope(scope[IDENTITY], on_end=request.end):
                 await self._app(scope, request.receive, request.send)
@@ -127,7 +127,7 @@ class HubGuard:
                 connection.transport.abort()
                 await asyncio.sleep(0)  # uvicorn must see the abort, else it logs an error
 
-    def _bounded(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+    def _limit_body(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
         kinds, limit = _BODIES, self._max_body
         if path == ARCHIVES:
             kinds, limit = _BYTES, self._max_archive
@@ -137,28 +137,28 @@ class HubGuard:
         return bounded(headers, receive, limit)
 
 
-class _Leased:
+class _LeasedRequest:
     """`receive` and `send` of a request whose token may end meanwhile."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
         self.has_begun = False
-        self._is_over = False
+        self._has_ended = False
 
     async def receive(self) -> Message:
         """After the token has ended, report a disconnect.
 
         Socket.IO suppresses a cancellation while it handles a message, then receives the next one.
         """
-        return _GONE if self._is_over else await self._receive()
+        return _DISCONNECT if self._has_ended else await self._receive()
 
     async def send(self, message: Message) -> None:
         self.has_begun = True
         await self._send(message)
 
     def end(self) -> None:
-        self._is_over = True
+        self._has_ended = True
 
 
 class Names(HostRules):

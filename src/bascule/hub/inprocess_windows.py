@@ -21,7 +21,7 @@ from .sockets import Sockets
 from .switchboard import Caller, Event
 
 
-class _Waiting(Caller):
+class _WaitingCaller(Caller):
     """A caller that waits for one observation."""
 
     def __init__(self, identity: Identity, on_progress: OnProgress | None) -> None:
@@ -47,12 +47,12 @@ class _Waiting(Caller):
 class InProcessWindows(WindowLink):
     """The windows of a hub in this process, as `identity` may see and use them.
 
-    With `confirms`, `act` confirms each observation to the window, which need not keep it then.
-    Callers that forward observations, and may fail to, pass False.
+    With `confirms`, `act` confirms each observation to the window, which then deletes its copy.
+    Callers that forward observations pass False, because forwarding may fail.
 
-    `left`, or else `CALLER_LEFT`, is set when the caller has disconnected: `act` then fails with
-    `OutcomeUnknown`. A started action continues. The window withdraws its question about the action
-    unless the same id is sent again.
+    `disconnected`, or else `CALLER_LEFT`, is set when the caller has disconnected: `act` then fails
+    with `OutcomeUnknown`. A started action continues. The window withdraws its question about the
+    action unless the same id is sent again.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class InProcessWindows(WindowLink):
         identity: Identity,
         *,
         confirms: bool = True,
-        left: asyncio.Event | None = None,
+        disconnected: asyncio.Event | None = None,
     ) -> None:
         self._confirms = confirms
-        self._left = left
+        self._disconnected = disconnected
         self._sockets = sockets
         self._registry = registry
         self._identity = identity
@@ -101,34 +101,34 @@ class InProcessWindows(WindowLink):
         self._ensure_open()
         action_id = EventId(event["id"])
         flags = ({"progress": True} if on_progress else {}) | ({"age": age} if age else {})
-        waiting = _Waiting(self._identity, on_progress)
+        caller = _WaitingCaller(self._identity, on_progress)
         try:
             async with self._sockets.leases.scope(self._identity):
                 await self._sockets.send_action(
-                    waiting, self._identity, window_id, {**event, **flags}, is_valid=True
+                    caller, self._identity, window_id, {**event, **flags}, is_valid=True
                 )
-                observation = await self._answer(waiting)
+                observation = await self._answer(caller)
         except (AccessDenied, asyncio.CancelledError):
-            await self._sockets.cancel(waiting, action_id)
+            await self._sockets.cancel(caller, action_id)
             raise
         if self._confirms:
             await self._sockets.received(self._identity, window_id, [action_id])
         return decode_observation(observation)
 
-    async def _answer(self, waiting: _Waiting) -> Event:
-        left = self._left or CALLER_LEFT.get()
-        if left is None:
-            return await waiting.answered
-        leaving = asyncio.create_task(left.wait())
+    async def _answer(self, caller: _WaitingCaller) -> Event:
+        disconnected = self._disconnected or CALLER_LEFT.get()
+        if disconnected is None:
+            return await caller.answered
+        disconnect = asyncio.create_task(disconnected.wait())
         try:
-            first: set[asyncio.Future[Any]] = {waiting.answered, leaving}
+            first: set[asyncio.Future[Any]] = {caller.answered, disconnect}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            leaving.cancel()
-        if not waiting.answered.done():
-            self._sockets.leave(waiting)
+            disconnect.cancel()
+        if not caller.answered.done():
+            self._sockets.leave(caller)
             raise OutcomeUnknown("The caller disconnected before the window answered")
-        return waiting.answered.result()
+        return caller.answered.result()
 
     async def wait_for_change(self) -> None:
         await self._sockets.next_change()
@@ -149,4 +149,4 @@ class InProcessWindows(WindowLink):
 
     def _ensure_open(self) -> None:
         if self._closed:
-            raise UsageError("This link was closed; make another")
+            raise UsageError("This link was closed; create a new one")

@@ -18,7 +18,7 @@ from .socketio_server import WINDOW
 
 logger = logging.getLogger(__name__)
 
-_PREPARE: Final = 15.0
+_PREPARE_TIMEOUT: Final = 15.0
 """Maximum seconds to wait for a window. It reads its files first, and a busy editor may be slow."""
 
 
@@ -29,8 +29,8 @@ class MergeTarget:
     session_id: str
     owner: str
     folder: tuple[int, int] | None = None
-    """Device and inode of a folder of this machine that is its workspace. Windows of its owner may
-    have it open too."""
+    """Device and inode of the workspace if it is a folder of this machine. Other windows of its
+    owner may have it open too."""
 
 
 class MergeNotices:
@@ -42,8 +42,8 @@ class MergeNotices:
 
     @asynccontextmanager
     async def announced(self, target: MergeTarget, agent: str) -> AsyncIterator[None]:
-        """Run a merge inside of this. It begins when all windows know the files as they are, or
-        after a while without an answer: a merge does not depend on windows."""
+        """Announce a merge, which the block does. The block starts when all windows have read their
+        files, or after a timeout: a merge must not depend on windows."""
         merge: dict[str, Any] = {"id": str(uuid4()), "agent": agent}
         hosts = self._hosts(target)
         await asyncio.gather(*(self._begin(host, merge, notice) for host, notice in hosts))
@@ -57,7 +57,7 @@ class MergeNotices:
                     )
 
     def _hosts(self, target: MergeTarget) -> Sequence[tuple[Host, Mapping[str, Any]]]:
-        """The hosts, and how each recognises the folder."""
+        """The hosts to notify, each with the data by which it recognises the folder."""
         found: list[tuple[Host, Mapping[str, Any]]] = []
         for window in self._registry.windows():
             notice: dict[str, Any] = {}
@@ -74,7 +74,11 @@ class MergeNotices:
     async def _begin(self, host: Host, merge: Mapping[str, Any], notice: Mapping[str, Any]) -> None:
         try:
             await self._server.call(
-                "merge.began", {**merge, **notice}, to=host.sid, namespace=WINDOW, timeout=_PREPARE
+                "merge.began",
+                {**merge, **notice},
+                to=host.sid,
+                namespace=WINDOW,
+                timeout=_PREPARE_TIMEOUT,
             )
         except socketio.exceptions.TimeoutError:
             logger.warning(

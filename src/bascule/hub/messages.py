@@ -44,7 +44,7 @@ class RegisterBody(BaseModel):
     reviews_merges: bool = False
 
     @model_validator(mode="after")
-    def _understand_earlier_names(self) -> Self:
+    def _accept_legacy_names(self) -> Self:
         self.name = self.name or self.workspace_name
         if not self.folders and self.workspace_path:
             self.folders = [FolderBody(name=self.name, path=self.workspace_path)]

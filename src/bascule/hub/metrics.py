@@ -43,7 +43,7 @@ class HubMetrics:
         )
         self._seconds = Histogram(
             "bascule_hub_action_seconds",
-            "Seconds from handing an action over to its end, by kind.",
+            "Seconds from sending an action to a window until it ends, by kind.",
             ("kind",),
             buckets=_SECONDS,
             registry=self._registry,
@@ -54,7 +54,7 @@ class HubMetrics:
         for status in _STATUSES:
             by_status.labels(status).set_function(partial(_count_of, windows, status))
         self._gauge("bascule_hub_runtimes", "Runtimes connected by socket.", runtimes)
-        self._gauge("bascule_hub_actions_under_way", "Actions that wait.", under_way)
+        self._gauge("bascule_hub_actions_under_way", "Actions that wait for an answer.", under_way)
         ProcessCollector(namespace="bascule_hub", registry=self._registry)
 
     def ended(self, kind: str, outcome: str, seconds: float) -> None:

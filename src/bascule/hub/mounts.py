@@ -11,7 +11,7 @@ from bascule.serving.asgi import App, Receive, Scope, Send
 
 from .guard import IDENTITY
 from .identity import Identity
-from .proxy.endpoints import EndpointPath, ResolveCarried
+from .proxy.endpoints import EndpointPath, ResolveMountedPath
 
 if TYPE_CHECKING:
     from .server import Hub
@@ -29,17 +29,17 @@ class Mount(Closable):
     @abstractmethod
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
-    def carried(self, target: bytes) -> EndpointPath | str | None:
-        """Let the proxy serve a request below `prefix`, with the proxy's own access rules.
+    def proxied_path(self, target: bytes) -> EndpointPath | str | None:
+        """The endpoint of a session, if the proxy serves the request by its own access rules.
 
-        Returns the endpoint of a session for the request, or a path of the hub to which a browser
-        is redirected. None: the application serves it. `target` is the raw path and query.
+        Or a path of the hub to which a browser is redirected. None: the application itself serves
+        the request. `target` is the raw path and query, below `prefix`.
         """
         del target
         return None
 
     def is_open(self, path: str) -> bool:  # noqa: ARG002
-        """Whether a path needs no token; its answers must reveal nothing about anyone."""
+        """Whether a path needs no token; its answers must not contain data of any user."""
         return False
 
     def takes_files(self, path: str) -> bool:  # noqa: ARG002
@@ -57,22 +57,22 @@ def identity_of(scope: Scope) -> Identity:
     return identity
 
 
-def carried_by(mounts: tuple[Mount, ...]) -> ResolveCarried:
-    """A function that calls `Mount.carried` of the mount that serves a request target."""
+def resolve_by_mounts(mounts: tuple[Mount, ...]) -> ResolveMountedPath:
+    """A function that calls `Mount.proxied_path` of the mount that serves a request target."""
 
-    def carried(target: bytes) -> EndpointPath | str | None:
+    def proxied_path(target: bytes) -> EndpointPath | str | None:
         for mount in mounts:
             if target.startswith(mount.prefix.encode() + b"/"):
-                return mount.carried(target)
+                return mount.proxied_path(target)
         return None
 
-    return carried
+    return proxied_path
 
 
-def answered_by(
+def path_predicate(
     mounts: tuple[Mount, ...], predicate: Callable[[Mount], Callable[[str], bool]]
 ) -> Callable[[str], bool]:
-    """A function from a path to the answer of the mount at that path; False without a mount."""
+    """A function that applies `predicate` of the mount at a path; False without a mount."""
 
     def answer(path: str) -> bool:
         mount = _mount_at(mounts, path)
@@ -84,11 +84,11 @@ def answered_by(
 def mounted(app: App, mounts: tuple[Mount, ...]) -> App:
     """An app that serves the paths of `mounts` with them, and all others with `app`."""
 
-    async def joined(scope: Scope, receive: Receive, send: Send) -> None:
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
         mount = _mount_at(mounts, scope["path"]) if scope["type"] == "http" else None
         await (mount or app)(scope, receive, send)
 
-    return joined
+    return route
 
 
 def _mount_at(mounts: tuple[Mount, ...], path: str) -> Mount | None:

@@ -28,18 +28,18 @@ class Nonces:
     def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
         self._lifetime = lifetime
         self._clock = clock
-        self._given: dict[str, tuple[str, float]] = {}
+        self._issued: dict[str, tuple[str, float]] = {}
 
     def issue(self, sid: str) -> str:
         """A new nonce for the socket. An earlier nonce of the socket becomes invalid."""
         self.withdraw(sid)
         nonce = secrets.token_urlsafe(24)
-        self._given[nonce] = sid, self._clock() + self._lifetime
+        self._issued[nonce] = sid, self._clock() + self._lifetime
         return nonce
 
     def redeem(self, nonce: str) -> str:
         """The socket of the nonce, which becomes invalid. Raises `InvalidNonce`."""
-        sid, expires = self._given.pop(nonce, ("", 0.0))
+        sid, expires = self._issued.pop(nonce, ("", 0.0))
         if not sid or self._clock() > expires:
             raise InvalidNonce(
                 "This nonce was used, is too old, or its socket is gone; connect again for another"
@@ -48,8 +48,8 @@ class Nonces:
 
     def withdraw(self, sid: str) -> None:
         """Invalidate the nonce of a socket that is gone."""
-        for nonce in [each for each, (owner, _) in self._given.items() if owner == sid]:
-            del self._given[nonce]
+        for nonce in [each for each, (owner, _) in self._issued.items() if owner == sid]:
+            del self._issued[nonce]
 
 
 class SignInCodes:
@@ -62,27 +62,27 @@ class SignInCodes:
     def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
         self._lifetime = lifetime
         self._clock = clock
-        self._given: dict[str, tuple[str, str, float, int | None]] = {}
+        self._issued: dict[str, tuple[str, str, float, int | None]] = {}
 
     def issue(self, token_hash: str, onward: str, *, uid: int | None = None) -> str:
         """A new code. `uid`: the only user of this machine who may redeem it; None: anyone."""
         now = self._clock()
-        self._given = {code: kept for code, kept in self._given.items() if kept[2] > now}
-        while len(self._given) >= _MAX_CODES:
-            del self._given[next(iter(self._given))]
+        self._issued = {code: kept for code, kept in self._issued.items() if kept[2] > now}
+        while len(self._issued) >= _MAX_CODES:
+            del self._issued[next(iter(self._issued))]
         code = secrets.token_urlsafe(18)
-        self._given[code] = token_hash, onward, now + self._lifetime, uid
+        self._issued[code] = token_hash, onward, now + self._lifetime, uid
         return code
 
     def user_of(self, code: str) -> int | None:
         """The only user who may redeem the code; None for anyone, or for an invalid code."""
-        return self._given[code][3] if code in self._given else None
+        return self._issued[code][3] if code in self._issued else None
 
     def peek(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
         """The same result as `redeem`, but the code stays valid."""
-        token_hash, onward, expires, only = self._given.get(code, ("", "", 0.0, None))
-        is_good = token_hash and self._clock() < expires and only in (None, uid)
-        return (token_hash, onward) if is_good else None
+        token_hash, onward, expires, reserved_for = self._issued.get(code, ("", "", 0.0, None))
+        is_valid = token_hash and self._clock() < expires and reserved_for in (None, uid)
+        return (token_hash, onward) if is_valid else None
 
     def redeem(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
         """The token's hash and the path to go to.
@@ -92,7 +92,7 @@ class SignInCodes:
         """
         found = self.peek(code, uid)
         if found is not None:
-            del self._given[code]
+            del self._issued[code]
         return found
 
 
@@ -140,7 +140,7 @@ class PairingCodes:
         wrong = self._wrong.get(source)
         if wrong is not None and len(wrong) == _MAX_WRONG_CODES and now - wrong[-1] < _MINUTE:
             raise InvalidPairing(f"Too many wrong codes from {source}; try again in a minute")
-        code = self._codes.pop(_as_shown(text), None)
+        code = self._codes.pop(_normalize(text), None)
         if code is None or code.expires <= now:
             self._count_wrong(source, now)
             raise InvalidPairing("This pairing code is wrong, used or too old; make another")
@@ -153,6 +153,6 @@ class PairingCodes:
             self._wrong.popitem(last=False)
 
 
-def _as_shown(text: str) -> str:
+def _normalize(text: str) -> str:
     """The code without spaces and dashes, in upper case, however people type it."""
     return text.replace("-", "").replace(" ", "").upper()

@@ -35,7 +35,7 @@ HUB: Final = "hub"
 
 _LOCAL: Final = ".localhost"
 _LABEL: Final = re.compile(SESSION_ID)
-_FORM: Final = re.compile(r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?")
+_ORIGIN_PATTERN: Final = re.compile(r"https?://(\*\.)?[a-z0-9.-]+(:[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Origins:
         self.is_wild = "://*." in given
         """Whether `sessions_origin` gives each session its own host name."""
         purpose = f"bascule host name {settings.state_dir or ''}".encode()
-        made = hmac.digest(settings.admin_token.encode(), purpose, hashlib.sha256)
-        self.local_name = f"hub-{b32encode(made[:10]).decode().lower()}{_LOCAL}"
+        digest = hmac.digest(settings.admin_token.encode(), purpose, hashlib.sha256)
+        self.local_name = f"hub-{b32encode(digest[:10]).decode().lower()}{_LOCAL}"
         """The page's host name on this machine. It is unique to this hub and cannot be guessed."""
         # Cached because they are called for every request, with few different hosts.
         self.session_host = lru_cache(maxsize=1024)(self._session_host)
@@ -104,13 +104,13 @@ class Origins:
             return ""
         if self.is_shared_with_hub:
             return (
-                "sessions share the hub's origin: a page of a session can act as whoever looks "
-                "at it, with everything that person may do on this hub"
+                "sessions share the hub's origin: a page of a session can act as the person who "
+                "views it, with all permissions of that person on this hub"
             )
         if self.sessions_origin and not self.is_wild:
             return (
-                "all sessions share one origin: pages of a session can read and drive the other "
-                "sessions of whoever looks at them"
+                "all sessions share one origin: pages of a session can read and control the other "
+                "sessions of the person who views them"
             )
         if self.sessions_origin and _site(self._public) == _site(self.sessions_origin):
             return (
@@ -143,16 +143,16 @@ class Origins:
 def _ensure_usable(origin: str, public: str) -> None:
     if not origin:
         return
-    if not _FORM.fullmatch(origin):
+    if not _ORIGIN_PATTERN.fullmatch(origin):
         raise InvalidSetting(
-            f"sessions_origin is {origin!r}; it has a form like https://*.sessions.example or "
-            f"https://hub.example:8443, or is {HUB!r} for the hub's own origin"
+            f"sessions_origin is {origin!r}; set it to an origin like https://*.sessions.example "
+            f"or https://hub.example:8443, or to {HUB!r} for the hub's own origin"
         )
     own = urlsplit(public).netloc
-    covered = origin.partition("://*")[2]
-    if own and (origin == public or (covered and own.endswith(covered))):
+    suffix = origin.partition("://*")[2]
+    if own and (origin == public or (suffix and own.endswith(suffix))):
         raise InvalidSetting(
-            f"sessions_origin is {origin!r}, which includes the hub's own address {public}; take "
+            f"sessions_origin is {origin!r}, which includes the hub's own address {public}; use "
             "another domain for sessions, such as https://*.sessions.example"
         )
 

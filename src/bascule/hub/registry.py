@@ -202,7 +202,7 @@ class Registry:
 
 
 def advice(hosts: Iterable[Host]) -> str:
-    """Advice for a person if none of these hosts is connected; empty if there is none.
+    """Advice for a person when none of these hosts is connected; empty if no advice helps.
 
     VS Code restarts an extension host that died only a few times. After that the window stays open
     without one until it is reloaded.
@@ -211,7 +211,7 @@ def advice(hosts: Iterable[Host]) -> str:
         return ""
     return (
         "; its extension host ended or lost the network. If the window is still open and does not "
-        "come back, reload the window"
+        "reconnect, reload it"
     )
 
 

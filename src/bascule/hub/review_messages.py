@@ -29,7 +29,7 @@ class ReviewFile(BaseModel):
 
     id: Digest
     version: Digest
-    """Changes with every text of the file. An answer names the version that was shown."""
+    """A hash that changes with the file's text. An answer names the version that was shown."""
     name: Shown
     agents: Annotated[list[Shown], Field(max_length=20)]
     change: Literal["created", "changed", "removed"]

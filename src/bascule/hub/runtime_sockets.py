@@ -20,7 +20,7 @@ from .switchboard import Caller, Event
 
 RECEIVED: Final = {"received": True}
 """Acknowledges a message that must not get lost."""
-_LAG: Final = 256
+_MAX_QUEUED: Final = 256
 """Maximum number of queued messages of a runtime. Above it, progress is dropped, but no answer."""
 
 
@@ -58,7 +58,7 @@ class RuntimeSocket(Caller):
         await self.send("oh_event", observation)
 
     async def progress(self, frame: Event) -> None:
-        if self._lag() < _LAG:
+        if self._queued() < _MAX_QUEUED:
             await self.send("oh_progress", frame)
 
     async def fail(self, action_id: EventId | None, error: BasculeError) -> None:
@@ -67,7 +67,7 @@ class RuntimeSocket(Caller):
     async def send(self, event: str, data: object) -> None:
         await self._server.emit(event, data, to=self._sid, namespace=RUNTIME)
 
-    def _lag(self) -> int:
+    def _queued(self) -> int:
         eio_sid = self._server.manager.eio_sid_from_sid(self._sid, RUNTIME)
         socket = self._server.eio.sockets.get(eio_sid)
         return 0 if socket is None else int(socket.queue.qsize())
@@ -89,7 +89,7 @@ class RuntimeSockets:
         self._leases = leases
         self._actions = actions
         self._runtimes: dict[str, RuntimeSocket] = {}
-        self._held: dict[str, Lease] = {}
+        self._open_leases: dict[str, Lease] = {}
         """Leases of runtimes, by the ids of their sockets."""
         on = server.on
         on("connect", self._on_connect, namespace=RUNTIME)
@@ -111,13 +111,13 @@ class RuntimeSockets:
     async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
         identity = connecting_identity(environ, "agent", "admin")
         runtime = self._runtimes[sid] = RuntimeSocket(self._server, sid, identity)
-        self._held[sid] = self._leases.open(
+        self._open_leases[sid] = self._leases.open(
             identity.token_hash, lambda: self._actions.end_all(runtime)
         )
         self._greeter.greet(sid, RUNTIME, auth)
 
     async def _on_disconnect(self, sid: str, _reason: object) -> None:
-        if (lease := self._held.pop(sid, None)) is not None:
+        if (lease := self._open_leases.pop(sid, None)) is not None:
             lease.close()
         runtime = self._runtimes.pop(sid, None)
         if runtime is not None:
@@ -129,7 +129,7 @@ class RuntimeSockets:
             return None
         event = data.get("event") if isinstance(data, Mapping) else None
         try:
-            window_id, event = _addressed(data, event)
+            window_id, event = _window_and_event(data, event)
             await self._actions.send_action(runtime, runtime.identity, window_id, event)
             if sid not in self._runtimes:  # the runtime disconnected before the action was sent
                 self._actions.leave(runtime)
@@ -167,8 +167,8 @@ class RuntimeSockets:
             return  # the question was answered already, or its window is gone
 
 
-def _addressed(data: object, event: object) -> tuple[WindowId, Mapping[str, Any]]:
+def _window_and_event(data: object, event: object) -> tuple[WindowId, Mapping[str, Any]]:
     window_id = data.get("window_id") if isinstance(data, Mapping) else None
     if not isinstance(window_id, str) or not isinstance(event, Mapping):
-        raise InvalidAction("`oh_event` carries {window_id, event}, with the action as `event`")
+        raise InvalidAction("`oh_event` needs {window_id, event}, with the action as `event`")
     return WindowId(window_id), event

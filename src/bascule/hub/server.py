@@ -27,7 +27,7 @@ from .identity import Identity
 from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
 from .metrics import HubMetrics
-from .mounts import MakeMount, answered_by, carried_by, mounted
+from .mounts import MakeMount, mounted, path_predicate, resolve_by_mounts
 from .one_time_codes import SignInCodes
 from .proxy import HubAddresses, Proxy, ProxyRoutes, SessionEndpoint, authorize
 from .proxy.authentication import TokenAuthenticator
@@ -54,12 +54,12 @@ from .tokens import Tokens
 from .web.access import PageKeys, by_token_or_page
 from .web.api import MakeChecks, WebApi
 from .web.feed import Feed
-from .web.page import WebPage, beside
+from .web.page import WebPage, with_page_paths
 
 logger = logging.getLogger(__name__)
 
-_SOCKETS = "/socket.io"
-_OVERHEAD = 1 << 16
+_SOCKETIO_PATH = "/socket.io"
+_FRAME_OVERHEAD = 1 << 16
 """Bytes that a frame may have in addition to its message."""
 
 
@@ -90,7 +90,7 @@ class Hub(Startable):
         self.tokens = Tokens(self._store, settings.admin_token)
         self.leases = TokenLeases(self.tokens)
         self._registry = Registry()
-        self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._count)
+        self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._on_action_ended)
         changes = HubChanges()
         self._records = Records(settings)
         self._sockets = Sockets(
@@ -106,7 +106,7 @@ class Hub(Startable):
             windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
             runtimes=lambda: self._sockets.runtimes,
             under_way=lambda: len(self._switchboard),
-            codes=_codes(),
+            codes=_error_codes(),
         )
         sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
@@ -170,7 +170,7 @@ class Hub(Startable):
             self.addresses,
             authenticator=authenticator,
             routes=routes or SessionRoutes(self.sessions),
-            carried=carried_by(self._mounts),
+            resolve_mounted=resolve_by_mounts(self._mounts),
             leases=self.leases,
         )
         keys = PageKeys(secret_of(settings.admin_token, "page"))
@@ -189,8 +189,8 @@ class Hub(Startable):
             mounted(joined, self._mounts),
             settings,
             by_token_or_page(self.tokens, authenticator, keys),
-            is_open=answered_by(self._mounts, lambda mount: mount.is_open),
-            takes_files=answered_by(self._mounts, lambda mount: mount.takes_files),
+            is_open=path_predicate(self._mounts, lambda mount: mount.is_open),
+            takes_files=path_predicate(self._mounts, lambda mount: mount.takes_files),
             leases=self.leases,
         )
         sign_in = SignInPages(
@@ -204,10 +204,10 @@ class Hub(Startable):
             settings, self.proxy, authenticator, keys, owner_of=self.sessions.owner_of
         )
         self._listener = Listener(
-            _before(beside(guarded, web_page), open_to_all),
+            _with_open_paths(with_page_paths(guarded, web_page), open_to_all),
             settings,
             connection=partial(ClientConnection, proxy=self.proxy),
-            max_frame=settings.message_bytes + _OVERHEAD,
+            max_frame=settings.message_bytes + _FRAME_OVERHEAD,
             ping_interval=None,  # Engine.IO sends its own pings
         )
         self._started = False
@@ -292,7 +292,7 @@ class Hub(Startable):
         self.proxy.end_session(session_id)
         self._sockets.forget_session(session_id)
 
-    def _count(self, kind: str, outcome: str, seconds: float) -> None:
+    def _on_action_ended(self, kind: str, outcome: str, seconds: float) -> None:
         self._metrics.ended(kind, outcome, seconds)
         logger.debug("%s ended with %s after %.3f s", kind, outcome, seconds)
 
@@ -322,20 +322,22 @@ def _store(settings: HubSettings) -> Store:
 
 def _join(sockets: App, api: App) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        is_socket = scope["path"] == _SOCKETS or scope["path"].startswith(f"{_SOCKETS}/")
+        is_socket = scope["path"] == _SOCKETIO_PATH or scope["path"].startswith(
+            f"{_SOCKETIO_PATH}/"
+        )
         await (sockets if is_socket else api)(scope, receive, send)
 
     return app
 
 
-def _before(guarded: App, apps: dict[str, App]) -> App:
+def _with_open_paths(guarded: App, apps: dict[str, App]) -> App:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         await apps.get(scope["path"], guarded)(scope, receive, send)
 
     return app
 
 
-def _codes() -> frozenset[str]:
+def _error_codes() -> frozenset[str]:
     classes = [each for each in vars(errors).values() if isinstance(each, type)]
     return frozenset(each.code for each in classes if issubclass(each, BasculeError))
 
@@ -351,4 +353,4 @@ def _ensure_directory(path: Path) -> None:
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageFailed(f"The hub cannot keep its state in {path}: {error}") from error
+        raise StorageFailed(f"The hub cannot store its state in {path}: {error}") from error

@@ -109,7 +109,7 @@ class HubSettings:
     """TOML file with rules for commands in sessions; people's answers extend it. None: `rules.toml`
     in `state_dir`, if it exists."""
     rules_default: Literal["", "allow", "ask"] = ""
-    """The verdict on commands in sessions that no rule is about. Empty: `allow` in isolated
+    """The verdict on commands in sessions that no rule matches. Empty: `allow` in isolated
     sessions, otherwise `ask`; and without a file of rules everything runs."""
     question_timeout: float = 120.0
     """Time for a person to answer a question of a session."""

@@ -31,30 +31,30 @@ from .proxy.endpoints import ensure_plain
 from .proxy.pages import ProxyReply, error_reply, page, redirect
 from .proxy.proxy import Proxy
 from .proxy.request import RequestHead
-from .proxy.session_sign_in import FOREIGN, onward_page
+from .proxy.session_sign_in import FOREIGN, continue_page
 from .settings import HubSettings
 
 _HOME: Final = "/"
 PATHS: Final = frozenset({"/sign-in", "/sign-out"})
 
-_UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
+_NO_FRAMING: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
 """Against clickjacking: no page may frame the pages to sign in and out."""
-_USED: Final = (
-    "This address signs in once, and has been used or is too old. `bascule session url --sign-in` "
-    "gives another."
+_CODE_IS_USED: Final = (
+    "This URL works only once. It has been used or is too old. `bascule session url --sign-in` "
+    "prints a new one."
 )
 _TYPED: Final = "&typed=1"
 """Marks, in a URL with a code, that a person typed or pasted it. The page that reloads the URL adds
 it."""
 _CONFIRM: Final = """<p>{who}</p><form method="post" action="/sign-in">
 <input type="hidden" name="code" value="{code}"><p><button>Sign in as {name}</button></p></form>
-<p>If you did not ask for this address, close this page.</p>"""
+<p>If you did not request this URL, close this page.</p>"""
 _MAX_FORM: Final = 8 << 10
 _FORM: Final = """{error}<form method="post" action="/sign-in">
 <p><label>Token <input type="password" name="token" autocomplete="current-password" autofocus
 required size="48"></label> <button>Sign in</button></p>
 <input type="hidden" name="next" value="{next}"></form>
-<p>On the machine of the hub <code>bascule token</code> shows one.</p>"""
+<p>On the hub's machine, <code>bascule token</code> prints a token.</p>"""
 
 
 class SignInPages:
@@ -92,42 +92,43 @@ class SignInPages:
         await send_reply(send, reply)
 
     async def _answer(self, scope: Scope, request: RequestHead, receive: Receive) -> ProxyReply:
-        if refused := self._proxy.access_control.refuse_plain(request):
+        if refused := self._proxy.access_control.refuse_plain_http(request):
             return refused
-        if elsewhere := self._proxy.access_control.elsewhere(request):
-            return self._not_here(request, elsewhere)
+        if redirection := self._proxy.access_control.redirect_to_page_host(request):
+            return self._to_page_host(request, redirection)
         match scope["path"], request.method:
             case "/sign-in", b"GET" | b"HEAD":
-                return await self._show(request, scope)
+                return await self._sign_in_form(request, scope)
             case "/sign-in", b"POST":
-                return await self._sign_in(await _form(receive), scope)
+                return await self._sign_in(await _read_form(receive), scope)
             case "/sign-out", b"POST":
                 return await self._sign_out(request)
         raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
 
-    async def _show(self, request: RequestHead, scope: Scope) -> ProxyReply:
-        asked = parse_qs(urlsplit(request.target.decode("latin-1")).query)
-        onward = local_path(asked.get("next", [_HOME])[0])
-        code = asked.get("code", [""])[0]
-        if code and request.method == b"GET" and not _is_early(request):
+    async def _sign_in_form(self, request: RequestHead, scope: Scope) -> ProxyReply:
+        query = parse_qs(urlsplit(request.target.decode("latin-1")).query)
+        onward = local_path(query.get("next", [_HOME])[0])
+        code = query.get("code", [""])[0]
+        if code and request.method == b"GET" and not _is_prefetch(request):
             uid = await self._uid(code, scope)
-            found = await self._with_code(request, code, uid, is_typed="typed" in asked)
-            if found is not None:
-                return found
+            reply = await self._sign_in_with_code(request, code, uid, is_typed="typed" in query)
+            if reply is not None:
+                return reply
         if await self._authenticator.by_hub_cookie(request) is not None:
             return redirect(onward)
-        return _sign_in_page(200, onward, _USED if code else "")
+        return _sign_in_page(200, onward, _CODE_IS_USED if code else "")
 
-    def _not_here(self, request: RequestHead, elsewhere: ProxyReply) -> ProxyReply:
+    def _to_page_host(self, request: RequestHead, redirection: ProxyReply) -> ProxyReply:
         """Send the browser to the page's host.
 
         A cookie of this host would be sent to the servers on all ports of the machine.
         """
-        location = next(value for name, value in elsewhere.headers if name == b"location").decode()
+        headers = redirection.headers
+        location = next(value for name, value in headers if name == b"location").decode()
         if request.method not in (b"GET", b"HEAD"):
-            raise Refused(403, AccessDenied(f"Sign in at {location}; at {request.host} nobody can"))
+            raise Refused(403, AccessDenied(f"Sign in at {location}, not at {request.host}"))
         # Not a redirect: after one, the browser may not send its strict sign-in cookie there.
-        return onward_page(location) if "code=" in location else elsewhere
+        return continue_page(location) if "code=" in location else redirection
 
     async def _uid(self, code: str, scope: Scope) -> int | None:
         """User id of the browser's process; looked up only for codes reserved for one user."""
@@ -135,7 +136,7 @@ class SignInPages:
             return None
         return await asyncio.to_thread(peer_uid, scope.get("client"), scope.get("server"))
 
-    async def _with_code(
+    async def _sign_in_with_code(
         self, request: RequestHead, code: str, uid: int | None, *, is_typed: bool
     ) -> ProxyReply | None:
         """Sign in with a one-time code; None if it is not valid.
@@ -147,9 +148,9 @@ class SignInPages:
         user = await self._authenticator.by_hub_cookie(request)
         again = f"/sign-in?code={quote(code, safe='')}"
         if site in FOREIGN:  # navigate again from this origin: then the browser sends its cookie
-            return onward_page(again)
+            return continue_page(again)
         if site == b"none" and user is None:
-            return onward_page(again + _TYPED)
+            return continue_page(again + _TYPED)
         found = self._codes.peek(code, uid)
         identity = await self._authenticator.by_hash(found[0]) if found is not None else None
         if identity is not None:
@@ -165,23 +166,23 @@ class SignInPages:
 
     async def _admit(self, token_hash: str, onward: str) -> ProxyReply:
         if await self._authenticator.by_hash(token_hash) is None:
-            return _sign_in_page(401, onward, "The token this address stood for has ended.")
+            return _sign_in_page(401, onward, "The token behind this URL is revoked or expired.")
         _, value = self._authenticator.sign_in_by(token_hash)
-        return _signed_in(value, onward)
+        return _signed_in_page(value, onward)
 
     async def _sign_in(self, form: dict[str, list[str]], scope: Scope) -> ProxyReply:
         token = form.get("token", [""])[0].strip()
         onward = local_path(form.get("next", [_HOME])[0])
         if code := form.get("code", [""])[0]:
             uid = await self._uid(code, scope)
-            return await self._redeem(code, uid) or _sign_in_page(401, onward, _USED)
+            return await self._redeem(code, uid) or _sign_in_page(401, onward, _CODE_IS_USED)
         identity = await self._authenticator.by_token(token)
         if identity is None:
             return _sign_in_page(401, onward, "This token is unknown or has expired.")
         if identity.scope == "window":
-            return _sign_in_page(403, onward, "A window's token is for its window alone.")
+            return _sign_in_page(403, onward, "A window's token is only for that window.")
         _, value = self._authenticator.sign_in(token)
-        return _signed_in(value, onward)
+        return _signed_in_page(value, onward)
 
     async def _sign_out(self, request: RequestHead) -> ProxyReply:
         user = await self._authenticator.by_hub_cookie(request)
@@ -189,7 +190,7 @@ class SignInPages:
             self._authenticator.sign_out(user.sign_in)
             self._proxy.end_sign_in(user.sign_in.id)
             await self._on_sign_out(user.sign_in.id)
-        return page(200, "Signed out", "", _UNFRAMED, _cookie(b"", 0))
+        return page(200, "Signed out", "", _NO_FRAMING, _cookie(b"", 0))
 
 
 def request_of(scope: Scope) -> RequestHead:
@@ -213,25 +214,25 @@ async def send_reply(send: Send, reply: ProxyReply) -> None:
 def _sign_in_page(status: int, onward: str, error: str = "") -> ProxyReply:
     message = f"<p><strong>{escape(error)}</strong></p>" if error else ""
     content = _FORM.format(error=message, next=escape(onward))
-    return page(status, "Sign in to Bascule", content, _UNFRAMED)
+    return page(status, "Sign in to Bascule", content, _NO_FRAMING)
 
 
 def _confirm_page(code: str, identity: Identity, now: Identity | None) -> ProxyReply:
     who = f"You are signed in as {now.name} ({now.owner}). " if now else ""
-    who += f"This address signs you in as {identity.name} ({identity.owner})."
+    who += f"This URL signs you in as {identity.name} ({identity.owner})."
     content = _CONFIRM.format(who=escape(who), code=escape(code), name=escape(identity.name))
-    return page(200, "Sign in to Bascule?", content, _UNFRAMED)
+    return page(200, "Sign in to Bascule?", content, _NO_FRAMING)
 
 
-def _signed_in(cookie: str, onward: str) -> ProxyReply:
+def _signed_in_page(cookie: str, onward: str) -> ProxyReply:
     # Not a redirect: browsers apply the `form-action` policy of the form's page to every redirect
     # that follows, and send no strict cookie after redirects that began on another site.
     content = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
     content += f'<p><a href="{escape(onward)}">Continue</a></p>'
-    return page(200, "Signed in", content, _UNFRAMED, _cookie(cookie.encode(), LIFETIME))
+    return page(200, "Signed in", content, _NO_FRAMING, _cookie(cookie.encode(), LIFETIME))
 
 
-def _is_early(request: RequestHead) -> bool:
+def _is_prefetch(request: RequestHead) -> bool:
     """Whether the browser prefetches the page, which must not use up a code."""
     return b"prefetch" in request.header(b"sec-purpose") + request.header(b"purpose")
 
@@ -250,5 +251,5 @@ def local_path(onward: str) -> str:
     return _HOME if onward.startswith(("//", "/\\")) else onward
 
 
-async def _form(receive: Receive) -> dict[str, list[str]]:
+async def _read_form(receive: Receive) -> dict[str, list[str]]:
     return parse_qs((await read_body(counted(receive, _MAX_FORM))).decode("latin-1"))

@@ -47,7 +47,7 @@ def connecting_identity(environ: Mapping[str, Any], *scopes: str) -> Identity:
     if identity.scope not in scopes:
         raise refusal(
             f"A token of scope {identity.scope} may not connect here; "
-            f"one of scope {' or '.join(scopes)} may"
+            f"use a token of scope {' or '.join(scopes)}"
         )
     return identity
 

@@ -54,19 +54,20 @@ from .window_timelines import WindowTimelines, without_checkpoint
 
 logger = logging.getLogger(__name__)
 
-_CANCEL: Final = 10.0
+_CANCEL_TIMEOUT: Final = 10.0
 """Seconds for a window to end an action."""
-_FLUSH: Final = 1.0
+_FLUSH_TIMEOUT: Final = 1.0
 """Maximum seconds to wait until queued messages are sent when the hub stops."""
-_NAME: Final = 1000
-_PATH: Final = 4096
-_ITEMS: Final = 1000
-"""Limits on what a window reports about itself, as at registration: characters of a name and of a
-path, and number of items."""
+_MAX_NAME: Final = 1000
+_MAX_PATH: Final = 4096
+_MAX_ITEMS: Final = 1000
+"""Limits on the properties that a window reports, the same as at registration: characters of a name
+and of a path, and number of items."""
 MAX_WINDOWS: Final = 32
 """Maximum number of simultaneous windows of one session. A person has one for each browser tab."""
 _MAX_IDS: Final = 1000
-"""Maximum number of window ids that a session may use until it ends: the database stores each."""
+"""Maximum number of window ids that a session may use until it ends. Limited because the database
+stores each id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +106,10 @@ class Sockets(Closable):
         self.timelines = WindowTimelines(records or Records(settings), registry)
         self._nonces = Nonces(settings.nonce_lifetime)
         self._windows: dict[str, Identity] = {}
-        self._ids: dict[str, set[WindowId]] = {}
+        self._used_window_ids: dict[str, set[WindowId]] = {}
         """Window ids that each session has used."""
         self._window_change: asyncio.Future[None] | None = None
-        self._turns = ActionQueues()
+        self._queues = ActionQueues()
         self.wake: Callable[[SessionId], Awaitable[None]] | None = None
         """Awaited before an action is sent to a session's window: the session may be paused."""
         self._server = make_server()
@@ -146,7 +147,9 @@ class Sockets(Closable):
         await self._switchboard.fail_all(HubUnreachable("The hub is stopping", sent=True))
         queues = [socket.queue.join() for socket in self._server.eio.sockets.values()]
         if queues:
-            await asyncio.wait([asyncio.ensure_future(each) for each in queues], timeout=_FLUSH)
+            await asyncio.wait(
+                [asyncio.ensure_future(each) for each in queues], timeout=_FLUSH_TIMEOUT
+            )
         await self._abandoned.aclose()
         await self.health.aclose()
         await self._server.shutdown()
@@ -170,7 +173,7 @@ class Sockets(Closable):
         action_id = _ensure_id(event) if is_valid else ensure_action(event)
         self._ensure_visible(identity, window_id)
         # No await before this line: actions must join the queue in the order of the calls.
-        async with self._turns.turn(window_id, action_id, caller) as turn:
+        async with self._queues.turn(window_id, action_id, caller) as turn:
             if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
                 await self.wake(SessionId(session_id))
             record = await self.timelines.of(window_id)
@@ -207,7 +210,7 @@ class Sockets(Closable):
 
         False if the action is not known, or if the window does not reply.
         """
-        if self._turns.cancel(action_id, caller):
+        if self._queues.cancel(action_id, caller):
             return True  # the action was still queued and will not be sent
         pending = self._switchboard.drop(action_id, caller)
         return pending is not None and await self._end_action(pending)
@@ -232,7 +235,7 @@ class Sockets(Closable):
                 {"id": pending.id},
                 to=pending.host.sid,
                 namespace=WINDOW,
-                timeout=_CANCEL,
+                timeout=_CANCEL_TIMEOUT,
             )
         except socketio.exceptions.TimeoutError:
             return False
@@ -273,63 +276,65 @@ class Sockets(Closable):
 
     # Registration -------------------------------------------------------------------------
 
-    async def register(self, identity: Identity, asked: Registration) -> bool:
+    async def register(self, identity: Identity, registration: Registration) -> bool:
         """Register the window behind the nonce's socket. True if this replaces a registered host.
 
         Raises `InvalidNonce`, `QuotaExceeded` and `WindowTaken`.
         """
-        sid = self._nonces.redeem(asked.nonce)
+        sid = self._nonces.redeem(registration.nonce)
         if self._windows.get(sid) != identity:
             raise InvalidNonce("This nonce was issued to another token")
-        window = replace(asked.window, owner=identity.owner, session_id=identity.session_id or "")
-        self._ensure_few(window)
-        key_hash = hash_of(asked.window_key)
+        window = replace(
+            registration.window, owner=identity.owner, session_id=identity.session_id or ""
+        )
+        self._ensure_window_quota(window)
+        key_hash = hash_of(registration.window_key)
         if not await self._store.bind_window(window.id, key_hash, identity.owner):
             raise WindowTaken(
                 f"The window id {window.id} belongs to another key or owner", window_id=window.id
             )
         if sid not in self._windows:
             raise InvalidNonce("The socket of this nonce is gone; connect again")
-        host, replaced = self._registry.register(window, asked.host_id, sid)
-        host.reviews_merges = asked.reviews_merges
-        for before in replaced:
-            await self._end(before)
-            if before.sid != sid:
-                self._close_transport(before.sid)
+        host, replaced = self._registry.register(window, registration.host_id, sid)
+        host.reviews_merges = registration.reviews_merges
+        for old_host in replaced:
+            await self._end_host(old_host)
+            if old_host.sid != sid:
+                self._close_transport(old_host.sid)
         logger.info("window %s (%s) registered as host %s", window.name, window.id, host.id)
         self.health.watch(host)
         await self._announce(host)
         return bool(replaced)
 
-    def _ensure_few(self, window: Window) -> None:
+    def _ensure_window_quota(self, window: Window) -> None:
         """Raise `QuotaExceeded` if the session has too many windows."""
         if not window.session_id:
             return
-        known = {
-            each.id for each in self._registry.windows() if each.session_id == window.session_id
+        registered = {
+            other.id for other in self._registry.windows() if other.session_id == window.session_id
         }
-        ever = self._ids.setdefault(window.session_id, set())
-        for limit, taken in ((MAX_WINDOWS, known), (_MAX_IDS, ever)):
+        used = self._used_window_ids.setdefault(window.session_id, set())
+        for limit, taken in ((MAX_WINDOWS, registered), (_MAX_IDS, used)):
             if window.id not in taken and len(taken) >= limit:
                 raise QuotaExceeded(
                     f"This session has {limit} windows already; close one, or stop the session",
                     limit=limit,
                     taken=len(taken),
                 )
-        ever.add(window.id)
+        used.add(window.id)
 
     def forget_session(self, session_id: SessionId) -> None:
         """Forget the window ids of a session whose sandbox has ended."""
-        self._ids.pop(session_id, None)
+        self._used_window_ids.pop(session_id, None)
 
     async def unregister(self, window_id: WindowId) -> None:
         for host in self._registry.unregister(window_id):
-            await self._end(host)
+            await self._end_host(host)
             if host.sid in self._windows:
                 await self._server.disconnect(host.sid, namespace=WINDOW)
             await self._announce(host)
 
-    async def _end(self, host: Host) -> None:
+    async def _end_host(self, host: Host) -> None:
         self.health.leave(host)
         self._withdraw_lost(host)
         await self._switchboard.fail_host(host, _window_gone(host))
@@ -340,12 +345,12 @@ class Sockets(Closable):
             status = self._registry.window(host.window_id).status
         except NoSuchWindow:
             status = "gone"
-        news = {"window_id": host.window_id, "status": status}
+        message = {"window_id": host.window_id, "status": status}
         self._changes.publish("windows")
         if self._window_change is not None:
             self._window_change.set_result(None)
             self._window_change = None
-        await self._runtimes.send("window.status", news, to=lambda who: who.may_see(host.owner))
+        await self._runtimes.send("window.status", message, to=lambda who: who.may_see(host.owner))
 
     def _withdraw_lost(self, host: Host) -> None:
         """Withdraw the questions and pending changes of a lost host, and note its actions as lost.
@@ -393,10 +398,10 @@ class Sockets(Closable):
 
     async def _on_health_changed(self, host: Host) -> None:
         if not host.is_healthy:
-            await self._switchboard.fail_host(host, self._why_silent(host))
+            await self._switchboard.fail_host(host, self._silence_error(host))
         await self._announce(host)
 
-    def _why_silent(self, host: Host) -> BasculeError:
+    def _silence_error(self, host: Host) -> BasculeError:
         if self._registry.is_superseded(host):
             return _window_gone(
                 host
@@ -457,13 +462,16 @@ class Sockets(Closable):
             return
         window = self._registry.window(host.window_id)
         if isinstance(name := data.get("name"), str):
-            window = replace(window, name=one_line(name[:_NAME]))
+            window = replace(window, name=one_line(name[:_MAX_NAME]))
         if (folders := decode_folders(data.get("folders"))) is not None:
-            kept = [Folder(each.name[:_NAME], each.path[:_PATH]) for each in folders[:_ITEMS]]
+            kept = [
+                Folder(each.name[:_MAX_NAME], each.path[:_MAX_PATH])
+                for each in folders[:_MAX_ITEMS]
+            ]
             window = replace(window, folders=tuple(kept))
-        if isinstance(able := data.get("capabilities"), list):
-            words = frozenset(one_line(str(each)[:_NAME]) for each in able[:_ITEMS])
-            window = replace(window, capabilities=words)
+        if isinstance(capabilities := data.get("capabilities"), list):
+            names = frozenset(one_line(str(each)[:_MAX_NAME]) for each in capabilities[:_MAX_ITEMS])
+            window = replace(window, capabilities=names)
         self._registry.change(host, window)
         self._changes.publish("windows")
 
@@ -496,12 +504,12 @@ class Sockets(Closable):
 
         Raises `AlreadyAnswered`, also if the window is gone, and `InvalidRequest`.
         """
-        asker, asked = self.approvals.answer(place_id, question, answer, by)
+        asker, approval = self.approvals.answer(place_id, question, answer, by)
         if isinstance(asker, Host):
             message = {"id": question, "answer": answer, "by": by}
             await self._server.emit("approval.answered", message, to=asker.sid, namespace=WINDOW)
         else:
-            await asker.on_answer(asked, answer, by)
+            await asker.on_answer(approval, answer, by)
 
 
 def ensure_action(event: Mapping[str, Any]) -> EventId:

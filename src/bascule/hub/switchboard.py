@@ -121,10 +121,10 @@ class Switchboard:
 
         They continue, and a caller that sends the same id again gets the answer.
         """
-        left = [each for each in self._pending.values() if each.caller is caller]
-        for action in left:
+        actions = [each for each in self._pending.values() if each.caller is caller]
+        for action in actions:
             self._end(action, "left")
-        return left
+        return actions
 
     def is_awaited(self, action_id: EventId) -> bool:
         """Whether a caller waits for this action."""

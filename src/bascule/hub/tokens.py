@@ -57,7 +57,7 @@ def admin_token(state_dir: Path) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(text + "\n")
     except OSError as error:
-        raise StorageFailed(f"The admin token cannot be kept in {path}: {error}") from error
+        raise StorageFailed(f"The admin token cannot be stored in {path}: {error}") from error
     return text
 
 
@@ -123,8 +123,8 @@ class Tokens:
     async def for_session(self, session_id: str, *, owner: str) -> str:
         """A token of scope `session`, derived from the hub's first token: the same on every call
         until it is revoked under the name `session SESSION_ID`."""
-        made = hmac.digest(self._secret, session_id.encode(), hashlib.sha256)
-        token = f"bsc_{urlsafe_b64encode(made).decode().rstrip('=')}"
+        digest = hmac.digest(self._secret, session_id.encode(), hashlib.sha256)
+        token = f"bsc_{urlsafe_b64encode(digest).decode().rstrip('=')}"
         if await self._store.find_token(hash_of(token)) is None:
             row = TokenRow(
                 hash=hash_of(token),

@@ -26,21 +26,21 @@ MAX_LIST: Final = 128 << 10
 """Maximum bytes of a list as JSON. The extension's `LIST_BYTES` is lower."""
 _MAX_HUNKS: Final = 1 << 20
 """Maximum bytes of the hunks of a file as JSON."""
-_MESSAGE: Final = 1000
+_MAX_MESSAGE: Final = 1000
 """Maximum characters of a window's error message."""
-_SHOW: Final = 30.0
+_SHOW_TIMEOUT: Final = 30.0
 """Seconds for a window to send the hunks of a file."""
-_ANSWER: Final = 120.0
+_ANSWER_TIMEOUT: Final = 120.0
 """Seconds for a window to keep or undo changes: undoing writes and saves each file."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class WindowReviews:
-    """The lists of all windows, as their hosts last sent them. The window decides on answers.
+    """The lists of all windows, as their hosts last sent them. The window applies answers itself.
 
-    Hosts of one window review separately. The list of a window is that of its newest healthy host
-    that sent one, and answers go to the same host.
+    Each host of a window has its own list. The hub shows the list of the newest healthy host that
+    sent one, and sends answers to the same host.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class WindowReviews:
         self._changes = changes
         self._lists: dict[Host, ReviewList] = {}
         self._lost: dict[Host, asyncio.Future[None]] = {}
-        """Done when a host is lost that was asked something."""
+        """Futures that are done when a host with a pending request is lost."""
         server.on("review.changed", self._on_changed, namespace=WINDOW)
 
     def of(self, window_id: WindowId) -> ReviewList:
@@ -62,7 +62,9 @@ class WindowReviews:
     async def show(self, window_id: WindowId, file: str, version: str) -> ReviewHunks:
         """The hunks of a file. Raises `EditConflict` if it has another version now."""
         request = {"file": file, "version": version}
-        return await self._ask(window_id, "review.show", request, ReviewHunks, timeout=_SHOW)
+        return await self._request(
+            window_id, "review.show", request, ReviewHunks, timeout=_SHOW_TIMEOUT
+        )
 
     async def answer(self, window_id: WindowId, body: ReviewAnswerBody, *, by: str) -> ReviewDone:
         """Keep or undo changes.
@@ -74,7 +76,9 @@ class WindowReviews:
             raise InvalidRequest("An answer about a hunk names one file only")
         request = {**body.model_dump(exclude_none=True), "by": by}
         logger.info("%s: %s %d files in window %s", by, body.answer, len(body.files), window_id)
-        return await self._ask(window_id, "review.answer", request, ReviewDone, timeout=_ANSWER)
+        return await self._request(
+            window_id, "review.answer", request, ReviewDone, timeout=_ANSWER_TIMEOUT
+        )
 
     def withdraw(self, host: Host) -> None:
         """Remove the list of a host that is gone, and end the calls that wait for it."""
@@ -94,9 +98,9 @@ class WindowReviews:
         if host is None:
             return
         try:
-            self._lists[host] = _decoded(data, ReviewList, limit=MAX_LIST)
+            self._lists[host] = _decode(data, ReviewList, limit=MAX_LIST)
         except BasculeError as error:
-            # An earlier list is no longer true.
+            # The earlier list is outdated.
             self._lists.pop(host, None)
             logger.warning(
                 "the changes in window %s can be reviewed only there: %s",
@@ -105,7 +109,7 @@ class WindowReviews:
             )
         self._changes.publish("review", host.window_id)
 
-    async def _ask(
+    async def _request(
         self,
         window_id: WindowId,
         event: str,
@@ -120,12 +124,12 @@ class WindowReviews:
         reply = await self._call(host, event, request, timeout)
         if isinstance(reply, Mapping) and isinstance(error := reply.get("error"), Mapping):
             # Always this error: a window must not choose the status of the hub's answer.
-            raise EditConflict(one_line(str(error.get("message"))[:_MESSAGE]))
+            raise EditConflict(one_line(str(error.get("message"))[:_MAX_MESSAGE]))
         value = reply.get("value") if isinstance(reply, Mapping) else None
         try:
-            return _decoded(value, model, limit=_MAX_HUNKS)
+            return _decode(value, model, limit=_MAX_HUNKS)
         except InvalidRequest as error:
-            raise EditConflict(f"The window {window_id} sent a wrong answer") from error
+            raise EditConflict(f"The window {window_id} sent an invalid answer") from error
 
     async def _call(
         self, host: Host, event: str, request: Mapping[str, Any], timeout: float
@@ -133,24 +137,24 @@ class WindowReviews:
         """The reply of a host. Raises `OutcomeUnknown` if it is lost, or does not reply."""
         loop = asyncio.get_running_loop()
         lost = self._lost.setdefault(host, loop.create_future())
-        calling = asyncio.ensure_future(
+        call = asyncio.ensure_future(
             self._server.call(event, request, to=host.sid, namespace=WINDOW, timeout=timeout)
         )
         try:
-            await asyncio.wait({calling, lost}, return_when=asyncio.FIRST_COMPLETED)
-            if calling.done():
-                return calling.result()
+            await asyncio.wait({call, lost}, return_when=asyncio.FIRST_COMPLETED)
+            if call.done():
+                return call.result()
             reason = "lost its connection"
         except socketio.exceptions.TimeoutError:
             reason = f"did not answer within {timeout:g} seconds"
         finally:
-            calling.cancel()
+            call.cancel()
         raise OutcomeUnknown(
             f"The window {host.window_id} {reason}; look at its list of changes again"
         )
 
 
-def _decoded(data: object, model: type[_Model], *, limit: int) -> _Model:
+def _decode(data: object, model: type[_Model], *, limit: int) -> _Model:
     """Raises `InvalidRequest`; `InvalidAction` if `data` contains text that is not Unicode."""
     size = len(to_json(data))
     if size > limit:

@@ -17,8 +17,8 @@ from .records.record import Record
 from .records.records import Records
 from .registry import Registry
 
-_UNDER_WAY: Final = 10_000
-_LARGEST: Final = 1 << 53
+_MAX_RUNNING: Final = 10_000
+_MAX_NUMBER: Final = 1 << 53
 CHECKPOINT: Final = "checkpoint"
 """Field in which a window sends the number of an action's checkpoint. It is for the timeline, and
 not part of the observation."""
@@ -31,7 +31,7 @@ class WindowTimelines:
     def __init__(self, records: Records, registry: Registry) -> None:
         self._records = records
         self._registry = registry
-        self._begun: dict[str, tuple[WindowId, Record, float]] = {}
+        self._running: dict[str, tuple[WindowId, Record, float]] = {}
 
     async def of(self, window_id: WindowId) -> Record:
         """The record of a window. Raises `NoSuchWindow` if it is not registered."""
@@ -54,49 +54,49 @@ class WindowTimelines:
     ) -> None:
         """Note an action that is sent to a window. A repeated id is ignored."""
         action_id = str(event["id"])
-        if action_id in self._begun:
+        if action_id in self._running:
             return
-        self._begun[action_id] = window_id, record, time.monotonic()
-        while len(self._begun) > _UNDER_WAY:
-            del self._begun[next(iter(self._begun))]
-        asked = whole({key: value for key, value in event.items() if key != "progress"})
-        record.note("action", {"event": asked, "who": who})
+        self._running[action_id] = window_id, record, time.monotonic()
+        while len(self._running) > _MAX_RUNNING:
+            del self._running[next(iter(self._running))]
+        action = whole({key: value for key, value in event.items() if key != "progress"})
+        record.note("action", {"event": action, "who": who})
 
     def printed(self, window_id: WindowId, frame: Mapping[str, Any]) -> None:
         cause, data = frame.get("cause"), str(frame.get("data", ""))
-        begun = self._begun.get(cause) if isinstance(cause, str) else None
-        if begun is None or begun[0] != window_id or not begun[1].is_watched:
+        running = self._running.get(cause) if isinstance(cause, str) else None
+        if running is None or running[0] != window_id or not running[1].is_watched:
             return
         try:
             base64.b64decode(data, validate=True)
         except binascii.Error:
             return  # invalid output cannot be shown; the caller reports the error
-        begun[1].show("output", {"cause": cause, "data": data})
+        running[1].show("output", {"cause": cause, "data": data})
 
     def ended(self, window_id: WindowId, observation: Mapping[str, Any]) -> None:
         """Note an observation, with the number of its checkpoint (`CHECKPOINT`). Repeated ones and
         those of unknown actions are ignored."""
         cause = observation.get("cause")
-        begun = self._begun.get(cause) if isinstance(cause, str) else None
-        if begun is None or begun[0] != window_id:
+        running = self._running.get(cause) if isinstance(cause, str) else None
+        if running is None or running[0] != window_id:
             return
-        del self._begun[str(cause)]
-        seconds = time.monotonic() - begun[2]
+        del self._running[str(cause)]
+        seconds = time.monotonic() - running[2]
         entry: dict[str, Any] = {
             "event": whole(without_checkpoint(observation)),
             "seconds": seconds,
         }
         number = observation.get(CHECKPOINT)
-        if isinstance(number, int) and 1 <= number <= _LARGEST and number is not True:
+        if isinstance(number, int) and 1 <= number <= _MAX_NUMBER and number is not True:
             entry[CHECKPOINT] = number
-        begun[1].note("observation", entry)
+        running[1].note("observation", entry)
 
-    def lost(self, window_id: WindowId, why: str) -> None:
+    def lost(self, window_id: WindowId, message: str) -> None:
         """Note that the running actions of the window failed. It may still return with results."""
-        for cause, (where, record, since) in self._begun.items():
-            if where == window_id:
+        for cause, (running_in, record, since) in self._running.items():
+            if running_in == window_id:
                 seconds = time.monotonic() - since
-                record.note("failed", {"cause": cause, "seconds": seconds, "message": why})
+                record.note("failed", {"cause": cause, "seconds": seconds, "message": message})
 
 
 def without_checkpoint(observation: Mapping[str, Any]) -> Mapping[str, Any]:

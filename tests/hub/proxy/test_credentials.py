@@ -66,7 +66,7 @@ async def entrance(
         if front is not None:
             settings["public_url"] = front.url
         hub = await stack.enter_async_context(ProxyHub(**settings))
-        hub.hub.proxy._carried = hub.hub.proxy.access_control._carried = _carried
+        hub.hub.proxy._resolve_mounted = hub.hub.proxy.access_control._resolve_mounted = _carried
         for place in (VSCODE, APP, SANDBOX):
             path = socket_path(tmp_path / "run", place)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ async def test_no_request_carries_a_credential_into_a_session(entrance: Entrance
         "admin": ADMIN,
         "page": "k" * 43,
     }
-    base = entrance.hub.hub.addresses.keyed(APP) if way == "keyed" else way
+    base = entrance.hub.hub.addresses.keyed_path(APP) if way == "keyed" else way
     async with entrance.client() as raw:
         for pattern in SENT:
             sent = pattern.format(**secrets, origin=entrance.origin)
@@ -137,7 +137,7 @@ async def test_no_websocket_carries_a_credential_into_a_session(
     entrance: Entrance, way: str
 ) -> None:
     token = await entrance.hub.token("one", "agent", owner="admin")
-    base = entrance.hub.hub.addresses.keyed(APP) if way == "keyed" else way
+    base = entrance.hub.hub.addresses.keyed_path(APP) if way == "keyed" else way
     asked = request(
         f"{base}/ws?session_api_key={token}",
         *SHAKE,
@@ -156,7 +156,7 @@ async def test_no_websocket_carries_a_credential_into_a_session(
 
 
 async def test_an_app_gets_keys_that_are_its_own(entrance: Entrance) -> None:
-    keyed = entrance.hub.hub.addresses.keyed(APP)
+    keyed = entrance.hub.hub.addresses.keyed_path(APP)
     own = ("X-API-Key: an-apps-own-key", "X-Session-API-Key: another", "Cookie: session=x")
     async with entrance.client() as raw:
         asked = request(f"{keyed}/x?tkn=an-apps-own&key=v", *own, host=entrance.host)

@@ -334,7 +334,7 @@ async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: Pr
 
 async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(front: Front, hub: ProxyHub) -> None:
     async with hub.echo(APP, path=socket_path(front.run_dir, APP)), front.client() as raw:
-        keyed = hub.hub.addresses.keyed(APP)
+        keyed = hub.hub.addresses.keyed_path(APP)
         asked = request(f"{keyed}/", *PAGE, host=front.host)
         there = f"https://{front.own}{keyed}/"
         assert (await raw.ask(asked))[1]["location"] == there
@@ -359,7 +359,7 @@ async def test_an_apps_own_word_on_origins_gives_way_to_the_hubs(
     query = given.replace('"', "%22")
     editor, app = socket_path(front.run_dir, VSCODE), socket_path(front.run_dir, APP)
     async with hub.echo(path=editor), hub.echo(APP, path=app), front.client() as raw:
-        keyed = hub.hub.addresses.keyed(APP)
+        keyed = hub.hub.addresses.keyed_path(APP)
         raw.writer.write(request(f"{keyed}/headers?set={query}", "Origin: null", host=front.host))
         lines = await _head(raw)
         assert [v for k, v in lines if k == "access-control-allow-origin"] == ["null"]
@@ -448,7 +448,7 @@ async def test_one_that_a_running_nginx_cannot_take_is_taken_back(
     with socket.create_server(("", _free_port())) as somebody:
         url = f"https://{NAME}:{somebody.getsockname()[1]}"
         text = render(front.site(hub.port, public_url=url))
-        nginx = replace(front.nginx, patience=1.0)
+        nginx = replace(front.nginx, reload_timeout=1.0)
         with pytest.raises(InvalidSetting, match="another program"):
             await asyncio.to_thread(nginx.install, text, front.file, url=url)
 

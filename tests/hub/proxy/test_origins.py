@@ -67,9 +67,9 @@ def test_elsewhere_each_session_has_a_name_at_the_wildcard() -> None:
 @pytest.mark.parametrize(
     ("sessions", "risk"),
     [
-        ("https://hub.example:8443", "read and drive the other sessions"),
+        ("https://hub.example:8443", "read and control the other sessions"),
         ("https://*.hub.example", "share a site"),
-        ("hub", "act as whoever looks at it"),
+        ("hub", "act as the person who views it"),
     ],
 )
 def test_what_stays_open_is_said(sessions: str, risk: str) -> None:

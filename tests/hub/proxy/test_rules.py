@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bascule.core.errors import InvalidRequest, InvalidSetting
 from bascule.hub.proxy import HubAddresses, SessionEndpoint
 from bascule.hub.proxy.chunks import END, BadChunk, Chunks, framed
-from bascule.hub.proxy.cookies import confined, without_hub_cookies
+from bascule.hub.proxy.cookies import confine_cookie, without_hub_cookies
 from bascule.hub.proxy.endpoints import EndpointPath, ensure_plain, read_target
 from bascule.hub.proxy.request import RequestHead
 from bascule.hub.proxy.response import (
@@ -161,7 +161,7 @@ def test_a_target_sees_no_cookie_of_the_hub(header: str, seen: str) -> None:
     ],
 )
 def test_a_targets_cookie_stays_below_its_prefix(header: str, kept: str | None) -> None:
-    found = confined(header.encode(), "/p")
+    found = confine_cookie(header.encode(), "/p")
     assert (None if found is None else found.decode()) == kept
 
 

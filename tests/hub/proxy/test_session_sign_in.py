@@ -550,7 +550,7 @@ async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyHu
         given, there = await enter(hub, raw, cookie, f"{APP.path}/x?y")
         own = f"Cookie: {given.partition(';')[0]}"
         status, headers, _ = await raw.ask(request(there, own, *PAGE, host=OWN))
-        keyed = hub.hub.addresses.keyed(APP)
+        keyed = hub.hub.addresses.keyed_path(APP)
         assert (status, headers["location"]) == (303, f"{keyed}/x?y")
 
         # On the hub's origin no page of an app is ever shown, with a key neither.
@@ -569,7 +569,7 @@ async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyHu
 
 async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw, aiohttp.ClientSession() as client:
-        keyed = hub.hub.addresses.keyed(APP)
+        keyed = hub.hub.addresses.keyed_path(APP)
         asked = ("Origin: null", "Access-Control-Request-Method: PUT")
         more = "Access-Control-Request-Headers: x-mine"
         status, headers, _ = await raw.ask(request(f"{keyed}/", *asked, more, method="OPTIONS"))
@@ -589,7 +589,7 @@ async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: Prox
 
 async def test_a_token_of_the_hub_never_reaches_an_app(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw:
-        for path in (hub.hub.addresses.keyed(APP), APP.path):
+        for path in (hub.hub.addresses.keyed_path(APP), APP.path):
             for token in (ADMIN, hub.agent):
                 _, _, body = await raw.ask(request(f"{path}/", token=token))
                 assert "authorization" not in dict(json.loads(body)["headers"])

@@ -42,11 +42,11 @@ def action(number: int, text: str = "") -> dict[str, Any]:
 
 
 async def test_whoever_follows_is_told_what_was_and_what_is(tmp_path: Path) -> None:
-    first = Record(Segments(tmp_path, most_bytes=1 << 20), lambda: Mask(()))
+    first = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask(()))
     await first.open()
     first.note("action", action(1))
     await first.aclose()
-    again = Record(Segments(tmp_path, most_bytes=1 << 20), lambda: Mask(()))
+    again = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask(()))
     await again.open()
     again.note("action", action(2))
     async with aclosing(again.follow()) as told:
@@ -80,7 +80,7 @@ async def test_without_a_place_the_newest_are_held(tmp_path: Path) -> None:
 
 async def test_secrets_are_found_however_json_writes_them(tmp_path: Path) -> None:
     secret = 'say "ü"\n\\'
-    record = Record(Segments(tmp_path, most_bytes=1 << 20), lambda: Mask((secret,)))
+    record = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask((secret,)))
     await record.open()
     record.note("action", action(1, f"echo {secret}!"))
     record.note("action", action(2, "echo ***"))
@@ -90,7 +90,7 @@ async def test_secrets_are_found_however_json_writes_them(tmp_path: Path) -> Non
 
 
 async def test_what_json_cannot_say_is_left_out(tmp_path: Path) -> None:
-    record = Record(Segments(tmp_path, most_bytes=1 << 20), lambda: Mask(()))
+    record = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask(()))
     await record.open()
     record.note("action", {"event": {"id": "a", "args": {"end": float("nan")}}})
     record.note("action", action(2))
@@ -100,10 +100,10 @@ async def test_what_json_cannot_say_is_left_out(tmp_path: Path) -> None:
 async def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()
-    record = Record(Segments(in_the_way / "record", most_bytes=1 << 20), lambda: Mask(()))
+    record = Record(Segments(in_the_way / "record", max_bytes=1 << 20), lambda: Mask(()))
     await record.open()
     record.note("action", action(1))
-    await record._settle()
+    await record._flush_or_log()
     await asyncio.to_thread(in_the_way.unlink)
     record.note("action", action(2))
     await record.flush()
@@ -200,7 +200,7 @@ async def test_a_windows_record_outlives_window_and_hub(hub: RunningHub, tmp_pat
 
 
 def large(directory: Path, *, lines: int, size: int) -> None:
-    segments = Segments(directory, most_bytes=1 << 30)
+    segments = Segments(directory, max_bytes=1 << 30)
     segments.open()
     for number in range(1, lines + 1):
         entry = {"n": number, "kind": "action", "time": 0.0, **action(number, "x" * size)}
@@ -211,7 +211,7 @@ def large(directory: Path, *, lines: int, size: int) -> None:
 async def test_however_much_is_exported_little_is_held(tmp_path: Path) -> None:
     """200 MB pass; what is held meanwhile is a few lines."""
     await asyncio.to_thread(large, tmp_path, lines=400, size=500_000)
-    record = Record(Segments(tmp_path, most_bytes=1 << 30), lambda: Mask(()))
+    record = Record(Segments(tmp_path, max_bytes=1 << 30), lambda: Mask(()))
     await record.open()
     before = most = await asyncio.to_thread(held)
     size = 0

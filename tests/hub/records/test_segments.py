@@ -21,8 +21,8 @@ def line(number: int, *, time: float = 0.0, padding: int = 0) -> RecordLine:
     return RecordLine(number, to_json(value) + b"\n", time)
 
 
-def opened(directory: Path, *, most_bytes: int = 1 << 20) -> Segments:
-    segments = Segments(directory, most_bytes=most_bytes)
+def opened(directory: Path, *, max_bytes: int = 1 << 20) -> Segments:
+    segments = Segments(directory, max_bytes=max_bytes)
     segments.open()
     return segments
 
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_in_order_and_gone_on_with(tmp_path: Path) -> N
     first = opened(tmp_path)
     first.append([line(1), line(2)])
     first.append([line(3)])
-    again = Segments(tmp_path, most_bytes=1 << 20)
+    again = Segments(tmp_path, max_bytes=1 << 20)
     newest = again.open()
     assert newest is not None
     assert newest["n"] == again.last == 3
@@ -67,16 +67,16 @@ def test_half_a_line_is_passed_over_and_what_follows_is_not(tmp_path: Path) -> N
 
 
 def test_a_long_line_at_the_end_is_found(tmp_path: Path) -> None:
-    segments = opened(tmp_path, most_bytes=64 << 20)
+    segments = opened(tmp_path, max_bytes=64 << 20)
     segments.append([line(1), line(2, padding=3_000_000)])
-    again = Segments(tmp_path, most_bytes=64 << 20)
+    again = Segments(tmp_path, max_bytes=64 << 20)
     newest = again.open()
     assert newest is not None
     assert newest["n"] == 2
 
 
 def test_it_never_takes_more_room_than_it_may(tmp_path: Path) -> None:
-    segments = opened(tmp_path, most_bytes=100_000)
+    segments = opened(tmp_path, max_bytes=100_000)
     for number in range(1, 1001):
         segments.append([line(number, padding=1000)])
         assert size_of(tmp_path) <= 105_000
@@ -101,17 +101,17 @@ def test_what_is_too_old_goes_and_its_numbers_are_not_given_again(tmp_path: Path
 
 
 def test_a_smaller_limit_holds_from_the_next_sweep_on(tmp_path: Path) -> None:
-    opened(tmp_path, most_bytes=1 << 20).append([line(n, padding=2000) for n in range(1, 401)])
-    small = opened(tmp_path, most_bytes=200_000)
+    opened(tmp_path, max_bytes=1 << 20).append([line(n, padding=2000) for n in range(1, 401)])
+    small = opened(tmp_path, max_bytes=200_000)
     small.sweep(before=0.0)
     assert size_of(tmp_path) <= 200_000
     assert numbers(small)[-1] == 400
 
 
 def test_the_newest_part_alone_can_be_read(tmp_path: Path) -> None:
-    segments = opened(tmp_path, most_bytes=400_000)
+    segments = opened(tmp_path, max_bytes=400_000)
     segments.append([line(n, padding=1000) for n in range(1, 301)])
-    found = numbers(segments, most_bytes=100_000)
+    found = numbers(segments, max_bytes=100_000)
     assert found == list(range(found[0], 301))
     assert 90 <= len(found) <= 100
 

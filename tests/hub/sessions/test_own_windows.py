@@ -103,7 +103,7 @@ async def test_programs_know_the_base_path_of_their_apps_and_may_keep_it(
     session = await admin.ready({"apps": [{}, {"keeps_prefix": True}]})
     said = await admin.run(session, "echo $APP_BASE_PATH_1 $APP_BASE_PATH_2")
     places = [SessionEndpoint("apps", session, n) for n in (98, 99)]
-    assert said.split() == [hub.hub.addresses.keyed(each) + "/" for each in places]
+    assert said.split() == [hub.hub.addresses.keyed_path(each) + "/" for each in places]
     targets = [
         await hub.hub.proxy.access_control._routes.target(each, is_visit=True) for each in places
     ]

@@ -24,7 +24,7 @@ from bascule.hub.sessions.repairs import Repair, repairs
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.sandbox_messages import SandboxActivity, parse_event
 from bascule.hub.sessions.specs import spec_from_json, spec_to_json
-from bascule.hub.sessions.states import BEFORE
+from bascule.hub.sessions.states import PREDECESSORS
 from bascule.hub.settings import HubSettings
 from bascule.runtime.spawn.local.messages import plan_from_wire, plan_to_wire
 from tests.contracts.store import row
@@ -58,13 +58,13 @@ def test_the_file_layout_keeps_its_name_in_the_database_and_to_the_warden() -> N
 
 
 def test_every_state_is_reached_and_left() -> None:
-    assert set(BEFORE) == set(STATES)
-    assert set().union(*BEFORE.values()) == set(STATES)
+    assert set(PREDECESSORS) == set(STATES)
+    assert set().union(*PREDECESSORS.values()) == set(STATES)
 
 
 def test_a_session_at_rest_runs_again_only_by_starting() -> None:
     for state in ("stopped", "failed"):
-        after = {to for to, before in BEFORE.items() if state in before}
+        after = {to for to, before in PREDECESSORS.items() if state in before}
         assert after == {"starting", "stopping"}
 
 
@@ -167,14 +167,14 @@ async def test_measuring_takes_a_hundredth_of_the_time_at_most() -> None:
         asked += 1
         return 5 << 30
 
-    disk = DiskLimit(2 << 30, measure, every=60.0, clock=lambda: now)
+    disk = DiskLimit(2 << 30, measure, interval=60.0, clock=lambda: now)
     assert "5 GiB on the disk" in (await disk.excess(SessionId("a")) or "")
     now = 242.0
     assert await disk.excess(SessionId("a")) is None
     assert asked == 1
     now = 244.0
     assert await disk.excess(SessionId("a")) is not None
-    assert await DiskLimit(None, measure, every=60.0).excess(SessionId("a")) is None
+    assert await DiskLimit(None, measure, interval=60.0).excess(SessionId("a")) is None
 
 
 def test_secrets_are_masked_wherever_they_occur() -> None:

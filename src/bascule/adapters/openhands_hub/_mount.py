@@ -55,7 +55,7 @@ class OpenHandsV0Mount(Mount):
     async def aclose(self) -> None:
         """Does nothing: this mount holds no resources."""
 
-    def carried(self, target: bytes) -> EndpointPath | str | None:
+    def proxied_path(self, target: bytes) -> EndpointPath | str | None:
         found = _INSIDE.fullmatch(target)
         if found is None:
             return None

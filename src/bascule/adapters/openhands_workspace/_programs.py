@@ -117,8 +117,8 @@ class ProgramRunner:
 async def _fetched(runtime: SessionRuntime, files: str) -> tuple[bytes, bytes]:
     """The program's stdout and stderr. The limit is enforced again here, because a program in the
     session could replace `truncate`."""
-    out = await runtime.beginning(f"{files}/out", limit=LIMIT)
-    return out, await runtime.beginning(f"{files}/err", limit=LIMIT)
+    out = await runtime.read_start(f"{files}/out", limit=LIMIT)
+    return out, await runtime.read_start(f"{files}/err", limit=LIMIT)
 
 
 def _wrapped(command: str, directory: str | None, files: str) -> str:

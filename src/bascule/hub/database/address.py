@@ -35,8 +35,8 @@ def with_driver(url: str) -> str:
     driver = _DRIVERS.get(scheme.partition("+")[0])
     if not separator or driver is None:
         raise InvalidSetting(
-            f"database_url begins with {scheme!r}; it can be postgresql://user:password@host/name "
-            "or sqlite:///file"
+            f"database_url starts with {scheme!r}; use postgresql://user:password@host/name or "
+            "sqlite:///file"
         )
     return f"{driver}://{rest}"
 

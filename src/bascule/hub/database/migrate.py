@@ -40,7 +40,7 @@ async def migrate(engine: AsyncEngine) -> None:
         )
     if found is None:
         async with engine.begin() as connection:
-            await connection.run_sync(_make)
+            await connection.run_sync(_create_tables)
     else:
         # Alembic reads files and blocks, so it runs in a thread with its own event loop.
         await asyncio.to_thread(asyncio.run, _upgrade(engine))
@@ -54,8 +54,8 @@ def _version_of(connection: Connection) -> str | None:
     return "" if "tokens" in tables else None
 
 
-def _make(connection: Connection) -> None:
-    _take_turn(connection)
+def _create_tables(connection: Connection) -> None:
+    _lock_migrations(connection)
     if _version_of(connection) is None:
         metadata.create_all(connection)
         _version.create(connection)
@@ -65,17 +65,17 @@ def _make(connection: Connection) -> None:
 async def _upgrade(engine: AsyncEngine) -> None:
     from .engine import make_engine
 
-    own = make_engine(engine.url)
+    thread_engine = make_engine(engine.url)
     try:
-        async with own.begin() as connection:
+        async with thread_engine.begin() as connection:
             await connection.run_sync(upgrade)
     finally:
-        await own.dispose()
+        await thread_engine.dispose()
 
 
 def upgrade(connection: Connection) -> None:
     """Run the migrations that the database lacks."""
-    _take_turn(connection)
+    _lock_migrations(connection)
     if _version_of(connection) == HEAD:
         return
     from alembic import command
@@ -93,7 +93,7 @@ def alembic_config() -> Any:
     return config
 
 
-def _take_turn(connection: Connection) -> None:
+def _lock_migrations(connection: Connection) -> None:
     """On PostgreSQL, lock out other migrations until the transaction ends.
 
     On SQLite, the transaction itself holds the write lock from its start.

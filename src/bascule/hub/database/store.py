@@ -45,7 +45,7 @@ from .token_cache import TokenCache, change_detector
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql, sqlite
 
-_QUOTAS: Final = 7_263_171
+_QUOTA_LOCK: Final = 7_263_171
 """Key of the PostgreSQL advisory lock for changes of reservations."""
 
 
@@ -55,18 +55,19 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-def _finished(
+def _finish_on_sqlite(
     method: Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]],
 ) -> Callable[Concatenate[SqlStore, _P], Coroutine[Any, Any, _T]]:
     """Decorator: on SQLite, finish the work before a cancellation takes effect.
 
     SQLite's driver works in a thread, which a cancellation does not reach. A connection that is
     closed with unfetched rows keeps its transaction until the cursor is garbage-collected; until
-    then nobody can write. PostgreSQL needs no such wait, and its server may not answer at all.
+    then nobody can write. PostgreSQL needs no such wait; a wait could last forever if its server
+    does not answer.
     """
 
     @wraps(method)
-    async def finished(self: SqlStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    async def finish(self: SqlStore, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         work = method(self, *args, **kwargs)
         if not self._is_sqlite:
             return await work
@@ -75,7 +76,7 @@ def _finished(
         task.add_done_callback(self._work.discard)
         return await finish_before_cancel(task)
 
-    return finished
+    return finish
 
 
 class SqlStore(Store):
@@ -90,10 +91,10 @@ class SqlStore(Store):
         self._engine: AsyncEngine | None = None
         self._work: set[asyncio.Task[Any]] = set()
         """Work on SQLite that has not ended."""
-        self._memory: TokenCache | None = None
-        self._passing: TemporaryDirectory[str] | None = None
+        self._token_cache: TokenCache | None = None
+        self._temporary_directory: TemporaryDirectory[str] | None = None
 
-    @_finished
+    @_finish_on_sqlite
     async def open(self) -> None:
         url = make_url(self._address)
         if self._is_sqlite:
@@ -102,10 +103,10 @@ class SqlStore(Store):
         try:
             await migrate(self._engine)
         except (SQLAlchemyError, OSError) as error:
-            what = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
-            raise StorageFailed(what) from error
+            message = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
+            raise StorageFailed(message) from error
         file = url.database if self._is_sqlite else None
-        self._memory = TokenCache(await asyncio.to_thread(change_detector, file))
+        self._token_cache = TokenCache(await asyncio.to_thread(change_detector, file))
 
     async def aclose(self) -> None:
         await finish_before_cancel(self._close())
@@ -117,12 +118,12 @@ class SqlStore(Store):
         if self._engine is not None:
             await self._engine.dispose()
             self._engine = None
-        if self._memory is not None:
-            await asyncio.to_thread(self._memory.close)
-            self._memory = None
-        if self._passing is not None:
-            await asyncio.to_thread(self._passing.cleanup)
-            self._passing = None
+        if self._token_cache is not None:
+            await asyncio.to_thread(self._token_cache.close)
+            self._token_cache = None
+        if self._temporary_directory is not None:
+            await asyncio.to_thread(self._temporary_directory.cleanup)
+            self._temporary_directory = None
 
     def _file(self, database: str | None) -> str:
         """The SQLite file, created with mode 600; SQLite gives its side files the same mode.
@@ -131,14 +132,14 @@ class SqlStore(Store):
         connection.
         """
         if not database:
-            self._passing = TemporaryDirectory(prefix="bascule-hub-")
-            database = f"{self._passing.name}/{DATABASE}"
+            self._temporary_directory = TemporaryDirectory(prefix="bascule-hub-")
+            database = f"{self._temporary_directory.name}/{DATABASE}"
         Path(database).touch(mode=0o600)
         return database
 
     # Tokens and windows -------------------------------------------------------------------
 
-    @_finished
+    @_finish_on_sqlite
     async def add_token(self, row: TokenRow) -> None:
         values = {
             "hash": row.hash,
@@ -158,7 +159,7 @@ class SqlStore(Store):
             ) from None
 
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        row, state = self._remembered.recall(token_hash)
+        row, state = self._open_cache.recall(token_hash)
         if row is not None:
             return row
         query = select(tables.tokens).where(tables.tokens.c.hash == token_hash)
@@ -166,22 +167,22 @@ class SqlStore(Store):
         if not rows:
             return None
         row = TokenRow(**rows[0])
-        self._remembered.keep(row, state)
+        self._open_cache.keep(row, state)
         return row
 
     async def list_tokens(self) -> Sequence[TokenRow]:
         query = select(tables.tokens).order_by(tables.tokens.c.name)
         return [TokenRow(**row) for row in await self._rows(query)]
 
-    @_finished
+    @_finish_on_sqlite
     async def remove_token(self, name: str) -> bool:
         async with self._discarding_cache(), self._writing() as connection:
-            done = await connection.execute(
+            result = await connection.execute(
                 delete(tables.tokens).where(tables.tokens.c.name == name)
             )
-            return done.rowcount > 0
+            return result.rowcount > 0
 
-    @_finished
+    @_finish_on_sqlite
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
         values = {"id": window_id, "key_hash": key_hash, "owner": owner}
         columns = tables.windows.c
@@ -193,18 +194,18 @@ class SqlStore(Store):
 
     # Sessions -----------------------------------------------------------------------------
 
-    @_finished
+    @_finish_on_sqlite
     async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
         async with self._quota_transaction() as connection:
             if row.request_key is not None:
                 columns = tables.sessions.c
-                known = await connection.execute(
+                rows = await connection.execute(
                     select(tables.sessions).where(
                         columns.owner == row.owner, columns.request_key == row.request_key
                     )
                 )
-                if (found := known.mappings().one_or_none()) is not None:
-                    return _session(found)
+                if (existing := rows.mappings().one_or_none()) is not None:
+                    return _session(existing)
             await self._reserve(connection, row.id, row.owner, claims)
             await connection.execute(insert(tables.sessions), _values(row))
         return row
@@ -220,7 +221,7 @@ class SqlStore(Store):
             query = query.where(columns.owner == owner)
         return [_session(row) for row in await self._rows(query)]
 
-    @_finished
+    @_finish_on_sqlite
     async def change_session(
         self,
         session_id: SessionId,
@@ -236,26 +237,26 @@ class SqlStore(Store):
         if states is not None:
             query = query.where(columns.state.in_(states))
         async with self._writing() as connection:
-            done = await connection.execute(query.values(**values).returning(tables.sessions))
-            row = done.mappings().one_or_none()
+            result = await connection.execute(query.values(**values).returning(tables.sessions))
+            row = result.mappings().one_or_none()
         return None if row is None else _session(row)
 
-    @_finished
+    @_finish_on_sqlite
     async def remove_session(self, session_id: SessionId) -> bool:
         async with self._discarding_cache(), self._quota_transaction() as connection:
             for table in (tables.reservations, tables.events, tables.tokens):
                 await connection.execute(delete(table).where(table.c.session_id == session_id))
-            done = await connection.execute(
+            result = await connection.execute(
                 delete(tables.sessions).where(tables.sessions.c.id == session_id)
             )
-            return done.rowcount > 0
+            return result.rowcount > 0
 
-    @_finished
+    @_finish_on_sqlite
     async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
         async with self._quota_transaction() as connection:
             await self._reserve(connection, session_id, owner, claims)
 
-    @_finished
+    @_finish_on_sqlite
     async def release(self, session_id: SessionId, kinds: Collection[str]) -> None:
         columns = tables.reservations.c
         async with self._quota_transaction() as connection:
@@ -275,11 +276,11 @@ class SqlStore(Store):
         columns = tables.reservations.c
         for claim in claims:
             for quota in claim.quotas:
-                whose: list[ColumnElement[bool]] = (
+                owner_filter: list[ColumnElement[bool]] = (
                     [columns.owner == owner] if quota.per_owner else []
                 )
                 query = select(func.coalesce(func.sum(columns.amount), 0)).where(
-                    columns.kind == claim.kind, columns.session_id != session_id, *whose
+                    columns.kind == claim.kind, columns.session_id != session_id, *owner_filter
                 )
                 taken = int((await connection.execute(query)).scalar_one())
                 if taken + claim.amount > quota.limit:
@@ -298,16 +299,16 @@ class SqlStore(Store):
 
     # Events and audit log -----------------------------------------------------------------
 
-    @_finished
+    @_finish_on_sqlite
     async def add_event(
         self, session_id: SessionId, kind: str, data: Mapping[str, Any], *, time: float
     ) -> EventRow:
         values = {"session_id": session_id, "time": time, "kind": kind, "data": dict(data)}
         async with self._writing() as connection:
-            done = await connection.execute(
+            result = await connection.execute(
                 insert(tables.events).values(**values).returning(tables.events.c.id)
             )
-            number = int(done.scalar_one())
+            number = int(result.scalar_one())
         return EventRow(number, session_id, time, kind, data)
 
     async def list_events(
@@ -322,7 +323,7 @@ class SqlStore(Store):
         )
         return [EventRow(**row) for row in await self._rows(query)]
 
-    @_finished
+    @_finish_on_sqlite
     async def add_audit(self, row: AuditRow) -> None:
         values = {
             "time": row.time,
@@ -345,7 +346,7 @@ class SqlStore(Store):
             query = query.where(columns.session_id == session_id)
         return [AuditRow(**row) for row in await self._rows(query)]
 
-    @_finished
+    @_finish_on_sqlite
     async def forget(self, *, audit_before: float, events_kept: int) -> None:
         events = tables.events
         numbered = select(
@@ -362,18 +363,18 @@ class SqlStore(Store):
     # ----------------------------------------------------------------------------------------
 
     @property
-    def _open(self) -> AsyncEngine:
+    def _open_engine(self) -> AsyncEngine:
         assert self._engine is not None, "the store is not open"
         return self._engine
 
     @property
-    def _remembered(self) -> TokenCache:
-        assert self._memory is not None, "the store is not open"
-        return self._memory
+    def _open_cache(self) -> TokenCache:
+        assert self._token_cache is not None, "the store is not open"
+        return self._token_cache
 
-    @_finished
+    @_finish_on_sqlite
     async def _rows(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
-        async with reading(self._open).connect() as connection:
+        async with reading(self._open_engine).connect() as connection:
             rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
         return rows
 
@@ -383,12 +384,12 @@ class SqlStore(Store):
         try:
             yield
         finally:
-            self._remembered.forget()
+            self._open_cache.forget()
 
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
         try:
-            async with self._open.begin() as connection:
+            async with self._open_engine.begin() as connection:
                 yield connection
         except OperationalError as error:
             if "disk" in _cause(error):  # both databases: `disk is full`, `disk I/O error`…
@@ -402,13 +403,13 @@ class SqlStore(Store):
         """Serialise reservations of all processes, so that no two use the same free amount."""
         async with self._writing() as connection:
             if connection.dialect.name == "postgresql":
-                await connection.execute(text(f"SELECT pg_advisory_xact_lock({_QUOTAS})"))
+                await connection.execute(text(f"SELECT pg_advisory_xact_lock({_QUOTA_LOCK})"))
             yield connection
 
     def _insert(self, table: Table, values: Mapping[str, Any]) -> postgresql.Insert | sqlite.Insert:
         """An INSERT that supports `on_conflict_…`, which both databases write the same way."""
         # The engine has imported its dialect. The other one would take 2 MiB.
-        if self._open.dialect.name == "postgresql":
+        if self._open_engine.dialect.name == "postgresql":
             from sqlalchemy.dialects import postgresql
 
             return postgresql.insert(table).values(**values)

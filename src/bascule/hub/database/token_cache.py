@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from bascule.hub.identity import TokenRow
 
 _MAX_ENTRIES: Final = 4096
-_HEAD: Final = 48
+_HEADER_BYTES: Final = 48
 """Bytes of the index header that describe the log: counters, salts and a checksum (SQLite docs)."""
 _LIFETIME: Final = 1.0
 """Seconds after which the cache expires if the database cannot report changes."""
@@ -62,7 +62,7 @@ class SqliteChangeDetector:
             raise
 
     def state(self) -> object:
-        return self._index[:_HEAD]
+        return self._index[:_HEADER_BYTES]
 
     def wrote(self) -> None:
         """No effect: the commit itself changes the state."""
@@ -78,16 +78,16 @@ class TimedChangeDetector:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._asked_at = clock()
+        self._renewed_at = clock()
         self._number = 0
 
     def state(self) -> object:
-        if self._clock() - self._asked_at > _LIFETIME:
+        if self._clock() - self._renewed_at > _LIFETIME:
             self.wrote()
         return self._number
 
     def wrote(self) -> None:
-        self._asked_at = self._clock()
+        self._renewed_at = self._clock()
         self._number += 1
 
     def close(self) -> None:

@@ -28,14 +28,14 @@ from .addresses import HubAddresses, host_of
 from .authentication import LIFETIME, AuthenticatedUser, Authenticator
 from .cookies import app_cookie, session_cookie, values_of
 from .credentials import ALWAYS_HIDDEN, hidden_headers, without_tokens
-from .endpoints import EndpointPath, ResolveCarried, SessionEndpoint, ensure_plain, read_target
+from .endpoints import EndpointPath, ResolveMountedPath, SessionEndpoint, ensure_plain, read_target
 from .pages import ProxyReply, page, redirect
 from .request import RequestHead, ensure_framed
 from .response import ResponseRules
 from .routes import ProxyRoutes, UpstreamServer
 from .session_sign_in import FOREIGN, SIGN_IN_PATHS, SessionSignIn
 
-_SANDBOX: Final = (
+_APP_SANDBOX_POLICY: Final = (
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
 )
 _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
@@ -76,9 +76,9 @@ class AccessControl:
         authenticator: Authenticator,
         routes: ProxyRoutes,
         origins: Origins | None = None,
-        carried: ResolveCarried = lambda _: None,
+        resolve_mounted: ResolveMountedPath = lambda _: None,
     ) -> None:
-        self._carried = carried
+        self._resolve_mounted = resolve_mounted
         self.origins = origins or Origins(settings)
         self.session_sign_in = SessionSignIn(self.origins, authenticator)
         self._names = Names(settings)
@@ -89,7 +89,7 @@ class AccessControl:
         self._frames = " ".join(("'self'", *settings.frame_origins))
         self._may_be_framed = bool(settings.frame_origins)
         self._policy_at = lru_cache(maxsize=256)(self._policy)
-        self._welcome: set[bytes] = set()
+        self._accepted_hosts: set[bytes] = set()
         """Host headers that were accepted before."""
 
     async def admit(self, request: RequestHead) -> Admission | ProxyReply:
@@ -122,14 +122,14 @@ class AccessControl:
             return await self._on_apps_origin(request)
         if (host := self.origins.session_host(request.host)) is not None:
             return await self._on_session_origin(request, host)
-        requested = self._carried(request.target) or read_target(request.target)
+        requested = self._resolve_mounted(request.target) or read_target(request.target)
         if isinstance(requested, str):
-            self._ensure_welcome(request, is_keyed=False)
+            self._ensure_accepted(request, is_keyed=False)
             return redirect(requested)
         is_keyed = requested is not None and requested.key != ""
-        self._ensure_welcome(request, is_keyed=is_keyed)
+        self._ensure_accepted(request, is_keyed=is_keyed)
         if requested is None:
-            raise _nothing_here(request)
+            raise _not_found(request)
         if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
         return await self._on_hub(request, requested)
@@ -152,10 +152,10 @@ class AccessControl:
                 and not is_shared
                 and self._addresses.is_key(requested.endpoint, requested.key)
             ):
-                return self._to_session(request, requested.endpoint)
-            return await self._by_key(request, requested)
-        if request.is_page and (swapped := await self._swap_token(request, requested)):
-            return swapped
+                return self._redirect_to_session(request, requested.endpoint)
+            return await self._admit_by_key(request, requested)
+        if request.is_page and (cookie_reply := await self._token_to_cookie(request, requested)):
+            return cookie_reply
         is_program = not request.is_navigation or requested.endpoint.kind == "sandbox"
         if is_program:
             user = await self._authenticator.by_bearer_token(request, requested.endpoint)
@@ -180,10 +180,10 @@ class AccessControl:
     ) -> Admission | ProxyReply:
         """Authenticate a browser, then redirect it to the session's origin."""
         endpoint = requested.endpoint
-        if refused := self.refuse_plain(request) or self.elsewhere(request):
-            return refused
-        if first := self.session_sign_in.cross_origin_navigation(request):
-            return first
+        if reply := self.refuse_plain_http(request) or self.redirect_to_page_host(request):
+            return reply
+        if reply := self.session_sign_in.cross_origin_navigation(request):
+            return reply
         user = await self._authenticator.by_hub_cookie(request)
         if user is None and self.origins.is_shared_with_hub:
             user = await self._authenticator.by_session_cookie(request, endpoint)
@@ -197,17 +197,17 @@ class AccessControl:
         onward = requested.prefix + requested.rest.decode()
         return self.session_sign_in.redirect_to_session(request, user.sign_in, endpoint, onward)
 
-    def elsewhere(self, request: RequestHead) -> ProxyReply | None:
+    def redirect_to_page_host(self, request: RequestHead) -> ProxyReply | None:
         """A redirect to the host that serves the hub's page; None if the request is
         already there."""
         if self.origins.is_page_host(request.host):
             return None
         return redirect(self.origins.page(request.host) + request.target.decode("latin-1"))
 
-    def _to_session(self, request: RequestHead, endpoint: SessionEndpoint) -> ProxyReply:
+    def _redirect_to_session(self, request: RequestHead, endpoint: SessionEndpoint) -> ProxyReply:
         origin = self.origins.session(request.host, endpoint.session_id)
         if not origin:
-            raise _nothing_here(request)
+            raise _not_found(request)
         return redirect(origin + request.target.decode())
 
     async def _ensure_owner(
@@ -215,7 +215,7 @@ class AccessControl:
     ) -> None:
         owner = await self._routes.owner(endpoint)
         if owner is None or not user.may_access(endpoint, owner):
-            raise _nothing_here(request)  # strangers must not learn whether it exists
+            raise _not_found(request)  # strangers must not learn whether it exists
 
     # On a session's origin --------------------------------------------------------------------
 
@@ -233,9 +233,9 @@ class AccessControl:
                 return reply
         requested = read_target(request.target)
         if requested is None or requested.endpoint.kind == "sandbox":
-            raise _nothing_here(request)
+            raise _not_found(request)
         if host.session_id not in ("", requested.endpoint.session_id):
-            raise _nothing_here(request)
+            raise _not_found(request)
         if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
         origin = request.header(b"origin").decode("latin-1").lower()
@@ -244,13 +244,13 @@ class AccessControl:
         if requested.endpoint.kind == "apps" and self._addresses.has_apps_origin:
             return self.session_sign_in.redirect_to_hub(request)
         if requested.key:
-            return await self._by_key(request, requested)
-        is_foreign = request.header(b"sec-fetch-site") in FOREIGN
-        if is_foreign and not request.is_page:
+            return await self._admit_by_key(request, requested)
+        is_cross_origin = request.header(b"sec-fetch-site") in FOREIGN
+        if is_cross_origin and not request.is_page:
             raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
         user = (
             None
-            if is_foreign
+            if is_cross_origin
             else await self._authenticator.by_session_cookie(request, requested.endpoint)
         )
         if user is None:
@@ -273,12 +273,12 @@ class AccessControl:
             return redirect(self._addresses.grant(endpoint) + requested.rest.decode())
         target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
         if endpoint.kind == "apps" and target.is_sandboxed and request.is_page:
-            return redirect(self._addresses.keyed(endpoint) + requested.rest.decode())
+            return redirect(self._addresses.keyed_path(endpoint) + requested.rest.decode())
         added = self._headers_for(request, requested, target)
         if user.by == "sign-in" and request.is_page and user.sign_in is not None:
             value = self._authenticator.session_cookie_value(user.sign_in, endpoint)
             added = *added, self._session_cookie(endpoint, value)
-        may_pass = user.by != "bearer" and endpoint.kind == "apps"
+        passes_authorization = user.by != "bearer" and endpoint.kind == "apps"
         # On the hub's own origin a target must not choose its opener policy.
         is_shared = self.origins.is_shared_with_hub
         replaced = {b"cross-origin-opener-policy"} if is_shared else None
@@ -287,7 +287,7 @@ class AccessControl:
             target,
             self._response_rules(request, requested, target, added, replaced=replaced),
             self._scheme(request),
-            authorization=await self._foreign(request) if may_pass else b"",
+            authorization=await self._app_authorization(request) if passes_authorization else b"",
             sign_in=user.sign_in.id if user.sign_in is not None else b"",
             token_hash=user.identity.token_hash,
         )
@@ -300,29 +300,29 @@ class AccessControl:
         if kind == "sandbox" or is_file:
             policy = self._policy_at(request.host, "sandbox")
         elif kind == "apps" and target.is_sandboxed:
-            policy = self._policy_at(request.host, _SANDBOX)
+            policy = self._policy_at(request.host, _APP_SANDBOX_POLICY)
         else:
             policy = self._policy_at(request.host)
         return ((b"content-security-policy", policy),)
 
     # With a key -------------------------------------------------------------------------------
 
-    async def _by_key(
+    async def _admit_by_key(
         self, request: RequestHead, requested: EndpointPath
     ) -> Admission | ProxyReply:
         if not self._addresses.is_key(requested.endpoint, requested.key):
-            return self._without_key(request, requested)
+            return self._refuse_key(request, requested)
         if await self._routes.owner(requested.endpoint) is None:
-            raise _nothing_here(request)
+            raise _not_found(request)
         is_opaque = request.header(b"origin") == b"null"
         cors: tuple[Header, ...] = ()
         if is_opaque:
-            cors = _open_to_opaque(request)
+            cors = _cors_for_opaque_origin(request)
             if request.method == b"OPTIONS" and request.header(b"access-control-request-method"):
                 return ProxyReply(204, cors)
         target = await self._routes.target(requested.endpoint, is_visit=request.is_visit(requested))
         added = (
-            (b"content-security-policy", self._policy_at(request.host, _SANDBOX)),
+            (b"content-security-policy", self._policy_at(request.host, _APP_SANDBOX_POLICY)),
             (b"referrer-policy", b"no-referrer"),
             *cors,
         )
@@ -334,11 +334,11 @@ class AccessControl:
                 request, requested, target, added, replaced={b"referrer-policy"}, cors=True
             ),
             scheme,
-            authorization=await self._foreign(request),
+            authorization=await self._app_authorization(request),
             origin=f"{scheme}://{request.host}".encode() if is_opaque else b"",
         )
 
-    def _without_key(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
+    def _refuse_key(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
         """The key is not valid: redirect to the path without it, which leads to a new key."""
         if request.is_page:
             return redirect(requested.endpoint.path + requested.rest.decode())
@@ -346,7 +346,9 @@ class AccessControl:
 
     # Signing in -------------------------------------------------------------------------------
 
-    async def _swap_token(self, request: RequestHead, requested: EndpointPath) -> ProxyReply | None:
+    async def _token_to_cookie(
+        self, request: RequestHead, requested: EndpointPath
+    ) -> ProxyReply | None:
         """Turn a token in the URL into a cookie and redirect to the URL without it.
 
         None if the parameter is not a token. A token of another owner is refused with 404: a
@@ -363,11 +365,11 @@ class AccessControl:
         await self._ensure_owner(
             request, AuthenticatedUser(identity, "session"), requested.endpoint
         )
-        if refused := self.refuse_plain(request):
+        if refused := self.refuse_plain_http(request):
             return refused
         sign_in, _ = self._authenticator.sign_in(token)
-        left = urlencode([pair for pair in pairs if pair[0] != "tkn"])
-        location = requested.prefix + path.decode() + (f"?{left}" if left else "")
+        other = urlencode([pair for pair in pairs if pair[0] != "tkn"])
+        location = requested.prefix + path.decode() + (f"?{other}" if other else "")
         if not self.origins.is_shared_with_hub:
             return self.session_sign_in.redirect_to_session(
                 request, sign_in, requested.endpoint, location
@@ -382,16 +384,17 @@ class AccessControl:
         token = next((value for name, value in pairs if name == "tkn"), "")
         return await self._authenticator.by_token(token) is not None
 
-    def refuse_plain(self, request: RequestHead) -> ProxyReply | None:
+    def refuse_plain_http(self, request: RequestHead) -> ProxyReply | None:
         """A page that explains why signing in needs TLS; None where a cookie is safe."""
         if self._addresses.is_secure or is_loopback(request.host):
             return None
         return page(
             403,
             "Signing in needs TLS",
-            "<p>Over plain http anybody on the way could take your session. Serve the hub with TLS "
-            "(<code>bascule nginx</code>) and set <code>public_url</code> to its https address, or "
-            "open it on the machine it runs on.</p>",
+            "<p>Over plain HTTP, anybody on the network could read your sign-in and take over your "
+            "session. Serve the hub with TLS (<code>bascule nginx</code>) and set "
+            "<code>public_url</code> to its https address, or open it on the machine it runs "
+            "on.</p>",
         )
 
     # On the apps' own origin ------------------------------------------------------------------
@@ -403,7 +406,7 @@ class AccessControl:
         if requested is None:
             requested = read_target(request.target)
         if requested is None or requested.endpoint.kind != "apps":
-            raise _nothing_here(request)
+            raise _not_found(request)
         if not requested.rest:
             return redirect(_with_slash(request.target), status=308)
         endpoint = requested.endpoint
@@ -411,36 +414,41 @@ class AccessControl:
             return self._grant(request, requested)
         if not self._has_key(request, requested):
             if request.is_page:
-                return redirect(self._hub_of_apps() + endpoint.path + requested.rest.decode())
+                return redirect(
+                    self._hub_origin_for_apps() + endpoint.path + requested.rest.decode()
+                )
             raise Refused(401, AccessDenied("Open the app from the hub first"))
         if not self._is_own_page(request):
             raise Refused(403, AccessDenied("Pages of other origins may not call this app"))
         if await self._routes.owner(endpoint) is None:
-            raise _nothing_here(request)
+            raise _not_found(request)
         target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
-        framing = f"frame-ancestors {self._frames} {self._hub_of_apps()}".encode()
+        framing = f"frame-ancestors {self._frames} {self._hub_origin_for_apps()}".encode()
         added: tuple[Header, ...] = ((b"content-security-policy", framing),)
         return Admission(
             requested,
             target,
             self._response_rules(request, requested, target, added),
             self._addresses.apps_origin.partition(":")[0],
-            authorization=await self._foreign(request),
+            authorization=await self._app_authorization(request),
         )
 
-    def _hub_of_apps(self) -> str:
+    def _hub_origin_for_apps(self) -> str:
         """The origin of the hub's page, for requests on the apps' origin."""
         return self.origins.page(host_of(self._addresses.hub()))
 
     def _has_key(self, request: RequestHead, requested: EndpointPath) -> bool:
         name = app_cookie(requested.prefix)
-        given = [v for h in request.header_values(b"cookie") for n, v in values_of(h) if n == name]
-        return any(self._addresses.is_key(requested.endpoint, v.decode("latin-1")) for v in given)
+        headers = request.header_values(b"cookie")
+        keys = [value for header in headers for key, value in values_of(header) if key == name]
+        return any(
+            self._addresses.is_key(requested.endpoint, key.decode("latin-1")) for key in keys
+        )
 
     def _grant(self, request: RequestHead, requested: EndpointPath) -> ProxyReply:
         """Turn the key in the path into a cookie, and redirect to the path without the key."""
         if not self._addresses.is_key(requested.endpoint, requested.key):
-            raise _nothing_here(request)
+            raise _not_found(request)
         value, path = requested.key.encode(), requested.prefix.removesuffix(f"/~{requested.key}")
         name = app_cookie(path)
         attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (path.encode(), LIFETIME)
@@ -456,7 +464,8 @@ class AccessControl:
 
     @property
     def _same_site(self) -> bytes:
-        # In a frame on another site browsers accept only such cookies, stored per framing site.
+        # In a frame on another site, browsers accept only partitioned cookies: stored per framing
+        # site.
         return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
 
     def _session_cookie(self, endpoint: SessionEndpoint, value: str) -> Header:
@@ -494,7 +503,7 @@ class AccessControl:
             drops_cross_origin=cors,
         )
 
-    async def _foreign(self, request: RequestHead) -> bytes:
+    async def _app_authorization(self, request: RequestHead) -> bytes:
         """The `Authorization` header for the target. A token of an app passes, a token of the hub
         never does."""
         given = request.header(b"authorization")
@@ -503,15 +512,15 @@ class AccessControl:
             return b""
         return b"" if await self._authenticator.by_token(token.strip()) is not None else given
 
-    def _ensure_welcome(self, request: RequestHead, *, is_keyed: bool) -> None:
+    def _ensure_accepted(self, request: RequestHead, *, is_keyed: bool) -> None:
         host, origin = request.header(b"host"), request.header(b"origin")
         if is_keyed and origin == b"null":
             origin = b""
-        if not origin and host in self._welcome:
+        if not origin and host in self._accepted_hosts:
             return
         self._names.ensure_allowed({b"host": host} | ({b"origin": origin} if origin else {}))
-        if len(self._welcome) < _MAX_HOSTS:
-            self._welcome.add(host)
+        if len(self._accepted_hosts) < _MAX_HOSTS:
+            self._accepted_hosts.add(host)
 
     def _ensure_size(self, request: RequestHead) -> None:
         if int(request.header(b"content-length") or 0) > self._max_upload:
@@ -521,12 +530,12 @@ class AccessControl:
             )
 
 
-def _nothing_here(request: RequestHead) -> Refused:
+def _not_found(request: RequestHead) -> Refused:
     path = request.target.partition(b"?")[0].decode("latin-1")[:200]
     return Refused(404, NoSuchSession(f"You have no session at {path}"))
 
 
-def _open_to_opaque(request: RequestHead) -> tuple[Header, ...]:
+def _cors_for_opaque_origin(request: RequestHead) -> tuple[Header, ...]:
     """CORS headers for requests with a key. They are needed because the app's own page has an
     opaque origin, so the browser treats its requests as cross-origin."""
     wanted = request.header(b"access-control-request-headers")

@@ -40,8 +40,8 @@ class HubAddresses:
         origin = apps_origin.lower().rstrip("/")
         if origin and not _ORIGIN.fullmatch(origin):
             raise InvalidSetting(
-                f"apps_origin is {apps_origin!r}; it has a form like https://apps.example:8443 "
-                "or https://*.apps.example"
+                f"apps_origin is {apps_origin!r}; set it to an origin like "
+                "https://apps.example:8443 or https://*.apps.example"
             )
         self._url = url
         self.is_secure = is_secure
@@ -73,9 +73,11 @@ class HubAddresses:
             return endpoint.path
         if self._has_wildcard:
             return ""
-        return endpoint.path if self.has_apps_origin or not is_sandboxed else self.keyed(endpoint)
+        return (
+            endpoint.path if self.has_apps_origin or not is_sandboxed else self.keyed_path(endpoint)
+        )
 
-    def keyed(self, endpoint: SessionEndpoint) -> str:
+    def keyed_path(self, endpoint: SessionEndpoint) -> str:
         """The path of an app with its key."""
         return f"{endpoint.path}/~{self.key(endpoint)}"
 
@@ -84,12 +86,12 @@ class HubAddresses:
         if self._has_wildcard:
             label = f"{endpoint.session_id}-{endpoint.n}"
             return f"{self.apps_origin.replace('*', label)}/~{self.key(endpoint)}"
-        return self.apps_origin + self.keyed(endpoint)
+        return self.apps_origin + self.keyed_path(endpoint)
 
     def key(self, endpoint: SessionEndpoint) -> str:
         """The key of one app, valid as long as the hub's first token. Computed, never stored."""
-        made = hmac.digest(self._secret, f"key {endpoint.path}".encode(), hashlib.sha256)
-        return urlsafe_b64encode(made[:24]).decode()
+        digest = hmac.digest(self._secret, f"key {endpoint.path}".encode(), hashlib.sha256)
+        return urlsafe_b64encode(digest[:24]).decode()
 
     def is_key(self, endpoint: SessionEndpoint, key: str) -> bool:
         return hmac.compare_digest(self.key(endpoint).encode(), key.encode())
@@ -106,9 +108,9 @@ class HubAddresses:
         if found is None:
             return None
         endpoint = SessionEndpoint("apps", found[1], int(found[2]))
-        if granted := _GRANT.match(target):
-            key = granted[1].decode()
-            return EndpointPath(endpoint, f"/~{key}", granted[2] or b"/", key)
+        if match := _GRANT.match(target):
+            key = match[1].decode()
+            return EndpointPath(endpoint, f"/~{key}", match[2] or b"/", key)
         return EndpointPath(endpoint, "", target)
 
 

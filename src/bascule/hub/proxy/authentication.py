@@ -121,9 +121,9 @@ class TokenAuthenticator:
     ) -> AuthenticatedUser | None:
         own = session_cookie(endpoint.session_id)
         for name, value in _cookies(request):
-            found = self._open(value, _session(endpoint)) if name == own else None
-            if found and (identity := await self._tokens.identify_hash(found.token_hash)):
-                return AuthenticatedUser(identity, "session", found)
+            sign_in = self._verify(value, _session(endpoint)) if name == own else None
+            if sign_in and (identity := await self._tokens.identify_hash(sign_in.token_hash)):
+                return AuthenticatedUser(identity, "session", sign_in)
         return None
 
     async def by_token(self, token: str) -> Identity | None:
@@ -131,9 +131,9 @@ class TokenAuthenticator:
 
     async def by_hub_cookie(self, request: RequestHead) -> AuthenticatedUser | None:
         for name, value in _cookies(request):
-            found = self._open(value, _HUB) if name == HUB_COOKIE else None
-            if found and (identity := await self._tokens.identify_hash(found.token_hash)):
-                return AuthenticatedUser(identity, "sign-in", found)
+            sign_in = self._verify(value, _HUB) if name == HUB_COOKIE else None
+            if sign_in and (identity := await self._tokens.identify_hash(sign_in.token_hash)):
+                return AuthenticatedUser(identity, "sign-in", sign_in)
         return None
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
@@ -141,8 +141,8 @@ class TokenAuthenticator:
 
     def sign_in_by(self, token_hash: str) -> tuple[SignIn, str]:
         """Start a sign-in for a token of which only the hash is known."""
-        made = SignIn(secrets.token_bytes(8), token_hash, int(self._clock()) + LIFETIME)
-        return made, self._signed_cookies.sign(made, _HUB)
+        sign_in = SignIn(secrets.token_bytes(8), token_hash, int(self._clock()) + LIFETIME)
+        return sign_in, self._signed_cookies.sign(sign_in, _HUB)
 
     async def by_hash(self, token_hash: str) -> Identity | None:
         return await self._tokens.identify_hash(token_hash)
@@ -155,9 +155,9 @@ class TokenAuthenticator:
         self._ended = {key: end for key, end in self._ended.items() if end > now}
         self._ended[sign_in.id] = sign_in.expires
 
-    def _open(self, value: bytes, purpose: str) -> SignIn | None:
-        found = self._signed_cookies.verify(value.decode("latin-1"), purpose)
-        return None if found is None or found.id in self._ended else found
+    def _verify(self, value: bytes, purpose: str) -> SignIn | None:
+        sign_in = self._signed_cookies.verify(value.decode("latin-1"), purpose)
+        return None if sign_in is None or sign_in.id in self._ended else sign_in
 
 
 def _cookies(request: RequestHead) -> list[tuple[bytes, bytes]]:

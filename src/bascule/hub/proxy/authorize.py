@@ -27,7 +27,7 @@ from .routes import UpstreamServer, socket_path
 PATH: Final = "/_bascule/authorize"
 
 _POLICY: Final = b"content-security-policy"
-_PASSED: Final = frozenset(
+_PASSED_HEADERS: Final = frozenset(
     {
         *(_POLICY, b"set-cookie", b"referrer-policy", b"vary"),
         *(b"access-control-allow-origin", b"access-control-expose-headers"),
@@ -49,7 +49,7 @@ class Authorize:
         await send({"type": "http.response.body", "body": b""})
 
     async def _headers(self, scope: Scope) -> list[Header] | None:
-        request = _original(scope)
+        request = _original_request(scope)
         requested = read_target(request.target)
         is_direct = requested is not None and (requested.endpoint.kind == "vscode" or requested.key)
         if not is_direct or self._run_dir is None:
@@ -58,7 +58,7 @@ class Authorize:
             admitted = await self._access_control.admit(request)
         except (Refused, BasculeError):
             return None
-        if not isinstance(admitted, Admission) or not await self._is_plain(admitted):
+        if not isinstance(admitted, Admission) or not await self._can_nginx_proxy(admitted):
             return None
         if await has_credentials(request, admitted.requested, self._access_control.is_token):
             return None
@@ -67,11 +67,15 @@ class Authorize:
             (b"x-bascule-cookie", cookie),
             (b"x-bascule-authorization", admitted.authorization),
             (b"x-bascule-origin", admitted.origin or request.header(b"origin")),
-            *((b"x-bascule-" + n, v) for n, v in admitted.response_rules.added if n in _PASSED),
+            *(
+                (b"x-bascule-" + n, v)
+                for n, v in admitted.response_rules.added
+                if n in _PASSED_HEADERS
+            ),
         ]
         return [(name, value) for name, value in headers if value]
 
-    async def _is_plain(self, admitted: Admission) -> bool:
+    async def _can_nginx_proxy(self, admitted: Admission) -> bool:
         """Whether nginx can proxy the request: the socket is at the path that nginx computes, and
         the target needs neither its prefix nor additional headers."""
         target, endpoint = admitted.target, admitted.requested.endpoint
@@ -92,7 +96,7 @@ def _is_socket(target: UpstreamServer) -> bool:
     return stat.S_ISSOCK(found.st_mode) and target.uid in (None, found.st_uid)
 
 
-def _original(scope: Scope) -> RequestHead:
+def _original_request(scope: Scope) -> RequestHead:
     headers: list[Header] = scope["headers"]
     by_name = dict(headers)
     return RequestHead(

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
-_LINE: Final = 4096
+_MAX_LINE: Final = 4096
 """Maximum bytes of a line between chunks."""
-_TRAILER: Final = 16 << 10
+_MAX_TRAILER: Final = 16 << 10
 
 
 class BadChunk(ValueError):
@@ -24,7 +24,7 @@ class Chunks:
         self.after = b""
         """Bytes after the end of the body; a correct server sends none."""
         self._line = b""
-        self._left = 0
+        self._remaining = 0
         """Bytes missing from the current chunk; -1: the line break after it is missing."""
         self._in_trailer = False
         self._trailer = 0
@@ -34,26 +34,30 @@ class Chunks:
         return list(self._pieces(data))
 
     def _pieces(self, data: bytes) -> Iterator[bytes]:
-        at = 0
-        while at < len(data):
-            if self._left > 0:
-                piece = data[at : at + self._left] if at or self._left < len(data) else data
-                self._left -= len(piece)
-                at += len(piece)
-                if self._left == 0:
-                    self._left = -1
+        position = 0
+        while position < len(data):
+            if self._remaining > 0:
+                piece = (
+                    data[position : position + self._remaining]
+                    if position or self._remaining < len(data)
+                    else data
+                )
+                self._remaining -= len(piece)
+                position += len(piece)
+                if self._remaining == 0:
+                    self._remaining = -1
                 yield piece
                 continue
-            end = data.find(b"\n", at)
-            self._line += data[at:] if end < 0 else data[at : end + 1]
-            if len(self._line) > _LINE:
+            end = data.find(b"\n", position)
+            self._line += data[position:] if end < 0 else data[position : end + 1]
+            if len(self._line) > _MAX_LINE:
                 raise BadChunk("a line between chunks is too long")
             if end < 0:
                 return
-            at = end + 1
+            position = end + 1
             self._take_line()
             if self.is_over:
-                self.after = data[at:]
+                self.after = data[position:]
                 return
 
     def _take_line(self) -> None:
@@ -61,18 +65,18 @@ class Chunks:
         if not line.endswith(b"\r\n"):
             raise BadChunk("a line between chunks ends without CR")
         line = line[:-2]
-        if self._left < 0:
+        if self._remaining < 0:
             if line:
-                raise BadChunk("a chunk is longer than it said")
-            self._left = 0
+                raise BadChunk("a chunk is longer than its stated size")
+            self._remaining = 0
         elif self._in_trailer:
             self._trailer += len(line) + 2
-            if self._trailer > _TRAILER:
+            if self._trailer > _MAX_TRAILER:
                 raise BadChunk("the trailer is too long")
             self.is_over = not line
         elif size := _SIZE.fullmatch(line):
-            self._left = int(size[1], 16)
-            self._in_trailer = self._left == 0
+            self._remaining = int(size[1], 16)
+            self._in_trailer = self._remaining == 0
         else:
             raise BadChunk("a chunk's size is not a number")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .proxy import Proxy
 
 
-_SILENT = 60
+_KEEPALIVE_IDLE = 60
 """Seconds of silence in a tunnel before TCP keep-alive probes start."""
 
 
@@ -31,25 +31,25 @@ class ClientConnection(Connection):
         self._proxy = proxy
         self._exchange: Exchange | None = None
         """The current exchange."""
-        self._last: Exchange | None = None
+        self._tunnel: Exchange | None = None
         """The exchange that upgraded the connection; it gets all further bytes."""
         self._is_proxied = False
         """Whether the request being parsed belongs to an exchange."""
-        self._stalled: asyncio.TimerHandle | None = None
+        self._stall_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.direct = transport
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._forget_stall()
+        self._cancel_stall_timer()
         super().connection_lost(exc)
         if self._exchange is not None:
             self._exchange.client_left()
 
     def data_received(self, data: bytes) -> None:
-        if self._last is not None:
-            self._last.from_client(data)
+        if self._tunnel is not None:
+            self._tunnel.from_client(data)
         else:
             super().data_received(data)
 
@@ -58,22 +58,22 @@ class ClientConnection(Connection):
         if not self.direct.is_closing():
             self.direct.write(data)
 
-    def notice_silence(self) -> None:
+    def enable_keepalive(self) -> None:
         """Enable TCP keep-alive, so that the kernel detects a vanished client within minutes."""
         sock = self.direct.get_extra_info("socket")
         if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _SILENT)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _SILENT // 4)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_IDLE)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_IDLE // 4)
 
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._exchange is not None:
             self._exchange.client_is_full()
-            self._expect_reading()
+            self._start_stall_timer()
 
     def resume_writing(self) -> None:
-        self._forget_stall()
+        self._cancel_stall_timer()
         super().resume_writing()
         if self._exchange is not None:
             self._exchange.client_is_ready()
@@ -110,8 +110,8 @@ class ClientConnection(Connection):
         assert isinstance(self.cycle, Exchange)
         self._in_request = False
         if self.cycle.request.is_websocket:
-            self._last = self.cycle
-            self._last.from_client(rest)
+            self._tunnel = self.cycle
+            self._tunnel.from_client(rest)
 
     def send_400_response(self, msg: str) -> None:
         """Answer 400, also when the parser rejects a body while its exchange is running."""
@@ -141,7 +141,7 @@ class ClientConnection(Connection):
         super().on_response_complete()
 
     def shutdown(self) -> None:
-        if self._last is not None:
+        if self._tunnel is not None:
             self.transport.close()
         else:
             super().shutdown()
@@ -157,18 +157,18 @@ class ClientConnection(Connection):
     def _should_upgrade(self) -> bool:
         return not self._is_proxied and super()._should_upgrade()
 
-    def _expect_reading(self) -> None:
+    def _start_stall_timer(self) -> None:
         """Start a check that the client reads at all; reading slowly is allowed."""
         timeout, size = self._proxy.settings.stall_timeout, self.direct.get_write_buffer_size()
-        self._stalled = self.loop.call_later(timeout, self._check_reading, size)
+        self._stall_timer = self.loop.call_later(timeout, self._check_reading, size)
 
     def _check_reading(self, before: int) -> None:
         if self.direct.get_write_buffer_size() >= before:
             self.direct.abort()
         else:
-            self._expect_reading()
+            self._start_stall_timer()
 
-    def _forget_stall(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
+    def _cancel_stall_timer(self) -> None:
+        if self._stall_timer is not None:
+            self._stall_timer.cancel()
+            self._stall_timer = None

@@ -11,7 +11,7 @@ HUB_COOKIE: Final = b"__Host-Http-bascule"
 and not from scripts."""
 _APP_COOKIE: Final = b"__Host-Http-bascule-app"
 _APP_COOKIE_OF_PATH: Final = b"__Secure-bascule-app"
-_OURS: Final = (b"__host-http-bascule", b"__host-bascule", b"__secure-bascule", b"bascule")
+_HUB_PREFIXES: Final = (b"__host-http-bascule", b"__host-bascule", b"__secure-bascule", b"bascule")
 
 
 def session_cookie(session_id: str) -> bytes:
@@ -40,7 +40,7 @@ def without_hub_cookies(header: bytes) -> bytes:
     return b"; ".join(pair for pair in kept if pair)
 
 
-def confined(header: bytes, prefix: str) -> bytes | None:
+def confine_cookie(header: bytes, prefix: str) -> bytes | None:
     """A target's `Set-Cookie` with its path inside `prefix` and no domain; None to drop it."""
     first, *attributes = header.split(b";")
     name = _name(first)
@@ -79,4 +79,4 @@ def _is_hidden(pair: bytes) -> bool:
 
 
 def _is_hub_cookie(name: bytes) -> bool:
-    return name.lower().startswith(_OURS)
+    return name.lower().startswith(_HUB_PREFIXES)

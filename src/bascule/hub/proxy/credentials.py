@@ -22,10 +22,10 @@ ALWAYS_HIDDEN: Final = frozenset({PAGE_KEY})
 _KEY_PARAMETERS: Final = frozenset({b"tkn", b"session_api_key"})
 """Query parameters in which VS Code and OpenHands send a token."""
 _TOKEN: Final = re.compile(rb"bsc_[A-Za-z0-9_-]{16,}")
-_SET_APART: Final = frozenset({b"cookie", b"authorization"})
+_HANDLED_ELSEWHERE: Final = frozenset({b"cookie", b"authorization"})
 """Headers handled elsewhere: `outgoing_head` filters single cookies, and `Admission` has the
 `Authorization` header for the target."""
-_LOOKED_AT: Final = frozenset({b"referer", *KEY_HEADERS})
+_MAY_HOLD_KEY: Final = frozenset({b"referer", *KEY_HEADERS})
 """Headers that may hold a credential without the prefix `bsc_`."""
 _SECRET_ADDRESS: Final = re.compile(rb"/sign-in\?|(/apps/[a-z0-9-]+/~[A-Za-z0-9_-]+)")
 """Matches, in `Referer`, a URL that signs in, or the key of an app."""
@@ -45,7 +45,10 @@ async def hidden_headers(
     found: set[bytes] = set()
     for name, value in request.headers:
         # This cheap test skips nearly all headers; it runs for each header of each request.
-        if not (b"bsc_" in value or name in _LOOKED_AT or b"_" in name) or name in _SET_APART:
+        if (
+            not (b"bsc_" in value or name in _MAY_HOLD_KEY or b"_" in name)
+            or name in _HANDLED_ELSEWHERE
+        ):
             continue
         plain = name.replace(b"_", b"-") if b"_" in name else name
         if (
@@ -69,8 +72,8 @@ async def without_tokens(target: bytes, is_token: IsToken) -> bytes:
 async def has_credentials(request: RequestHead, requested: EndpointPath, is_token: IsToken) -> bool:
     """Whether the request holds credentials that must be removed before a session sees it.
 
-    For nginx, which cannot remove them. Cookies and `Authorization` do not count: `authorize` tells
-    nginx which of them to send.
+    Used for nginx, which cannot remove them. Cookies and `Authorization` do not count: `authorize`
+    tells nginx which of them to send.
     """
     hidden = await hidden_headers(request, requested, is_token)
     sent = {name.replace(b"_", b"-") for name, _ in request.headers} - {b"authorization"}

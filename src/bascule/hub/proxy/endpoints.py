@@ -17,7 +17,7 @@ from bascule.hub.origins import SESSION_ID
 
 Kind = Literal["vscode", "apps", "sandbox"]
 
-_BEGINNINGS: Final = (b"/vscode/", b"/apps/", b"/sandbox/")
+_PREFIXES: Final = (b"/vscode/", b"/apps/", b"/sandbox/")
 _PREFIX: Final = re.compile(
     rb"/(?:(vscode|sandbox)/(%(id)s)|apps/(%(id)s)-(0|[1-9][0-9]?)(?:/~([A-Za-z0-9_-]{16,64}))?)"
     rb"(?=[/?]|\Z)" % {b"id": SESSION_ID.encode()}
@@ -60,14 +60,14 @@ class EndpointPath:
     """The key in an app's path, which replaces a cookie."""
 
 
-ResolveCarried = Callable[[bytes], EndpointPath | str | None]
-"""Maps a request target that a mount serves (`Mount.carried`) to an endpoint of a session, or, for
-browsers, to another path of the hub. None: the proxy does not handle the target."""
+ResolveMountedPath = Callable[[bytes], EndpointPath | str | None]
+"""Maps a request target below a mount to an endpoint of a session, or, for browsers, to a path
+of the hub (`Mount.proxied_path`). None: the proxy does not handle the target."""
 
 
 def is_session_path(target: bytes) -> bool:
     """Whether the path starts like the path of an endpoint, valid or not."""
-    return target.startswith(_BEGINNINGS)
+    return target.startswith(_PREFIXES)
 
 
 def read_target(target: bytes) -> EndpointPath | None:
@@ -75,13 +75,13 @@ def read_target(target: bytes) -> EndpointPath | None:
     found = _PREFIX.match(target)
     if found is None:
         return None
-    endpoint, prefix, key = _parsed(found[0])
+    endpoint, prefix, key = _parse_prefix(found[0])
     rest = target[found.end() :]
     return EndpointPath(endpoint, prefix, rest if rest.startswith(b"/") else b"", key)
 
 
 @lru_cache(maxsize=1024)
-def _parsed(prefix: bytes) -> tuple[SessionEndpoint, str, str]:
+def _parse_prefix(prefix: bytes) -> tuple[SessionEndpoint, str, str]:
     """The endpoint, prefix and key in a match of `_PREFIX`. Cached: most requests are for few
     endpoints."""
     found = _PREFIX.fullmatch(prefix)
@@ -97,8 +97,8 @@ def _parsed(prefix: bytes) -> tuple[SessionEndpoint, str, str]:
 def ensure_plain(target: bytes) -> None:
     """Raise `InvalidRequest` for a target that another server could read as another path.
 
-    Refuses the segments `.` and `..` in every encoding. Passes an encoded slash without them
-    unchanged: package registries use it in the names of packages.
+    Refuses the segments `.` and `..` in every encoding. Allows other encoded slashes: package
+    registries use them in the names of packages.
     """
     if not _TARGET.fullmatch(target):
         raise InvalidRequest("The request target must be a path, in ASCII and without a fragment")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_MAY_BE_REPEATED: Final = frozenset({b"GET", b"HEAD", b"OPTIONS"})
+_IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 
 class _ClientLeft(Exception):
@@ -94,32 +94,32 @@ class Exchange(RequestResponseCycle):
         self._buffer = b""
         self._chunks: Chunks | None = None
         self._is_chunked = False
-        self._left = 0
-        self._is_sent = True
+        self._remaining = 0
+        self._is_body_sent = True
         self._is_tunnel = False
-        self._is_kept = True
-        self._taken = 0
-        self._over: asyncio.Future[None] = self._loop.create_future()
-        self._patience: asyncio.TimerHandle | None = None
+        self._is_reusable = True
+        self._body_bytes = 0
+        self._done: asyncio.Future[None] = self._loop.create_future()
+        self._response_timer: asyncio.TimerHandle | None = None
 
     async def run_asgi(self, app: object) -> None:  # noqa: ARG002 - uvicorn's name and form
         """Run the exchange to its end. An error before the response starts gets an error reply."""
         self._proxy.live.add(self)
         try:
-            reply = await self._attempt()
+            reply = await self._handle()
         except _ClientLeft:
             reply = None
         except asyncio.CancelledError:
             self._client.direct.abort()
             raise
         except Exception:
-            logger.exception("%r was not carried", self.request.target)
+            logger.exception("proxying %r failed", self.request.target)
             reply = self._error_reply(
                 500, InternalError("Internal error of the hub; its log has the cause")
             )
         finally:
             self._proxy.live.discard(self)
-            self._cancel_patience()
+            self._cancel_response_timer()
             if self._upstream is not None:
                 self._upstream.leave(abruptly=not self._is_tunnel)
         if reply is not None and not self.response_started:
@@ -168,10 +168,10 @@ class Exchange(RequestResponseCycle):
     def from_target(self, data: bytes) -> None:
         if self._answer is None:
             self._take_head(data)
-        elif not self._over.done():
+        elif not self._done.done():
             self._take_body(data)
         elif self._upstream is not None:
-            self._is_kept = False
+            self._is_reusable = False
 
     def target_lost(self) -> None:
         answer = self._answer
@@ -197,7 +197,7 @@ class Exchange(RequestResponseCycle):
 
     # ----------------------------------------------------------------------------------------
 
-    async def _attempt(self) -> ProxyReply | None:
+    async def _handle(self) -> ProxyReply | None:
         try:
             admitted = await self._proxy.access_control.admit(self.request)
             if isinstance(admitted, ProxyReply):
@@ -207,23 +207,23 @@ class Exchange(RequestResponseCycle):
             self.sign_in = admitted.sign_in
             lease = self._proxy.leases.open(admitted.token_hash, self.end)
             try:
-                await self._carry()
+                await self._forward()
             finally:
                 lease.close()
         except Refused as refused:
             return self._error_reply(refused.status, refused.error)
-        except InvalidResponse as bad:
+        except InvalidResponse as error:
             if self.response_started:
                 self._client.direct.abort()  # the only way to show that the response is incomplete
                 return None
-            return self._error_reply(502, TargetBroken(f"Its answer is not valid HTTP: {bad}"))
-        except TargetTimedOut as late:
-            return self._error_reply(504, late)
+            return self._error_reply(502, TargetBroken(f"Its answer is not valid HTTP: {error}"))
+        except TargetTimedOut as error:
+            return self._error_reply(504, error)
         except BasculeError as error:
             return self._error_reply(502, error)
         return None
 
-    async def _carry(self) -> None:
+    async def _forward(self) -> None:
         admission, pool = self._admission, self._proxy.pool
         head = outgoing_head(
             self.request,
@@ -235,14 +235,14 @@ class Exchange(RequestResponseCycle):
             origin=admission.origin,
         )
         has_body = self.request.has_body
-        may_repeat = self.request.method in _MAY_BE_REPEATED and not has_body
-        kept = pool.take(admission.target) if may_repeat and not self.request.is_upgrade else None
-        if kept is not None:
+        may_repeat = self.request.method in _IDEMPOTENT and not has_body
+        pooled = pool.take(admission.target) if may_repeat and not self.request.is_upgrade else None
+        if pooled is not None:
             try:
-                await self._exchange(kept, head, has_body=False)
+                await self._exchange(pooled, head, has_body=False)
                 return
             except _Stale:
-                self._over = self._loop.create_future()
+                self._done = self._loop.create_future()
         try:
             await self._exchange(await pool.connect(admission.target), head, has_body=has_body)
         except _Stale:
@@ -259,25 +259,25 @@ class Exchange(RequestResponseCycle):
         if self.flow.write_paused:  # the client has not read an earlier response yet
             upstream.transport.pause_reading()
         upstream.write(head)
-        self._expect_within(self._proxy.settings.answer_timeout)
+        self._start_response_timer(self._proxy.settings.answer_timeout)
         if not has_body:
-            await self._over
+            await self._done
         else:
-            self._is_sent = False
-            pump = self._loop.create_task(self._pump(upstream))
+            self._is_body_sent = False
+            sender = self._loop.create_task(self._send_body(upstream))
             try:
-                await self._over
+                await self._done
             finally:
-                pump.cancel()
-                await asyncio.gather(pump, return_exceptions=True)
+                sender.cancel()
+                await asyncio.gather(sender, return_exceptions=True)
         self._upstream = None
-        is_good = self._is_kept and self._is_sent and not self._is_tunnel
-        if is_good and self._answer is not None and self._answer.is_kept:
+        is_complete = self._is_reusable and self._is_body_sent and not self._is_tunnel
+        if is_complete and self._answer is not None and self._answer.is_kept:
             self._proxy.pool.give(upstream)
         else:
             upstream.leave(abruptly=False)
 
-    async def _pump(self, upstream: UpstreamConnection) -> None:
+    async def _send_body(self, upstream: UpstreamConnection) -> None:
         """Send the request's body, no faster than the target reads it."""
         is_chunked = bool(self.request.header(b"transfer-encoding"))
         while True:
@@ -285,8 +285,8 @@ class Exchange(RequestResponseCycle):
             if message["type"] != "http.request":
                 return
             body = message["body"]
-            self._taken += len(body)
-            if self._taken > self._proxy.settings.max_upload:
+            self._body_bytes += len(body)
+            if self._body_bytes > self._proxy.settings.max_upload:
                 limit = self._proxy.settings.max_upload
                 error = MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit)
                 self._end(Refused(413, error))
@@ -297,10 +297,10 @@ class Exchange(RequestResponseCycle):
                 pieces = [*pieces, END]
             upstream.write(b"".join(pieces))
             if is_last:
-                self._is_sent = True
+                self._is_body_sent = True
                 return
             await upstream.drain()
-            self._expect_within(self._proxy.settings.answer_timeout)
+            self._start_response_timer(self._proxy.settings.answer_timeout)
 
     def _take_head(self, data: bytes) -> None:
         try:
@@ -320,24 +320,24 @@ class Exchange(RequestResponseCycle):
                 elif answer.status == 101:
                     self._begin_tunnel(answer)
                 # Other interim responses, such as 100 and 103, are dropped.
-        except InvalidResponse as bad:
-            self._end(bad)
+        except InvalidResponse as error:
+            self._end(error)
 
     def _begin(self, answer: ResponseHead) -> None:
         self._answer = answer
-        self._cancel_patience()
+        self._cancel_response_timer()
         self.response_started = True
         self.waiting_for_100_continue = False
         if self.request.is_upgrade:
             self.keep_alive = False  # the start of the next request is uncertain
         head, self._is_chunked = self._head(answer)
-        self._left = answer.length
+        self._remaining = answer.length
         rest, self._buffer = self._buffer, b""
         if answer.framing == "chunked":
             self._chunks = Chunks()
         if answer.framing == "none" or (answer.framing == "length" and not answer.length):
             self._client.send(head)
-            self._is_kept = not rest
+            self._is_reusable = not rest
             self._end()
         elif rest:
             self._take_body(rest, head)
@@ -358,11 +358,11 @@ class Exchange(RequestResponseCycle):
         if self._chunks is not None:
             self._take_chunks(data, head)
         elif self._answer.framing == "length":
-            if len(data) > self._left:
-                data, self._is_kept = data[: self._left], False
-            self._left -= len(data)
+            if len(data) > self._remaining:
+                data, self._is_reusable = data[: self._remaining], False
+            self._remaining -= len(data)
             self._client.send(head + data if head else data)
-            if not self._left:
+            if not self._remaining:
                 self._end()
         else:
             pieces = framed([data]) if self._is_chunked else [data]
@@ -372,10 +372,10 @@ class Exchange(RequestResponseCycle):
         assert self._chunks is not None
         try:
             pieces = self._chunks.feed(data)
-        except BadChunk as bad:
+        except BadChunk as error:
             if head:
                 self.response_started = False  # nothing has been sent yet
-            self._end(InvalidResponse(str(bad)))
+            self._end(InvalidResponse(str(error)))
             return
         if self._is_chunked:
             pieces = framed(pieces)
@@ -384,21 +384,21 @@ class Exchange(RequestResponseCycle):
         if head or pieces:
             self._client.send(b"".join([head, *pieces]))
         if self._chunks.is_over:
-            self._is_kept = not self._chunks.after
+            self._is_reusable = not self._chunks.after
             self._end()
 
     def _begin_tunnel(self, answer: ResponseHead) -> None:
         if not self.request.is_websocket or answer.header(b"upgrade").lower() != b"websocket":
             raise InvalidResponse("it switches to a protocol that was not requested")
         self._answer = answer
-        self._cancel_patience()
+        self._cancel_response_timer()
         self.response_started = self._is_tunnel = True
         self.keep_alive = True  # otherwise the head would have `connection: close`
         head, _ = self._head(answer)
         self.keep_alive = False
         head = head[:-2] + b"connection: Upgrade\r\nupgrade: websocket\r\n\r\n"
         rest, self._buffer = self._buffer, b""
-        self._client.notice_silence()
+        self._client.enable_keepalive()
         assert self._upstream is not None
         self._client.send(head + rest)
         self._upstream.sink = self._client.send
@@ -408,29 +408,29 @@ class Exchange(RequestResponseCycle):
         if not self._upstream.is_full:
             self.flow.resume_reading()
 
-    def _expect_within(self, seconds: float) -> None:
+    def _start_response_timer(self, seconds: float) -> None:
         if self.response_started:
             return
-        self._cancel_patience()
-        self._patience = self._loop.call_later(seconds, self._give_up, seconds)
+        self._cancel_response_timer()
+        self._response_timer = self._loop.call_later(seconds, self._on_response_timeout, seconds)
 
-    def _cancel_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+    def _cancel_response_timer(self) -> None:
+        if self._response_timer is not None:
+            self._response_timer.cancel()
+            self._response_timer = None
 
-    def _give_up(self, seconds: float) -> None:
+    def _on_response_timeout(self, seconds: float) -> None:
         label = self._admission.target.label
         self._end(TargetTimedOut(f"No answer arrived within {seconds:g} seconds ({label})"))
 
     def _end(self, error: Exception | None = None) -> None:
-        if self._over.done():
+        if self._done.done():
             return
         if error is None:
-            self._over.set_result(None)
+            self._done.set_result(None)
         else:
-            self._over.set_exception(error)
-            self._over.exception()  # avoids asyncio's warning if nobody awaits the future
+            self._done.set_exception(error)
+            self._done.exception()  # avoids asyncio's warning if nobody awaits the future
 
     def _error_reply(self, status: int, error: BasculeError) -> ProxyReply:
         if status in (400, 413) or isinstance(error, InvalidRequest):
@@ -450,9 +450,9 @@ class Exchange(RequestResponseCycle):
         if not self.keep_alive:
             self._client.hang_up()
         done = cast("Any", self.on_response)
-        self.on_response = _nothing
+        self.on_response = _no_op
         done()
 
 
-def _nothing() -> None:
+def _no_op() -> None:
     pass

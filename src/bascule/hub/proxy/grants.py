@@ -30,17 +30,17 @@ class Grants:
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._given: dict[str, tuple[Grant, float]] = {}
+        self._issued: dict[str, tuple[Grant, float]] = {}
 
     def issue(self, grant: Grant) -> str:
         now = self._clock()
-        while self._given:  # removes expired codes, and the oldest if there are too many
-            code, (_, expires) = next(iter(self._given.items()))
-            if expires > now and len(self._given) < _MAX_GRANTS:
+        while self._issued:  # removes expired codes, and the oldest if there are too many
+            code, (_, expires) = next(iter(self._issued.items()))
+            if expires > now and len(self._issued) < _MAX_GRANTS:
                 break
-            del self._given[code]
+            del self._issued[code]
         code = secrets.token_urlsafe(18)
-        self._given[code] = grant, now + LIFETIME
+        self._issued[code] = grant, now + LIFETIME
         return code
 
     def redeem(self, code: str, session_id: str) -> Grant | None:
@@ -49,7 +49,7 @@ class Grants:
         None for a code that is used, expired, or for a session other than `session_id` (empty: any
         session).
         """
-        grant, expires = self._given.pop(code, (None, 0.0))
+        grant, expires = self._issued.pop(code, (None, 0.0))
         if grant is None or self._clock() >= expires:
             return None
         return grant if session_id in ("", grant.session_id) else None

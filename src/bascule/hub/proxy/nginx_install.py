@@ -19,8 +19,8 @@ from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed
 
 from .nginx import TAKEN
 
-_PLACES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin")
-_ALONE: Final = """\
+_DIRECTORIES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin")
+_MINIMAL_CONFIG: Final = """\
 pid {directory}/pid;
 error_log stderr;
 events {{}}
@@ -42,13 +42,13 @@ class Nginx:
     program: str
     flags: tuple[str, ...] = ()
     """Flags for a main configuration at another place than the default: `-c`, `-p`."""
-    patience: float = 10.0
+    reload_timeout: float = 10.0
     """Seconds to wait for a reload."""
 
     @classmethod
     def find(cls, program: str | None = None, flags: tuple[str, ...] = ()) -> Nginx:
         """Find nginx in `PATH` or its usual directories. Raises `MissingTool`."""
-        path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
+        path = os.pathsep.join([os.environ.get("PATH", ""), *_DIRECTORIES])
         found = shutil.which(program or "nginx", path=path)
         if found is None:
             raise MissingTool(
@@ -86,13 +86,13 @@ class Nginx:
         mark = _MARKED.search(text)
         if not url or mark is None:
             return
-        end = time.monotonic() + self.patience
+        end = time.monotonic() + self.reload_timeout
         while not _answers(urlsplit(url), mark[1], end - time.monotonic()):
             if time.monotonic() > end:
                 _restore(file, before)
                 self._run("-s", "reload")
                 raise InvalidSetting(
-                    f"nginx did not load this configuration within {self.patience:g} "
+                    f"nginx did not load this configuration within {self.reload_timeout:g} "
                     f"seconds, and the previous file is restored: {url} does not answer with it. "
                     "Check whether another program uses the port; nginx's error log says why"
                 )
@@ -104,7 +104,7 @@ class Nginx:
             candidate = Path(directory, "bascule.conf")
             candidate.write_text(text)
             main = Path(directory, "nginx.conf")
-            main.write_text(_ALONE.format(directory=directory, candidate=candidate))
+            main.write_text(_MINIMAL_CONFIG.format(directory=directory, candidate=candidate))
             _run([self.program, "-t", "-q", "-e", "stderr", "-p", directory, "-c", str(main)])
 
     def _run(self, *words: str) -> None:
@@ -120,9 +120,9 @@ class Nginx:
             check=False,
         )
         words = result.stdout.split()
-        named = [words[at + 1].rstrip(";") for at, word in enumerate(words) if word == "pid"]
+        pid_files = [words[at + 1].rstrip(";") for at, word in enumerate(words) if word == "pid"]
         prefix = Path(self.flags[self.flags.index("-p") + 1]) if "-p" in self.flags else Path("/")
-        pid_file = prefix / (named[0] if named else "run/nginx.pid")
+        pid_file = prefix / (pid_files[0] if pid_files else "run/nginx.pid")
         try:
             os.kill(int(pid_file.read_text()), 0)
         except (OSError, ValueError):
@@ -135,13 +135,13 @@ def _answers(url: SplitResult, path: str, timeout: float) -> bool:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    asked = f"HEAD {path} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n\r\n"
+    request = f"HEAD {path} HTTP/1.1\r\nHost: {url.netloc}\r\nConnection: close\r\n\r\n"
     try:
         with (
             socket.create_connection(("127.0.0.1", url.port or 443), max(timeout, 0.1)) as plain,
             context.wrap_socket(plain, server_hostname=url.hostname) as secure,
         ):
-            secure.sendall(asked.encode())
+            secure.sendall(request.encode())
             return secure.recv(64).startswith(b"HTTP/1.1 204 ")
     except OSError:
         return False
@@ -173,13 +173,13 @@ def _contents(file: Path) -> bytes | None:
 
 def _write(file: Path, content: bytes) -> None:
     """Write the file atomically: nginx may be reloaded at any moment."""
-    fresh = file.with_name(f".{file.name}.new")  # does not match `include *.conf`
+    new_file = file.with_name(f".{file.name}.new")  # does not match `include *.conf`
     try:
-        with fresh.open("wb") as out:
+        with new_file.open("wb") as out:
             out.write(content)
             out.flush()
             os.fsync(out.fileno())
-        fresh.replace(file)
+        new_file.replace(file)
     except OSError as error:
         raise StorageFailed(f"cannot write {file}: {error}") from error
 

@@ -35,12 +35,12 @@ PAGE_HEADERS: Final[tuple[Header, ...]] = (
     (b"referrer-policy", b"same-origin"),
 )
 _TITLES: Final[Mapping[int, str]] = {
-    400: "This request is not understood",
+    400: "Invalid request",
     401: "Sign in first",
-    403: "Not from here",
-    404: "Nothing is here",
-    502: "What should be here does not answer",
-    504: "What should be here takes too long",
+    403: "Access denied",
+    404: "Not found",
+    502: "The session's server does not answer",
+    504: "The session's server takes too long",
 }
 
 

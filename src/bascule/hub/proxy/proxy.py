@@ -12,7 +12,7 @@ from . import authorize
 from .access_control import AccessControl
 from .addresses import HubAddresses
 from .authentication import Authenticator
-from .endpoints import ResolveCarried, is_session_path
+from .endpoints import ResolveMountedPath, is_session_path
 from .exchange import Exchange
 from .request import RequestHead
 from .routes import ProxyRoutes
@@ -31,7 +31,7 @@ class Proxy:
         *,
         authenticator: Authenticator,
         routes: ProxyRoutes,
-        carried: ResolveCarried = lambda _: None,
+        resolve_mounted: ResolveMountedPath = lambda _: None,
         leases: TokenLeases | None = None,
     ) -> None:
         self.leases = leases or TokenLeases()
@@ -43,11 +43,11 @@ class Proxy:
             authenticator=authenticator,
             routes=routes,
             origins=self._origins,
-            carried=carried,
+            resolve_mounted=resolve_mounted,
         )
-        self._carried = carried
+        self._resolve_mounted = resolve_mounted
         self.pool = UpstreamPool(
-            connect_timeout=settings.connect_timeout, keep=settings.keep_target
+            connect_timeout=settings.connect_timeout, idle_timeout=settings.keep_target
         )
         self.live: set[Exchange] = set()
         """Running exchanges, including tunnels."""
@@ -63,7 +63,7 @@ class Proxy:
         target = request.target
         return (
             is_session_path(target)
-            or self._carried(target) is not None
+            or self._resolve_mounted(target) is not None
             or (not target.startswith(b"/") and target != b"*")
             or (request.is_upgrade and request.has_body)
             or not request.has_plain_host
@@ -92,5 +92,5 @@ class Proxy:
 
 
 def _is_authorization_request(target: bytes) -> bool:
-    """Whether this is nginx's authorization subrequest, which has the `Host` of the original."""
+    """Whether this is nginx's authorization subrequest, which has the original request's `Host`."""
     return target.partition(b"?")[0] == _AUTHORIZE_PATH

@@ -32,7 +32,7 @@ _REPLACED: Final = frozenset(
 SANDBOX_KEY: Final = b"x-session-api-key"
 """Header with a client's token; the action server gets its own key in it instead."""
 _NEVER_PASSED: Final = HOP_BY_HOP | _REPLACED
-_ALIVE: Final = b"/alive"
+_HEALTH_CHECK_PATH: Final = b"/alive"
 _NONE: Final[frozenset[bytes]] = frozenset()
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
@@ -112,10 +112,11 @@ class RequestHead:
         """
         if requested.endpoint.kind == "sandbox":
             return (
-                self.method not in (b"GET", b"HEAD") or requested.rest.partition(b"?")[0] != _ALIVE
+                self.method not in (b"GET", b"HEAD")
+                or requested.rest.partition(b"?")[0] != _HEALTH_CHECK_PATH
             )
-        if how := self.header(b"sec-fetch-mode"):
-            return how == b"navigate"
+        if mode := self.header(b"sec-fetch-mode"):
+            return mode == b"navigate"
         # Without `Sec-Fetch-Mode`, a GET with an `Origin` counts as a WebSocket of an open page.
         return not (self.method == b"GET" and self.header(b"origin"))
 
@@ -165,20 +166,20 @@ def outgoing_head(
     prefix = requested.prefix.encode()
     path = prefix + requested.rest if target.keeps_prefix else requested.rest
     host = request.header(b"host")
-    known_as = b"localhost" if is_sandbox else host
-    lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, known_as)]
+    host_for_target = b"localhost" if is_sandbox else host
+    lines = [b"%s %s HTTP/1.1\r\nhost: %s\r\n" % (request.method, path, host_for_target)]
     if request.is_websocket:
         lines += _WEBSOCKET
     for name, value in request.headers:
         # CGI-style servers turn headers into variables, where X_Real_IP and X-Real-IP are equal.
-        plain = name.replace(b"_", b"-") if b"_" in name else name
+        normalized = name.replace(b"_", b"-") if b"_" in name else name
         if origin and name == b"origin":
             lines.append(b"origin: %s\r\n" % origin)
         elif not (
-            plain in _NEVER_PASSED
-            or plain in own
+            normalized in _NEVER_PASSED
+            or normalized in own
             or name in dropped
-            or plain[:12] == b"x-forwarded-"
+            or normalized[:12] == b"x-forwarded-"
         ):
             lines.append(b"%s: %s\r\n" % (name, value))
     if (cookies := request.header_values(b"cookie")) and (

@@ -13,14 +13,14 @@ from typing import Final, Literal
 from bascule.serving.asgi import Header
 from bascule.serving.uvicorn_internals import STATUS_LINE
 
-from .cookies import confined
+from .cookies import confine_cookie
 from .request import HOP_BY_HOP
 
 _STATUS: Final = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
 _LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)")
 _NUMBER: Final = re.compile(rb"[0-9]{1,18}")
 
-_DROPPED: Final = frozenset(
+_DROPPED_HEADERS: Final = frozenset(
     {
         *HOP_BY_HOP,
         b"content-length",
@@ -129,17 +129,17 @@ def incoming_head(
     """
     lines = [STATUS_LINE[answer.status]]
     for name, value in answer.headers:
-        if name in _DROPPED or name in response_rules.replaced:
+        if name in _DROPPED_HEADERS or name in response_rules.replaced:
             continue
         if response_rules.drops_cross_origin and name.startswith(_CROSS_ORIGIN):
             continue
         if name == b"set-cookie":
-            cookie = confined(value, response_rules.prefix)
+            cookie = confine_cookie(value, response_rules.prefix)
             if cookie is None:
                 continue
             value = cookie
         elif name == b"location" and response_rules.is_stripped:
-            value = _moved(value, response_rules)
+            value = _add_prefix(value, response_rules)
         lines.append(b"%s: %s\r\n" % (name, value))
     lines += [b"%s: %s\r\n" % header for header in response_rules.added]
     is_chunked = answer.framing in ("chunked", "close") and not is_old
@@ -153,7 +153,7 @@ def incoming_head(
     return b"".join(lines), is_chunked
 
 
-def _moved(location: bytes, response_rules: ResponseRules) -> bytes:
+def _add_prefix(location: bytes, response_rules: ResponseRules) -> bytes:
     """A `Location` of the target, with the prefix that the target does not know."""
     prefix, host = response_rules.prefix.encode(), response_rules.host.encode("latin-1")
     for scheme in (b"http://", b"https://"):

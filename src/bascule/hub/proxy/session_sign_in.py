@@ -35,20 +35,22 @@ SIGN_IN_PATHS: Final = b"/_bascule/"
 FOREIGN: Final = (b"cross-site", b"same-site")
 """Values of `Sec-Fetch-Site` for requests that a page of another origin started."""
 
-_HARMLESS: Final = frozenset({"folder", "workspace", "ew"})
+_FOLDER_PARAMETERS: Final = frozenset({"folder", "workspace", "ew"})
 """Query parameters that only choose which folder VS Code shows. Others can make it load code."""
-_FRAMES: Final = (b"iframe", b"frame", b"embed", b"object")
-_ONWARD: Final = '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
-_UNFRAMED: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
+_FRAME_DESTINATIONS: Final = (b"iframe", b"frame", b"embed", b"object")
+_REDIRECT_HTML: Final = (
+    '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
+)
+_NO_FRAMING: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
 
 
-def onward_page(there: str, *headers: Header) -> ProxyReply:
-    """A page that navigates to `there` by itself.
+def continue_page(location: str, *headers: Header) -> ProxyReply:
+    """A page that navigates to `location` by itself.
 
     A redirect does not work here: after a redirect from another site browsers do not send
     `SameSite=Strict` cookies.
     """
-    return page(200, "One moment", _ONWARD.format(escape(there)), *headers)
+    return page(200, "One moment", _REDIRECT_HTML.format(escape(location)), *headers)
 
 
 class SessionSignIn:
@@ -62,7 +64,8 @@ class SessionSignIn:
     # On the hub's origin ----------------------------------------------------------------------
 
     def cross_origin_navigation(self, request: RequestHead) -> ProxyReply | None:
-        """The response to a navigation that a page of another origin started; None for any other.
+        """The response to a navigation that a page of another origin started; None for other
+        requests.
 
         Browsers send no strict cookie with it, so the response navigates again from the hub. If
         the URL can make VS Code do more than show a folder, the user must confirm first.
@@ -73,14 +76,14 @@ class SessionSignIn:
         requested = read_target(request.target)
         query = parse_qsl(urlsplit(target).query, keep_blank_values=True)
         is_vscode = requested is not None and requested.endpoint.kind == "vscode"
-        if is_vscode and any(name not in _HARMLESS for name, _ in query):
-            said = (
-                "<p>Another page leads to VS Code in one of your sessions, with parameters that "
-                f"can have it run code:</p><p><code>{escape(target[:500])}</code></p>"
+        if is_vscode and any(name not in _FOLDER_PARAMETERS for name, _ in query):
+            content = (
+                "<p>Another page opens VS Code in one of your sessions, with parameters that can "
+                f"make it run code:</p><p><code>{escape(target[:500])}</code></p>"
                 f'<p><a href="{escape(target)}">Open it</a> only if you trust that page.</p>'
             )
-            return page(200, "Open this address?", said, _UNFRAMED)
-        return onward_page(target)
+            return page(200, "Open this address?", content, _NO_FRAMING)
+        return continue_page(target)
 
     def redirect_to_sign_in(self, request: RequestHead) -> ProxyReply:
         """Redirect to the sign-in page, which returns signed-in users here.
@@ -91,7 +94,7 @@ class SessionSignIn:
         """
         location = f"/sign-in?next={quote(request.target.decode('latin-1'), safe='')}"
         is_certain = request.header(b"sec-fetch-site") in (b"", b"same-origin")
-        return redirect(location) if is_certain else onward_page(location)
+        return redirect(location) if is_certain else continue_page(location)
 
     def redirect_to_session(
         self, request: RequestHead, sign_in: SignIn, endpoint: SessionEndpoint, onward: str
@@ -131,9 +134,9 @@ class SessionSignIn:
         if grant is None:
             # A user who returns to this URL in the browser's history has the cookie already.
             location = f"/vscode/{host.session_id}/" if host.session_id else "/"
-            return onward_page(f"{ENTERED}?next={quote(location, safe='')}", framing)
+            return continue_page(f"{ENTERED}?next={quote(location, safe='')}", framing)
         location = f"{ENTERED}?next={quote(grant.onward, safe='')}"
-        return onward_page(location, framing, self._cookie(request, grant))
+        return continue_page(location, framing, self._cookie(request, grant))
 
     async def _entered(
         self, request: RequestHead, host: SessionHost, onward: str, framing: Header
@@ -141,24 +144,26 @@ class SessionSignIn:
         requested = _endpoint_of(onward)
         is_here = requested is not None and host.session_id in ("", requested.session_id)
         if requested is None or not is_here:
-            return page(404, "Nothing is here", "<p>Open the session from the hub.</p>", framing)
+            return page(404, "Not found", "<p>Open the session from the hub.</p>", framing)
         if await self._authenticator.by_session_cookie(request, requested) is not None:
             return redirect(onward)
         again = escape(self._origins.page(request.host) + onward)
         return page(
             403,
             "No cookie came back",
-            "<p>Your browser did not keep the cookie that opens this session. It has to allow "
-            f"cookies of <code>{escape(request.host)}</code>. Safari keeps none over plain http: "
-            f'use another browser there, or https.</p><p><a href="{again}">Try again</a></p>',
+            "<p>Your browser did not keep the cookie that opens this session. It must allow "
+            f"cookies of <code>{escape(request.host)}</code>. Over plain HTTP, Safari keeps no "
+            "cookies: use another browser or HTTPS.</p>"
+            f'<p><a href="{again}">Try again</a></p>',
             framing,
         )
 
     def _cookie(self, request: RequestHead, grant: Grant) -> Header:
         endpoint = SessionEndpoint("vscode", grant.session_id)
         value = self._authenticator.session_cookie_value(grant.sign_in, endpoint).encode()
-        # In a frame on another site browsers accept only such cookies, stored per framing site.
-        is_framed = request.header(b"sec-fetch-dest") in _FRAMES
+        # In a frame on another site, browsers accept only partitioned cookies: stored per framing
+        # site.
+        is_framed = request.header(b"sec-fetch-dest") in _FRAME_DESTINATIONS
         same_site = b"None; Partitioned" if is_framed else b"Strict"
         attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; SameSite=" % LIFETIME
         name = session_cookie(grant.session_id)
@@ -185,7 +190,7 @@ def _no_origin() -> ProxyReply:
         503,
         "Sessions have no address of their own",
         "<p>Pages of a session must not share the hub's origin, or they could act as you. Set "
-        "<code>sessions_origin</code>, best to a wildcard name on another domain "
-        "(<code>https://*.sessions.example</code>); <code>docs/guides/nginx.md</code> has the "
-        "ways.</p>",
+        "<code>sessions_origin</code>, if possible to a wildcard name on another domain "
+        "(<code>https://*.sessions.example</code>). <code>docs/guides/nginx.md</code> describes "
+        "the alternatives.</p>",
     )

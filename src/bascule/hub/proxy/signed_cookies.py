@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-_FORM: Final = struct.Struct(">Q8s32s")
-_MARK: Final = 24
+_CONTENT: Final = struct.Struct(">Q8s32s")
+_SIGNATURE_BYTES: Final = 24
 """Bytes of a signature, which is a truncated HMAC."""
-_LENGTH: Final = (_FORM.size + _MARK) * 4 // 3  # no padding: 72 bytes
-assert (_FORM.size + _MARK) % 3 == 0
+_LENGTH: Final = (_CONTENT.size + _SIGNATURE_BYTES) * 4 // 3  # no padding: 72 bytes
+assert (_CONTENT.size + _SIGNATURE_BYTES) % 3 == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class SignedCookies:
         self._content = lru_cache(maxsize=1024)(self._read)
 
     def sign(self, sign_in: SignIn, purpose: str) -> str:
-        body = _FORM.pack(sign_in.expires, sign_in.id, bytes.fromhex(sign_in.token_hash))
-        return urlsafe_b64encode(body + self._mark(body, purpose)).decode()
+        body = _CONTENT.pack(sign_in.expires, sign_in.id, bytes.fromhex(sign_in.token_hash))
+        return urlsafe_b64encode(body + self._signature(body, purpose)).decode()
 
     def verify(self, text: str, purpose: str) -> SignIn | None:
         """The content; None if the cookie is expired, or its signature wrong for `purpose`."""
@@ -59,14 +59,18 @@ class SignedCookies:
     def _read(self, text: str, purpose: str) -> SignIn | None:
         """The content if the signature is valid, even if the cookie is expired."""
         try:
-            sealed = urlsafe_b64decode(text)
+            decoded = urlsafe_b64decode(text)
         except ValueError:
             return None
-        body, mark = sealed[:-_MARK], sealed[-_MARK:]
-        if len(body) != _FORM.size or not hmac.compare_digest(mark, self._mark(body, purpose)):
+        body, signature = decoded[:-_SIGNATURE_BYTES], decoded[-_SIGNATURE_BYTES:]
+        if len(body) != _CONTENT.size or not hmac.compare_digest(
+            signature, self._signature(body, purpose)
+        ):
             return None
-        expires, sign_in_id, token_hash = _FORM.unpack(body)
+        expires, sign_in_id, token_hash = _CONTENT.unpack(body)
         return SignIn(sign_in_id, token_hash.hex(), expires)
 
-    def _mark(self, body: bytes, purpose: str) -> bytes:
-        return hmac.digest(self._secret, purpose.encode() + b"\0" + body, hashlib.sha256)[:_MARK]
+    def _signature(self, body: bytes, purpose: str) -> bytes:
+        return hmac.digest(self._secret, purpose.encode() + b"\0" + body, hashlib.sha256)[
+            :_SIGNATURE_BYTES
+        ]

@@ -13,7 +13,7 @@ from .routes import UpstreamServer
 
 _HIGH_WATER: Final = 256 << 10
 """Buffered bytes for a slow reader above which the other side is paused."""
-_KEPT_EACH: Final = 64
+_MAX_IDLE: Final = 64
 """Maximum number of idle connections to one target."""
 
 
@@ -35,9 +35,9 @@ class UpstreamConnection(asyncio.Protocol):
         self.sink: Callable[[bytes], object] = self._on_unrequested
         self.receiver: UpstreamReceiver | None = None
         self.is_full = False
-        self.since = 0.0
+        self.idle_since = 0.0
         """Loop time at which the connection was returned to the pool."""
-        self._room: asyncio.Future[None] | None = None
+        self._writable: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
@@ -71,16 +71,16 @@ class UpstreamConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_full = False
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
         if self.receiver is not None:
             self.receiver.target_is_ready()
 
     async def drain(self) -> None:
         """Wait until the server accepts more bytes or the connection is lost."""
         if self.is_full and not self.transport.is_closing():
-            self._room = asyncio.get_running_loop().create_future()
-            await self._room
+            self._writable = asyncio.get_running_loop().create_future()
+            await self._writable
 
     def release(self) -> None:
         """Detach the receiver."""
@@ -105,12 +105,12 @@ class UpstreamConnection(asyncio.Protocol):
 class UpstreamPool:
     """Opens connections and keeps those whose last response ended cleanly."""
 
-    def __init__(self, *, connect_timeout: float, keep: float) -> None:
+    def __init__(self, *, connect_timeout: float, idle_timeout: float) -> None:
         self._connect_timeout = connect_timeout
-        self._keep = keep
+        self._idle_timeout = idle_timeout
         self._idle: dict[UpstreamServer, list[UpstreamConnection]] = {}
         """Per server, the most recently returned connection last."""
-        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweep_timer: asyncio.TimerHandle | None = None
 
     def take(self, target: UpstreamServer) -> UpstreamConnection | None:
         """An idle connection, if there is one. The server may have closed it already."""
@@ -125,14 +125,14 @@ class UpstreamPool:
         upstream.release()
         upstream.transport.resume_reading()
         idle = self._idle.setdefault(upstream.target, [])
-        if len(idle) >= _KEPT_EACH or upstream.transport.is_closing():
+        if len(idle) >= _MAX_IDLE or upstream.transport.is_closing():
             upstream.transport.close()
             return
         loop = asyncio.get_running_loop()
-        upstream.since = loop.time()
+        upstream.idle_since = loop.time()
         idle.append(upstream)
-        if self._sweeping is None:
-            self._sweeping = loop.call_later(self._keep, self._sweep)
+        if self._sweep_timer is None:
+            self._sweep_timer = loop.call_later(self._idle_timeout, self._sweep)
 
     async def connect(self, target: UpstreamServer) -> UpstreamConnection:
         """A new connection. Raises `TargetUnreachable` or `TargetTimedOut`."""
@@ -151,23 +151,25 @@ class UpstreamPool:
             for upstream in idle:
                 upstream.transport.abort()
         self._idle.clear()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            self._sweeping = None
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+            self._sweep_timer = None
 
     def _sweep(self) -> None:
-        """Close connections idle for longer than `keep`; runs again while any are left."""
+        """Close connections idle for longer than `idle_timeout`; runs again while any are left."""
         loop = asyncio.get_running_loop()
-        oldest = loop.time() - self._keep
+        oldest = loop.time() - self._idle_timeout
         for target, idle in tuple(self._idle.items()):
-            kept = [upstream for upstream in idle if upstream.since > oldest]
+            kept = [upstream for upstream in idle if upstream.idle_since > oldest]
             for upstream in idle[: len(idle) - len(kept)]:
                 upstream.transport.close()
             if kept:
                 self._idle[target] = kept
             else:
                 del self._idle[target]
-        self._sweeping = loop.call_later(self._keep / 2, self._sweep) if self._idle else None
+        self._sweep_timer = (
+            loop.call_later(self._idle_timeout / 2, self._sweep) if self._idle else None
+        )
 
 
 async def _connect(target: UpstreamServer) -> UpstreamConnection:
@@ -195,6 +197,6 @@ def _error_text(error: OSError) -> str:
         case ConnectionRefusedError():
             return "Connections are refused: the program there has ended or is still starting"
         case PermissionError() if error.errno is None:
-            return f"Not connected, since {error}"
+            return f"Not connected: {error}"
         case _:
             return f"No connection: {error.strerror or error}"

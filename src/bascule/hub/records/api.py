@@ -21,9 +21,9 @@ from .record import Record
 from .records import Records
 
 Who = Callable[[Request], Identity]
-Wanted = Annotated[Form, Query(alias="format")]
+FormatQuery = Annotated[Form, Query(alias="format")]
 
-_MEDIA: Final = {"jsonl": "application/x-ndjson", "json": "application/json"}
+_MEDIA_TYPES: Final = {"jsonl": "application/x-ndjson", "json": "application/json"}
 _AS_BYTES: Final = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -65,19 +65,19 @@ class TimelinesApi:
         )
 
     async def session(
-        self, session_id: str, request: Request, form: Wanted = "jsonl"
+        self, session_id: str, request: Request, form: FormatQuery = "jsonl"
     ) -> StreamingResponse:
         """The actions and observations of a session, as an OpenHands trajectory."""
         record = await self._sessions.settled_record(self._who(request), SessionId(session_id))
-        return _sent(record, form, f"session-{session_id}")
+        return _export(record, form, f"session-{session_id}")
 
     async def window(
-        self, window_id: str, request: Request, form: Wanted = "jsonl"
+        self, window_id: str, request: Request, form: FormatQuery = "jsonl"
     ) -> StreamingResponse:
         """The actions and observations of a window, connected or not, as an OpenHands
         trajectory."""
         record = await self._of_window(self._who(request), WindowId(window_id))
-        return _sent(record, form, f"window-{window_id}")
+        return _export(record, form, f"window-{window_id}")
 
     async def _of_window(self, who: Identity, window_id: WindowId) -> Record:
         try:
@@ -91,6 +91,6 @@ class TimelinesApi:
         return await self._records.of_window(window_id, owner)
 
 
-def _sent(record: Record, form: Form, name: str) -> StreamingResponse:
+def _export(record: Record, form: Form, name: str) -> StreamingResponse:
     headers = {**_AS_BYTES, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
-    return StreamingResponse(exported(record, form), media_type=_MEDIA[form], headers=headers)
+    return StreamingResponse(exported(record, form), media_type=_MEDIA_TYPES[form], headers=headers)

@@ -22,8 +22,8 @@ async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
     if form == "json":
         yield b"["
     async with aclosing(record.entries()) as entries:
-        async for some in entries:
-            events = await asyncio.to_thread(_events, trajectory, some)
+        async for batch in entries:
+            events = await asyncio.to_thread(_events, trajectory, batch)
             if not events:
                 continue
             if form == "jsonl":
@@ -36,5 +36,5 @@ async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
 
 
 def _events(trajectory: Trajectory, entries: Sequence[dict[str, Any]]) -> list[bytes]:
-    made = (trajectory.event(entry) for entry in entries)
-    return [to_json(event) for event in made if event is not None]
+    exported_events = (trajectory.event(entry) for entry in entries)
+    return [to_json(event) for event in exported_events if event is not None]

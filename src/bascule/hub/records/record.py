@@ -21,18 +21,18 @@ from .segments import RecordLine, Segments
 
 logger = logging.getLogger(__name__)
 
-SHOWN: Final = 5_000
-SHOWN_BYTES: Final = 32 << 20
+_MAX_PAST: Final = 5_000
+_MAX_PAST_BYTES: Final = 32 << 20
 """Maximum past entries, and maximum bytes of them, that a new follower gets."""
-_HELD: Final = 2_000
-_HELD_BYTES: Final = 16 << 20
-"""The same limits for a record that is held in memory only."""
-_WAITING: Final = 64 << 20
+_MAX_HELD: Final = 2_000
+_MAX_HELD_BYTES: Final = 16 << 20
+"""The same limits for a record that is kept only in memory."""
+_MAX_PENDING_BYTES: Final = 64 << 20
 """Maximum bytes of pending entries; further entries are not written."""
-_GATHER: Final = 0.05
+_BATCH_DELAY: Final = 0.05
 """Seconds to collect entries before a write, unless many are pending or `flush` was called."""
-_AT_ONCE: Final = 200
-_AT_ONCE_BYTES: Final = 1 << 20
+_MAX_BATCH: Final = 200
+_MAX_BATCH_BYTES: Final = 1 << 20
 """Maximum lines and bytes in one read. A write starts at once above this many bytes."""
 
 Position = tuple[str, int]
@@ -40,7 +40,7 @@ Position = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _PendingEntry:
     """An entry that is not written yet."""
 
     entry: TimelineEntry
@@ -59,17 +59,17 @@ class Record:
     def __init__(self, segments: Segments | None, mask: Callable[[], Mask]) -> None:
         self._segments = segments
         self._mask = mask
-        self._timeline = Timeline(max_entries=_HELD, max_bytes=_HELD_BYTES)
-        self._waiting: list[_Waiting] = []
-        self._waiting_bytes = 0
+        self._timeline = Timeline(max_entries=_MAX_HELD, max_bytes=_MAX_HELD_BYTES)
+        self._pending: list[_PendingEntry] = []
+        self._pending_bytes = 0
         self._writing: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
-        self._disk = asyncio.Lock()
-        """Held by the one thread that changes files."""
+        self._write_now = asyncio.Event()
+        self._disk_lock = asyncio.Lock()
+        """Held by the thread that changes files; there is only one at a time."""
         self._missed = 0
         self._failure: StorageFailed | None = None
-        self._followings: set[TimelineReader] = set()
-        self._audience = asyncio.Event()
+        self._readers: set[TimelineReader] = set()
+        self._watchers_changed = asyncio.Event()
         self._advanced = asyncio.Event()
         self._is_closed = False
         self.position: Position = ("", 0)
@@ -103,20 +103,20 @@ class Record:
     def finish(self) -> None:
         """End all followers."""
         self._is_closed = True
-        for following in tuple(self._followings):
-            following.finish()
+        for reader in tuple(self._readers):
+            reader.finish()
 
     @property
     def is_watched(self) -> bool:
         return self._timeline.is_watched
 
-    async def audience_changes(self, is_watched: bool) -> None:
-        """Wait until the record's own `is_watched` differs from the argument."""
+    async def until_watched_differs(self, is_watched: bool) -> None:
+        """Wait until the property `is_watched` differs from the argument."""
         while self.is_watched == is_watched:
-            self._audience.clear()
-            await self._audience.wait()
+            self._watchers_changed.clear()
+            await self._watchers_changed.wait()
 
-    async def reaches(self, epoch: str, number: int) -> None:
+    async def until_recorded(self, epoch: str, number: int) -> None:
         """Wait until the record has the sandbox's entry with this epoch and number."""
         while self.position[0] != epoch or self.position[1] < number:
             self._advanced.clear()
@@ -153,15 +153,15 @@ class Record:
             self._advanced.set()
         if self._segments is None:
             return
-        if self._waiting_bytes + entry.size > _WAITING and self._waiting:
+        if self._pending_bytes + entry.size > _MAX_PENDING_BYTES and self._pending:
             self._missed += 1
             return
-        self._waiting.append(_Waiting(entry, body, self.position))
-        self._waiting_bytes += entry.size
-        if self._waiting_bytes > _AT_ONCE_BYTES:
-            self._hurry.set()
+        self._pending.append(_PendingEntry(entry, body, self.position))
+        self._pending_bytes += entry.size
+        if self._pending_bytes > _MAX_BATCH_BYTES:
+            self._write_now.set()
         if self._writing is None:
-            self._hurry.clear()
+            self._write_now.clear()
             self._writing = asyncio.create_task(self._write())
 
     def show(self, kind: str, data: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ class Record:
 
     async def flush(self) -> None:
         """Write pending entries. Raises `StorageFailed` if a write failed since the last call."""
-        self._hurry.set()
+        self._write_now.set()
         while self._writing is not None:
             await asyncio.shield(self._writing)  # cancelling `flush` must not cancel the write
         if (failure := self._failure) is not None:
@@ -190,7 +190,7 @@ class Record:
     @property
     def is_behind(self) -> bool:
         """Whether so many entries are pending that the sender should wait."""
-        return self._waiting_bytes > _WAITING // 8
+        return self._pending_bytes > _MAX_PENDING_BYTES // 8
 
     def skip(self, position: Position) -> None:
         """Skip the sandbox's entries up to this position because they cannot be recorded."""
@@ -208,13 +208,13 @@ class Record:
         assert self._segments is not None
         try:
             with suppress(TimeoutError):
-                async with asyncio.timeout(_GATHER):
-                    await self._hurry.wait()
-            while self._waiting:
-                batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
+                async with asyncio.timeout(_BATCH_DELAY):
+                    await self._write_now.wait()
+            while self._pending:
+                batch, self._pending, self._pending_bytes = self._pending, [], 0
                 missed, self._missed = self._missed, 0
                 try:
-                    async with self._disk:
+                    async with self._disk_lock:
                         await asyncio.to_thread(_append, self._segments, batch, missed)
                 except StorageFailed as error:
                     self._missed += len(batch) + missed
@@ -238,29 +238,31 @@ class Record:
         after = after if epoch == known else 0
         yield known, []
         while not self._is_closed:
-            with TimelineReader(self._timeline, after=after, epoch=known) as following:
-                self._followings.add(following)
-                self._audience.set()
+            with TimelineReader(self._timeline, after=after, epoch=known) as reader:
+                self._readers.add(reader)
+                self._watchers_changed.set()
                 try:
-                    async for entries in self._before(after, self._timeline.last):
+                    async for entries in self._past_entries(after, self._timeline.last):
                         after = int(entries[-1]["n"])
                         yield known, entries
-                    async for batch in following.items():
+                    async for batch in reader.items():
                         if batch is not None:
                             after = max(after, batch[-1].number)
                             yield known, [_entry_json(entry) for entry in batch]
                 finally:
-                    following.finish()
-                    self._followings.discard(following)
-                    self._audience.set()
+                    reader.finish()
+                    self._readers.discard(reader)
+                    self._watchers_changed.set()
 
-    async def _before(self, after: int, last: int) -> AsyncGenerator[list[dict[str, Any]], None]:
+    async def _past_entries(
+        self, after: int, last: int
+    ) -> AsyncGenerator[list[dict[str, Any]], None]:
         """Entries on disk between `after` and `last`; only the newest of a long record."""
         if self._segments is None or last <= after:
             return
-        await self._settle()
-        after = max(after, last - SHOWN)
-        lines = self._segments.read(after=after, most_bytes=SHOWN_BYTES)
+        await self._flush_or_log()
+        after = max(after, last - _MAX_PAST)
+        lines = self._segments.read(after=after, max_bytes=_MAX_PAST_BYTES)
         while values := await asyncio.to_thread(_values, lines, last, brief):
             yield values
 
@@ -268,16 +270,16 @@ class Record:
         """All entries in full, oldest first, in batches."""
         last = self._timeline.last
         if self._segments is None:
-            held = self._timeline.after(0)
-            for start in range(0, len(held), _AT_ONCE):
-                yield [encode_entry(entry) for entry in held[start : start + _AT_ONCE]]
+            entries = self._timeline.after(0)
+            for start in range(0, len(entries), _MAX_BATCH):
+                yield [encode_entry(entry) for entry in entries[start : start + _MAX_BATCH]]
             return
-        await self._settle()
+        await self._flush_or_log()
         lines = self._segments.read()
         while values := await asyncio.to_thread(_values, lines, last, lambda value: value):
             yield values
 
-    async def _settle(self) -> None:
+    async def _flush_or_log(self) -> None:
         """Write pending entries. A failure is only logged."""
         try:
             await self.flush()
@@ -287,22 +289,22 @@ class Record:
     # Retention ------------------------------------------------------------------------------
 
     async def sweep(self, *, before: float) -> bool:
-        """Delete entries older than `before` or above the size limit; True if none is left."""
+        """Delete entries older than `before` or above the size limit; True if no entry is left."""
         if self._segments is None:
             return False
-        await self._settle()
-        async with self._disk:
+        await self._flush_or_log()
+        async with self._disk_lock:
             return await asyncio.to_thread(_sweep_segments, self._segments, before)
 
     async def remove(self) -> None:
         self.finish()
-        await self._settle()
+        await self._flush_or_log()
         if self._segments is not None:
-            async with self._disk:
+            async with self._disk_lock:
                 await asyncio.to_thread(self._segments.remove)
 
 
-def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
+def _append(segments: Segments, batch: Sequence[_PendingEntry], missed: int) -> None:
     """Write lines to disk, each with the sandbox's position to continue from. Runs in a thread."""
     lines = []
     for each in batch:
@@ -318,9 +320,9 @@ def _append(segments: Segments, batch: Sequence[_Waiting], missed: int) -> None:
 
 
 def _values(
-    lines: Iterator[tuple[int, bytes]], last: int, form: Callable[[Any], Any]
+    lines: Iterator[tuple[int, bytes]], last: int, convert: Callable[[Any], Any]
 ) -> list[dict[str, Any]]:
-    """The next batch of entries, each converted by `form`. Skips invalid lines. Runs in a
+    """The next batch of entries, each converted by `convert`. Skips invalid lines. Runs in a
     thread."""
     values: list[dict[str, Any]] = []
     size = 0
@@ -335,8 +337,8 @@ def _values(
         value.pop("from", None)
         if unwritten := value.pop("unwritten", 0):
             value["missed"] = value.get("missed", 0) + unwritten
-        values.append(form(value))
-        if len(values) >= _AT_ONCE or size >= _AT_ONCE_BYTES:
+        values.append(convert(value))
+        if len(values) >= _MAX_BATCH or size >= _MAX_BATCH_BYTES:
             break
     return values
 

@@ -47,7 +47,7 @@ class Records(Closable):
         """Returns the mask for a session's secrets."""
 
     async def aclose(self) -> None:
-        for record in await self._known():
+        for record in await self._open_records():
             await record.aclose()
         self._open.clear()
 
@@ -55,7 +55,8 @@ class Records(Closable):
         return await self._get(self._path_or_name("sessions", session_id), session_id=session_id)
 
     async def of_window(self, window_id: WindowId, owner: str) -> Record:
-        """The record of a window. The owner is stored too, to be known once the window is gone."""
+        """The record of a window. The owner is stored too, because it must be known when the window
+        is gone."""
         return await self._get(self._path_or_name("windows", window_id), owner=owner)
 
     async def window_owner(self, window_id: WindowId) -> str:
@@ -76,8 +77,9 @@ class Records(Closable):
     ) -> None:
         """Delete old entries, entries above the size limit, and records of removed sessions.
 
-        `sessions` are those that exist; None: unknown, so no record of a session is touched.
-        `windows` are registered; their records stay even if empty, so that numbering continues.
+        `sessions`: all existing sessions; None: unknown, so no record of a session is deleted.
+        `windows`: all registered windows; their records stay even if empty, so that numbering
+        continues.
         """
         if self._directory is None:
             return
@@ -110,19 +112,21 @@ class Records(Closable):
     ) -> Record:
         """The record, opened once even if several callers ask at the same time."""
         if place not in self._open:
-            self._open[place] = asyncio.create_task(self._opened(place, session_id, owner))
+            self._open[place] = asyncio.create_task(self._open_record(place, session_id, owner))
         return await asyncio.shield(self._open[place])  # other callers may wait for the same task
 
-    async def _opened(self, place: Path | str, session_id: SessionId | None, owner: str) -> Record:
+    async def _open_record(
+        self, place: Path | str, session_id: SessionId | None, owner: str
+    ) -> Record:
         """Open a record. If it cannot be stored, hold it in memory: actions must still work."""
-        nothing = Mask(())
-        mask = partial(self._mask, session_id) if session_id else lambda: nothing
+        empty = Mask(())
+        mask = partial(self._mask, session_id) if session_id else lambda: empty
         if not isinstance(place, Path):
             return Record(None, mask)
-        record = Record(Segments(place, most_bytes=self._settings.timeline_bytes), mask)
+        record = Record(Segments(place, max_bytes=self._settings.timeline_bytes), mask)
         try:
             if owner:
-                await asyncio.to_thread(_keep_owner, place, owner)
+                await asyncio.to_thread(_store_owner, place, owner)
             await record.open()
         except StorageFailed as error:
             logger.warning("%s: %s", place, error.message)
@@ -132,7 +136,7 @@ class Records(Closable):
     def _mask(self, session_id: SessionId) -> Mask:
         return self.mask_of(session_id)
 
-    async def _known(self) -> list[Record]:
+    async def _open_records(self) -> list[Record]:
         found = await asyncio.gather(*self._open.values(), return_exceptions=True)
         return [each for each in found if isinstance(each, Record)]
 
@@ -148,7 +152,7 @@ def _is_uuid(text: str) -> bool:
         return False
 
 
-def _keep_owner(directory: Path, owner: str) -> None:
+def _store_owner(directory: Path, owner: str) -> None:
     """Store the owner once, before the first line of the record."""
     file = directory / _OWNER
     try:
@@ -156,7 +160,7 @@ def _keep_owner(directory: Path, owner: str) -> None:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.write_text(owner)
     except OSError as error:
-        raise StorageFailed(f"A record cannot be begun: {error.strerror or error}") from error
+        raise StorageFailed(f"A record cannot be created: {error.strerror or error}") from error
 
 
 def _owner(directory: Path) -> str | None:

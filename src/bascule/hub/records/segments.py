@@ -29,8 +29,8 @@ _PARTS: Final = 8
 """Approximate number of files of a full record."""
 _MIN_FILE: Final = 4096
 _DAY: Final = 86400.0
-"""Longest time span of the lines in one file, in seconds. Old lines are deleted at most this
-much late."""
+"""Longest time span of the lines in one file, in seconds. Old lines are deleted late by at most
+this time."""
 _BLOCK: Final = 64 << 10
 
 
@@ -52,10 +52,10 @@ class _Segment:
 class Segments:
     """The files of one record. One thread may write at a time; reads may run meanwhile."""
 
-    def __init__(self, directory: Path, *, most_bytes: int) -> None:
+    def __init__(self, directory: Path, *, max_bytes: int) -> None:
         self._directory = directory
-        self._most_bytes = most_bytes
-        self._part = max(_MIN_FILE, most_bytes // _PARTS)
+        self._max_bytes = max_bytes
+        self._max_file = max(_MIN_FILE, max_bytes // _PARTS)
         self._current: _Segment | None = None
         self._size = 0
         self._since = 0.0
@@ -68,7 +68,7 @@ class Segments:
 
         A half-written line at the end gets a newline, so that the next line starts on its own.
         """
-        found = self._all()
+        found = self._list()
         if not found:
             self.epoch = secrets.token_hex(8)
             return None
@@ -89,32 +89,32 @@ class Segments:
         """Append lines. Raises `StorageFailed`; the file that failed gets none of its lines."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            waiting: list[RecordLine] = []
+            pending: list[RecordLine] = []
             for line in lines:
                 if self._is_full(line.time):
-                    self._write(waiting)
-                    waiting = []
+                    self._write(pending)
+                    pending = []
                     self._begin(line)
                 if self._size == 0:
                     self._since = line.time
-                waiting.append(line)
+                pending.append(line)
                 self._size += len(line.text)
-            self._write(waiting)
+            self._write(pending)
         except OSError as error:
             self._current = None  # its size is no longer known
-            what = f"What was done cannot be recorded: {error.strerror or error}"
-            raise StorageFailed(what) from error
+            message = f"Actions cannot be recorded: {error.strerror or error}"
+            raise StorageFailed(message) from error
 
-    def read(self, *, after: int = 0, most_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Complete lines after number `after`, oldest first; only the newest `most_bytes`.
+    def read(self, *, after: int = 0, max_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Complete lines after number `after`, oldest first; only the newest `max_bytes`.
 
         Skips a half-written line that a killed process left.
         """
-        found = self._all()
+        found = self._list()
         ends = [each.first for each in found[1:]]  # the newest file has no end yet
         skipped = sum(end <= after + 1 for end in ends)
         wanted = found[skipped:]
-        for path, start in _newest_part([each.path for each in wanted], most_bytes):
+        for path, start in _newest_bytes([each.path for each in wanted], max_bytes):
             for line in _lines(path, start):
                 match = _NUMBER.match(line)
                 if match is not None and line.endswith(b"}\n") and int(match[1]) > after:
@@ -125,14 +125,14 @@ class Segments:
 
         If no line remains, the name of an empty file keeps the number of the next line.
         """
-        found = self._all()
+        found = self._list()
         sizes = {each.path: _stat(each.path) for each in found}
         total = sum(0 if stat is None else stat.st_size for stat in sizes.values())
         for each in found:
             stat = sizes[each.path]
             is_last = each == found[-1]
             is_old = stat is not None and stat.st_size > 0 and stat.st_mtime < before
-            if stat is None or not (is_old or (total > self._most_bytes and not is_last)):
+            if stat is None or not (is_old or (total > self._max_bytes and not is_last)):
                 continue
             if is_last:
                 self._begin(RecordLine(max(self.last, each.first - 1) + 1, b"", 0.0))
@@ -141,7 +141,7 @@ class Segments:
 
     def is_empty(self) -> bool:
         """Whether the record has no lines."""
-        return not any((stat := _stat(each.path)) and stat.st_size for each in self._all())
+        return not any((stat := _stat(each.path)) and stat.st_size for each in self._list())
 
     def remove(self) -> None:
         if self._directory.exists():
@@ -150,7 +150,7 @@ class Segments:
 
     # ----------------------------------------------------------------------------------------
 
-    def _all(self) -> list[_Segment]:
+    def _list(self) -> list[_Segment]:
         if not self._directory.is_dir():
             return []
         matches = ((each, _NAME.fullmatch(each.name)) for each in self._directory.iterdir())
@@ -161,7 +161,7 @@ class Segments:
         if self._current is None:
             return True
         is_due = self._size > 0 and now - self._since > _DAY
-        return self._size >= self._part or is_due
+        return self._size >= self._max_file or is_due
 
     def _begin(self, line: RecordLine) -> None:
         path = self._directory / f"{self.epoch}.{line.number:012d}.jsonl"
@@ -172,10 +172,10 @@ class Segments:
 
     def _drop_excess(self) -> None:
         """Delete the oldest files until a new file fits below the size limit."""
-        stats = [(each.path, _stat(each.path)) for each in self._all()[:-1]]
+        stats = [(each.path, _stat(each.path)) for each in self._list()[:-1]]
         total = sum(0 if stat is None else stat.st_size for _, stat in stats)
         for path, stat in stats:
-            if total + self._part <= self._most_bytes:
+            if total + self._max_file <= self._max_bytes:
                 return
             path.unlink(missing_ok=True)
             total -= 0 if stat is None else stat.st_size
@@ -231,7 +231,7 @@ def _newest(path: Path) -> dict[str, Any] | None:
             end, block = start, block * 2
             head, *lines = rest.split(b"\n")
             for line in reversed(lines if start else [head, *lines]):
-                if (value := _value(line)) is not None:
+                if (value := _decode_line(line)) is not None:
                     return value
             rest = head
     return None
@@ -239,12 +239,12 @@ def _newest(path: Path) -> dict[str, Any] | None:
 
 def _oldest(path: Path) -> dict[str, Any] | None:
     for line in _lines(path, 0):
-        if (value := _value(line)) is not None:
+        if (value := _decode_line(line)) is not None:
             return value
     return None
 
 
-def _value(line: bytes) -> dict[str, Any] | None:
+def _decode_line(line: bytes) -> dict[str, Any] | None:
     if not _NUMBER.match(line):
         return None
     try:
@@ -267,16 +267,16 @@ def _lines(path: Path, start: int) -> Iterator[bytes]:
         yield from file
 
 
-def _newest_part(paths: Sequence[Path], most: int | None) -> list[tuple[Path, int]]:
-    """The files to read, and where to start in each, for at most `most` bytes."""
-    if most is None:
+def _newest_bytes(paths: Sequence[Path], max_bytes: int | None) -> list[tuple[Path, int]]:
+    """The files to read, and where to start in each, for at most `max_bytes` bytes."""
+    if max_bytes is None:
         return [(path, 0) for path in paths]
     chosen: list[tuple[Path, int]] = []
     for path in reversed(paths):
         stat = _stat(path)
         size = 0 if stat is None else stat.st_size
-        chosen.append((path, max(0, size - most)))
-        most -= size
-        if most <= 0:
+        chosen.append((path, max(0, size - max_bytes)))
+        max_bytes -= size
+        if max_bytes <= 0:
             break
     return chosen[::-1]

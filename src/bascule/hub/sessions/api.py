@@ -59,24 +59,29 @@ class SessionsApi:
 
     def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
         own = [may("agent", "admin")]
-        inside = [may("agent", "admin", "session")]
+        with_session_scope = [may("agent", "admin", "session")]
         one = "/api/sessions/{session_id}"
         add = app.add_api_route
         add("/api/sessions", self.create, methods=["POST"], dependencies=own)
-        add("/api/sessions", self.every, dependencies=inside)
-        add(one, self.show, dependencies=inside)
+        add("/api/sessions", self.every, dependencies=with_session_scope)
+        add(one, self.show, dependencies=with_session_scope)
         add(one, self.remove, methods=["DELETE"], dependencies=own)
         for verb in (self.pause, self.resume, self.stop):
             add(f"{one}/{verb.__name__}", verb, methods=["POST"], dependencies=own)
-        add(f"{one}/window", self.window, methods=["POST"], dependencies=inside)
-        add(f"{one}/ports", self.ports, dependencies=inside)
-        add(f"{one}/events", self.events, dependencies=inside, response_model=None)
-        add(f"{one}/logs", self.logs, dependencies=inside)
-        add(f"{one}/actions", self.act, methods=["POST"], dependencies=inside)
+        add(f"{one}/window", self.window, methods=["POST"], dependencies=with_session_scope)
+        add(f"{one}/ports", self.ports, dependencies=with_session_scope)
+        add(f"{one}/events", self.events, dependencies=with_session_scope, response_model=None)
+        add(f"{one}/logs", self.logs, dependencies=with_session_scope)
+        add(f"{one}/actions", self.act, methods=["POST"], dependencies=with_session_scope)
         kept = f"{one}/checkpoints"
-        add(kept, self.checkpoints, dependencies=inside)
-        add(f"{kept}/{{number}}", self.checkpoint, dependencies=inside)
-        add(f"{kept}/{{number}}/restore", self.restore, methods=["POST"], dependencies=inside)
+        add(kept, self.checkpoints, dependencies=with_session_scope)
+        add(f"{kept}/{{number}}", self.checkpoint, dependencies=with_session_scope)
+        add(
+            f"{kept}/{{number}}/restore",
+            self.restore,
+            methods=["POST"],
+            dependencies=with_session_scope,
+        )
         add(ARCHIVES, self.upload, methods=["POST"], dependencies=own)
         add("/api/audit", self.audit, dependencies=[may("admin")])
 
@@ -165,10 +170,12 @@ class SessionsApi:
     ) -> dict[str, Any]:
         """Run one action in a session and return its observation. Resumes a paused session."""
         action = with_timeout(decode_action(event), DEFAULT_TIMEOUT)
-        async with disconnect_of(request) as left:
+        async with disconnect_of(request) as disconnected:
             who = self._who(request)
-            seen = await self._sessions.act(who, SessionId(session_id), action, left=left)
-        return reply_envelope(event, seen)
+            observation = await self._sessions.act(
+                who, SessionId(session_id), action, disconnected=disconnected
+            )
+        return reply_envelope(event, observation)
 
     async def checkpoints(self, session_id: str, request: Request) -> dict[str, Any]:
         """The checkpoints of a session's workspace, oldest first, and what they do not keep."""
@@ -199,8 +206,8 @@ class SessionsApi:
     async def _about_checkpoints(
         self, session_id: str, request: Request, action: Action
     ) -> dict[str, Any]:
-        seen = await self._sessions.act(self._who(request), SessionId(session_id), action)
-        event = encode_observation(expect(seen, OBSERVATIONS[action.kind]))
+        observation = await self._sessions.act(self._who(request), SessionId(session_id), action)
+        event = encode_observation(expect(observation, OBSERVATIONS[action.kind]))
         return {"content": event["content"], **event["extras"]}
 
     async def events(
@@ -220,7 +227,7 @@ class SessionsApi:
     async def _stream(self, session_id: SessionId, after: int) -> AsyncIterator[bytes]:
         async with aclosing(self._sessions.events(session_id, after=after)) as events:
             async for row in events:
-                yield b": still here\n\n" if row is None else self._written(row)
+                yield b": still here\n\n" if row is None else self._encode_event(row)
 
     async def upload(self, request: Request) -> ArchiveAnswer:
         """Upload a zip or tar for a workspace; pass its id in `workspace.archive`."""
@@ -240,7 +247,7 @@ class SessionsApi:
     def _answer(self, row: SessionRow) -> SessionAnswer:
         return SessionAnswer.of(row, spec_to_json(row.spec), self._addresses)
 
-    def _written(self, row: EventRow) -> bytes:
+    def _encode_event(self, row: EventRow) -> bytes:
         data = dict(row.data)
         if row.kind == "port.opened":
             data["url"] = self._addresses.app(row.session_id, data["n"])

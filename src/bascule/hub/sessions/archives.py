@@ -15,7 +15,7 @@ from typing import Final
 from bascule.core.errors import InvalidRequest, MessageTooLarge, QuotaExceeded
 
 _NAME: Final = re.compile(r"[0-9a-f]{48}")
-_WAITING: Final = 8
+_MAX_UNUSED: Final = 8
 """Maximum number of unused archives of one owner."""
 _PIECE: Final = 1 << 20
 
@@ -33,25 +33,27 @@ class UploadedArchives:
 
     async def keep(self, owner: str, body: AsyncIterable[bytes]) -> str:
         """Store an upload and return its id. An interrupted or too large upload leaves no file."""
-        name = _mark(owner) + secrets.token_hex(16)
+        name = _owner_prefix(owner) + secrets.token_hex(16)
         path = self._directory / name
-        waiting = await asyncio.to_thread(lambda: len([*self._directory.glob(f"{_mark(owner)}*")]))
-        if waiting >= _WAITING:
+        unused = await asyncio.to_thread(
+            lambda: len([*self._directory.glob(f"{_owner_prefix(owner)}*")])
+        )
+        if unused >= _MAX_UNUSED:
             raise QuotaExceeded(
-                f"{owner} has {waiting} unused archives; create a session from one, or wait "
+                f"{owner} has {unused} unused archives; create a session from one, or wait "
                 "until they expire (the setting `archive_lifetime`)",
-                limit=_WAITING,
-                taken=waiting,
+                limit=_MAX_UNUSED,
+                size=unused,
                 setting="archive_lifetime",
             )
         descriptor = await asyncio.to_thread(
             os.open, path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600
         )
-        taken = 0
+        size = 0
         try:
             async for piece in body:
-                taken += len(piece)
-                if taken > self._max_bytes:
+                size += len(piece)
+                if size > self._max_bytes:
                     raise MessageTooLarge(
                         f"The archive is larger than {self._max_bytes} bytes; the setting "
                         "`max_archive` allows more"
@@ -66,7 +68,7 @@ class UploadedArchives:
 
     async def ensure_kept(self, owner: str, name: str) -> None:
         """Raise `InvalidRequest` unless the archive exists and belongs to `owner`."""
-        is_theirs = _NAME.fullmatch(name) and name.startswith(_mark(owner))
+        is_theirs = _NAME.fullmatch(name) and name.startswith(_owner_prefix(owner))
         if not is_theirs or not await asyncio.to_thread(self._path(name).is_file):
             raise InvalidRequest(f"There is no archive {name!r}; it may have expired")
 
@@ -92,7 +94,7 @@ class UploadedArchives:
         return self._directory / name
 
 
-def _mark(owner: str) -> str:
+def _owner_prefix(owner: str) -> str:
     return hashlib.sha256(owner.encode()).hexdigest()[:16]
 
 

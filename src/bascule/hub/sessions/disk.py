@@ -8,7 +8,7 @@ from typing import Final
 
 from bascule.core.sessions import SessionId
 
-_SHARE: Final = 0.01
+_MAX_SHARE: Final = 0.01
 """Share of the time that measuring one session may take."""
 _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -22,30 +22,30 @@ class DiskLimit:
         limit: int | None,
         measure: Callable[[SessionId], Awaitable[int]],
         *,
-        every: float,
+        interval: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`every`: seconds between two checks. Without a `limit` nothing is measured."""
+        """`interval`: seconds between two checks. Without a `limit` nothing is measured."""
         self._limit = limit
         self._measure = measure
-        self._every = every
+        self._interval = interval
         self._clock = clock
         self._not_before: dict[SessionId, float] = {}
 
     async def excess(self, session_id: SessionId) -> str | None:
         """The reason to end the session; None if it is within its limit or was not measured now."""
-        begun = self._clock()
-        if self._limit is None or begun < self._not_before.get(session_id, begun):
+        started = self._clock()
+        if self._limit is None or started < self._not_before.get(session_id, started):
             return None
         used = await self._measure(session_id)
         now = self._clock()
-        self._not_before[session_id] = now + (now - begun) / _SHARE - self._every
+        self._not_before[session_id] = now + (now - started) / _MAX_SHARE - self._interval
         if used <= self._limit:
             return None
         return (
-            f"it has {shown(used)} on the disk, and a session of this hub has at most "
-            f"{shown(self._limit)} (the setting `max_session_disk`). Resumed, it has a "
-            "minute to remove some"
+            f"it uses {shown(used)} on the disk, but a session of this hub may use at most "
+            f"{shown(self._limit)} (the setting `max_session_disk`). After you resume it, you "
+            "have a minute to remove files"
         )
 
     def keep(self, known: Set[SessionId]) -> None:

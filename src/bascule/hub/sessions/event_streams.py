@@ -1,4 +1,4 @@
-"""Streams of a session's events: stored ones, then new ones, and waiting for a state by them."""
+"""Streams of a session's events, and functions that wait for a state by reading such a stream."""
 
 from __future__ import annotations
 

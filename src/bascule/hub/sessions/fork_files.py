@@ -1,8 +1,7 @@
-"""The files of forks: snapshots, workspaces made from them, and what forks changed. Most functions
-block.
+"""The files of forks: snapshots, the workspaces copied from them, and the changes of forks. Most
+functions block.
 
-The hub reads workspaces directly. It needs the rights for that: those of the session's user, or
-root's.
+The hub reads workspaces directly, so it must run as the session's user or as root.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from .merged_paths import MergedPaths, MergedVersion
 from .rows import SessionRow
 
 _MERGED: Final = "merged"
-_STEP: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ChangeKind = Literal["added", "changed", "removed"]
 _Difference = tuple[str, Entry | None, Entry | None]
 
@@ -56,12 +55,12 @@ class ChangedPath:
 
 @dataclass(frozen=True, slots=True)
 class ForkChange:
-    """A change to merge, and what to record once it was merged."""
+    """A change to merge, and the version to record after the merge."""
 
     change: PathChange
     merged_version: MergedVersion | None
     problem: str = ""
-    """Why it cannot be sent; empty if it can."""
+    """Why the change cannot be sent; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +77,21 @@ class ForkFiles:
 
     def workspace(self, row: SessionRow) -> Path:
         source = row.spec.workspace
-        return Path(source.folder) if source.kind == "folder" else self._own(row.id) / "workspace"
+        return (
+            Path(source.folder)
+            if source.kind == "folder"
+            else self._session_directory(row.id) / "workspace"
+        )
 
     def folder_identity(self, row: SessionRow) -> tuple[int, int] | None:
         """Device and inode of a workspace that is a folder of this machine; None for others."""
         if row.spec.workspace.kind != "folder":
             return None
         try:
-            found = self.workspace(row).lstat()
-        except OSError:  # a merge does not need it, only windows that would show the merge
+            stat = self.workspace(row).lstat()
+        except OSError:  # only windows that show the merge need the identity; the merge does not
             return None
-        return found.st_dev, found.st_ino
+        return stat.st_dev, stat.st_ino
 
     def take(
         self,
@@ -99,7 +102,7 @@ class ForkFiles:
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> Snapshot:
         """Take a snapshot of a session's workspace, unless stopped."""
-        with _readable(row), self._opened(row) as opened:
+        with _read_errors(row), self._open_workspace(row) as opened:
             return take_snapshot(
                 Path(f"/proc/self/fd/{opened}"),
                 self.bases / base,
@@ -116,7 +119,7 @@ class ForkFiles:
 
         Cancelling ends the copy.
         """
-        workspace = self._own(row.id) / "workspace"
+        workspace = self._session_directory(row.id) / "workspace"
         await asyncio.to_thread(_make_empty, workspace)
         snapshot = await asyncio.to_thread(self.snapshot, row.spec.workspace)
         await copy_tree(snapshot.tree, workspace)
@@ -132,26 +135,26 @@ class ForkFiles:
     # What changed ---------------------------------------------------------------------------
 
     def changed_since(self, row: SessionRow, snapshot: Snapshot) -> Sequence[ChangedPath]:
-        """What differs in the workspace of any session from a snapshot, without ignored files and
-        those that the snapshot left out."""
+        """Paths in the workspace of a session that differ from a snapshot. Leaves out ignored files
+        and files that the snapshot left out."""
         with (
-            _readable(row),
+            _read_errors(row),
             opened_tree(snapshot.tree) as base,
-            self._opened(row) as now,
+            self._open_workspace(row) as now,
         ):
             listing = list_tree(now, snapshot.tracked, max_files=self.max_files)
             listing.ignored += snapshot.left_out
-            found = _compared(
+            found = _compare(
                 snapshot.entries(),
                 listing,
                 lambda path: read_version(base, path) == read_version(now, path),
             )
-            return _shown(found)
+            return _changed_paths(found)
 
     def changed_in_fork(self, row: SessionRow) -> Sequence[ChangedPath]:
-        """What a fork changed and has not merged, without ignored files."""
-        with self._compared_fork(row, with_ignored=False) as compared:
-            return _shown(compared.differences())
+        """The unmerged changes of a fork, without ignored files."""
+        with self._compare_fork(row, with_ignored=False) as compared:
+            return _changed_paths(compared.differences())
 
     def changes(
         self,
@@ -164,11 +167,11 @@ class ForkFiles:
     ) -> Generator[ForkChange]:
         """The changes to merge, one at a time, because each holds the contents of a file.
 
-        With `is_kept`, the contents are stored, for `record_merged`. `into` is the session that
-        gets them, if not the one that the fork came from.
+        With `is_kept`, the contents are stored, for `record_merged`. `into` is the session to merge
+        into; empty: the session that was forked.
         """
         only = set(paths)
-        with self._compared_fork(row, with_ignored=with_ignored, into=into) as compared:
+        with self._compare_fork(row, with_ignored=with_ignored, into=into) as compared:
             for path, _, after in compared.differences():
                 if only and not _is_below(path, only):
                     continue
@@ -196,7 +199,11 @@ class ForkFiles:
         out. Comparing files does not find them."""
         snapshot = self.snapshot(row.spec.workspace)
         found: list[str] = []
-        with _readable(row), opened_tree(snapshot.tree) as base, self._opened(row) as now:
+        with (
+            _read_errors(row),
+            opened_tree(snapshot.tree) as base,
+            self._open_workspace(row) as now,
+        ):
             for directory in snapshot.heads:
                 where = f"{directory}/.git" if directory else ".git"
                 try:
@@ -209,32 +216,35 @@ class ForkFiles:
         return sorted(found)
 
     @contextmanager
-    def _compared_fork(
+    def _compare_fork(
         self, row: SessionRow, *, with_ignored: bool, into: str = ""
-    ) -> Iterator[_ComparedFork]:
+    ) -> Iterator[_ForkComparison]:
         snapshot, record = self.snapshot(row.spec.workspace), self._record(row, into)
         known = snapshot.entries(with_ignored=with_ignored)
         with (
-            _readable(row),
+            _read_errors(row),
             opened_tree(snapshot.tree) as base,
-            self._opened(row) as now,
+            self._open_workspace(row) as now,
         ):
             tracked = None if with_ignored else snapshot.tracked
             listing = list_tree(now, tracked, max_files=self.max_files)
-            yield _ComparedFork(base, now, known, listing, record, record.read())
+            yield _ForkComparison(base, now, known, listing, record, record.read())
 
     @contextmanager
-    def _opened(self, row: SessionRow) -> Iterator[int]:
-        """The workspace. The path of a folder was resolved when the session was created; a link on
-        it now was made since, and could lead a hub with the rights of root anywhere."""
+    def _open_workspace(self, row: SessionRow) -> Iterator[int]:
+        """Open the workspace directory without following links.
+
+        The path of a folder was resolved when the session was created. A link in it was created
+        later, and could lead a hub that runs as root to any file.
+        """
         if row.spec.workspace.kind != "folder":
             with opened_tree(self.workspace(row)) as opened:
                 yield opened
             return
-        here = os.open("/", _STEP)
+        here = os.open("/", _OPEN_DIRECTORY)
         try:
             for name in self.workspace(row).parts[1:]:
-                below = os.open(name, _STEP, dir_fd=here)
+                below = os.open(name, _OPEN_DIRECTORY, dir_fd=here)
                 os.close(here)
                 here = below
             opened = os.open(".", DIRECTORY, dir_fd=here)
@@ -246,17 +256,20 @@ class ForkFiles:
             os.close(opened)
 
     def _record(self, row: SessionRow, into: str = "") -> MergedPaths:
-        """Each session that got changes has its own record: the base of its next merge."""
+        """The merged versions of each path, recorded per target session: the base of its next
+        merge."""
         is_source = into in ("", row.spec.workspace.fork_of)
-        return MergedPaths(self._own(row.id) / (_MERGED if is_source else f"{_MERGED}-{into}"))
+        return MergedPaths(
+            self._session_directory(row.id) / (_MERGED if is_source else f"{_MERGED}-{into}")
+        )
 
-    def _own(self, session_id: SessionId) -> Path:
+    def _session_directory(self, session_id: SessionId) -> Path:
         return self.sessions / session_id
 
 
 @dataclass(frozen=True, slots=True)
-class _ComparedFork:
-    """A fork beside its base: the snapshot, with what was merged since."""
+class _ForkComparison:
+    """A fork and its base: the snapshot, updated by the versions merged since."""
 
     base: int
     now: int
@@ -272,7 +285,7 @@ class _ComparedFork:
                 known.pop(path, None)
             else:
                 known[path] = version.entry
-        return _compared(known, self.listing, self._is_unchanged)
+        return _compare(known, self.listing, self._is_unchanged)
 
     def base_version(self, path: str) -> PathVersion | None:
         if path not in self.merged:
@@ -289,25 +302,26 @@ def _make_empty(directory: Path) -> None:
     directory.mkdir(mode=0o700)
 
 
-def _compared(
+def _compare(
     known: Mapping[str, Entry], listing: Listing, is_unchanged: Callable[[str], bool]
 ) -> Iterator[_Difference]:
-    """Paths that differ in their contents, too.
+    """Paths whose stat data and contents differ.
 
-    A path that is ignored now was not removed, even if the base's `.gitignore` did not ignore it.
+    A path that is ignored now does not count as removed, even if the base's `.gitignore` did not
+    ignore it.
     """
     ignored = set(listing.ignored)
     known = {path: each for path, each in known.items() if not _is_below(path, ignored)}
     found = {path: each for path, each in listing.entries.items() if not _is_below(path, ignored)}
     for path, before, after in differing(known, found):
-        with suppress(FileTooLong):  # then its stat data decide
+        with suppress(FileTooLong):  # too long to compare: the stat data, which differ, decide
             if after is not None and is_unchanged(path):
                 continue
         yield path, before, after
 
 
-def _shown(differences: Iterable[_Difference]) -> list[ChangedPath]:
-    """Without directories: what is in them counts."""
+def _changed_paths(differences: Iterable[_Difference]) -> list[ChangedPath]:
+    """The changed files and links. Directories are left out, because their contents are listed."""
     found = []
     for path, before, after in differences:
         if all(each is None or each.kind == "directory" for each in (before, after)):
@@ -320,7 +334,7 @@ def _shown(differences: Iterable[_Difference]) -> list[ChangedPath]:
 
 
 def _is_below(path: str, places: Collection[str]) -> bool:
-    """Whether one of `places` is the path or a directory above it; `.` is above all."""
+    """Whether one of `places` is the path or a directory above it; `.` is above all paths."""
     if "." in places:
         return True
     while path:
@@ -331,7 +345,7 @@ def _is_below(path: str, places: Collection[str]) -> bool:
 
 
 @contextmanager
-def _readable(row: SessionRow) -> Iterator[None]:
+def _read_errors(row: SessionRow) -> Iterator[None]:
     try:
         yield
     except PermissionError as error:

@@ -1,4 +1,4 @@
-"""Forks of sessions: makes them, shows what they changed, and merges their changes."""
+"""Creates forks of sessions, lists their changes, and merges them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MERGED: Final = frozenset({"taken", "merged", "same", "kept"})
 
 @dataclass(frozen=True, slots=True)
 class ForkSummary:
-    """What one fork changed and has not merged."""
+    """The unmerged changes of one fork."""
 
     row: SessionRow
     changes: Sequence[ChangedPath]
@@ -40,7 +40,7 @@ class ForkSummary:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """A path that several sessions changed: forks, or the session that they came from."""
+    """A path that several sessions changed: forks, or the session that was forked."""
 
     path: str
     sessions: Sequence[SessionId]
@@ -52,10 +52,10 @@ class ForkOverview:
 
     source: SessionRow
     changes: Sequence[ChangedPath]
-    """What was changed in the session itself since the first snapshot of its present forks."""
+    """Changes in the session itself since the first snapshot of its present forks."""
     forks: Sequence[ForkSummary]
     overlaps: Sequence[Overlap]
-    """In order of their paths: the first is the first path that two changed."""
+    """Sorted by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +78,21 @@ class MergeRequest:
     keep: Sequence[str] = ()
     with_ignored: bool = False
     into: SessionId | None = None
-    """Another session than the one that the fork came from."""
+    """The session to merge into; None: the session that was forked."""
 
     def choice(self, path: str) -> Choice:
-        if _is_named(path, self.take):
+        if _is_listed(path, self.take):
             return "fork"
-        return "here" if _is_named(path, self.keep) else ""
+        return "here" if _is_listed(path, self.keep) else ""
 
 
 class SessionForks:
-    """Operations on forks. A fork is a session whose workspace began as a copy of another's."""
+    """Operations on forks. A fork is a session whose workspace started as a copy of another
+    session's workspace."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
-        self._turns: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._merge_locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def fork(
         self,
@@ -112,21 +113,22 @@ class SessionForks:
             raise refused(row.state, "be forked")
         await self._sessions.audit_reading(who, session_id, "files, for a fork")
         secrets = await self._sessions.secret_values(who, session_id) if with_secrets else {}
-        made: list[SessionRow] = []
+        forks: list[SessionRow] = []
         async with self._sessions.new_base(row, with_secrets=with_secrets) as base:
             source = WorkspaceSource(kind="fork", fork_of=row.id, base=base)
             try:
-                for each in self._names(who, name or f"{row.spec.name or row.id[:8]}-fork", count):
-                    spec = replace(row.spec, name=each, workspace=source, secrets=secrets)
+                prefix = name or f"{row.spec.name or row.id[:8]}-fork"
+                for fork_name in self._names(who, prefix, count):
+                    spec = replace(row.spec, name=fork_name, workspace=source, secrets=secrets)
                     request = SessionRequest(spec=spec, has_unique_name=True)
-                    made.append(await self._sessions.create(who, request))
+                    forks.append(await self._sessions.create(who, request))
             except BaseException:
-                for each_made in made:
+                for fork in forks:
                     with suppress(BasculeError):
-                        await self._sessions.remove(who, each_made.id, force=True)
+                        await self._sessions.remove(who, fork.id, force=True)
                 raise
-        await self._sessions.note_forks(who, row, made, with_secrets=with_secrets)
-        return made
+        await self._sessions.audit_forks(who, row, forks, with_secrets=with_secrets)
+        return forks
 
     async def overview(self, who: Identity, session_id: SessionId) -> ForkOverview:
         """A session, its forks, and the paths that more than one of them changed."""
@@ -143,7 +145,7 @@ class SessionForks:
     async def merge(
         self, who: Identity, session_id: SessionId, request: MergeRequest
     ) -> MergeReport:
-        """Merge what a fork changed into the session that it came from, three-way."""
+        """Merge the changes of a fork into the session that was forked (three-way merge)."""
         fork = self._fork(who, session_id)
         target_id = request.into or SessionId(fork.spec.workspace.fork_of)
         if target_id == fork.id:
@@ -155,37 +157,38 @@ class SessionForks:
             await self._sessions.resume(who, target_id)
             await self._sessions.until_ready(target_id)
         client, _ = await self._sessions.enter(target_id)
-        async with self._turns[target_id]:
-            sending = _Sending(self._sessions.fork_files, fork, request)
+        async with self._merge_locks[target_id]:
+            upload = _MergeUpload(self._sessions.fork_files, fork, request)
             name = fork.spec.name or fork.id
-            async with self._shown_for_review(target, f"fork {name}", request):
+            async with self._announce_to_windows(target, f"fork {name}", request):
                 answer = await client.merge(
-                    sending.lines(), title=f"Merge the fork {name}", dry_run=request.dry_run
+                    upload.lines(), title=f"Merge the fork {name}", dry_run=request.dry_run
                 )
-            if len(answer.results) != len(sending.sent):
+            if len(answer.results) != len(upload.sent):
                 raise InvalidRequest(
                     f"Session {target_id} did not answer for every path of the merge"
                 )
             if not request.dry_run:
-                await asyncio.to_thread(sending.note, answer.results)
-                await self._sessions.note_merge(who, fork, target, len(answer.results))
-        results = sorted((*answer.results, *sending.problems), key=lambda each: each.path)
+                await asyncio.to_thread(upload.note, answer.results)
+                await self._sessions.audit_merge(who, fork, target, len(answer.results))
+        results = sorted((*answer.results, *upload.problems), key=lambda each: each.path)
         return MergeReport(target, results, answer.checkpoint)
 
     @asynccontextmanager
-    async def _shown_for_review(
+    async def _announce_to_windows(
         self, target: SessionRow, agent: str, request: MergeRequest
     ) -> AsyncIterator[None]:
-        """Windows that show the target list what is changed inside of this as changes of `agent`.
+        """Make windows that show the target list the changes made in this block as changes of
+        `agent`.
 
-        The word `fork` in it tells forks from agents, whose names they could have.
+        `agent` starts with `fork`, because a fork and an agent could have the same name.
         """
         if request.dry_run:
             yield
             return
         identity = await asyncio.to_thread(self._sessions.fork_files.folder_identity, target)
-        shown = MergeTarget(session_id=target.id, owner=target.owner, folder=identity)
-        async with self._sessions.windows.merges.announced(shown, agent):
+        merge_target = MergeTarget(session_id=target.id, owner=target.owner, folder=identity)
+        async with self._sessions.windows.merges.announced(merge_target, agent):
             yield
 
     def _fork(self, who: Identity, session_id: SessionId) -> SessionRow:
@@ -199,7 +202,7 @@ class SessionForks:
         return row
 
     def _names(self, who: Identity, start: str, count: int) -> Iterator[str]:
-        """Names that are free now. `create` refuses one that is taken meanwhile."""
+        """Free names. `create` refuses a name that is used meanwhile."""
         taken = {row.spec.name for row in self._sessions.list(who)}
         number = 0
         for _ in range(count):
@@ -209,8 +212,8 @@ class SessionForks:
             yield f"{start}-{number}"
 
 
-class _Sending:
-    """The changes of one merge on their way, and what to record afterwards."""
+class _MergeUpload:
+    """Sends the changes of one merge, and records them afterwards."""
 
     def __init__(self, files: ForkFiles, fork: SessionRow, request: MergeRequest) -> None:
         self._files, self._fork, self._request = files, fork, request
@@ -228,20 +231,21 @@ class _Sending:
             into=request.into or "",
         )
         try:
-            while (found := await asyncio.to_thread(next, changes, None)) is not None:
-                if found.problem:
-                    shown = shown_path(found.change.path)
+            while (change := await asyncio.to_thread(next, changes, None)) is not None:
+                if change.problem:
+                    path = shown_path(change.change.path)
                     self.problems.append(
-                        MergeResult(path=shown, outcome="conflict", reason=found.problem)
+                        MergeResult(path=path, outcome="conflict", reason=change.problem)
                     )
                     continue
-                yield await asyncio.to_thread(self._encoded, found)
+                yield await asyncio.to_thread(self._encode, change)
         finally:
             await asyncio.to_thread(changes.close)
 
-    def _encoded(self, found: ForkChange) -> bytes:
-        change = replace(found.change, choice=self._request.choice(found.change.path))
-        self.sent.append((change.path, found.merged_version))
+    def _encode(self, fork_change: ForkChange) -> bytes:
+        path = fork_change.change.path
+        change = replace(fork_change.change, choice=self._request.choice(path))
+        self.sent.append((path, fork_change.merged_version))
         return b"".join(encode_changes([change]))
 
     def note(self, results: Sequence[MergeResult]) -> None:
@@ -258,32 +262,33 @@ def _overview(files: ForkFiles, source: SessionRow, rows: Sequence[SessionRow]) 
         ForkSummary(row, files.changed_in_fork(row), files.snapshot(row.spec.workspace))
         for row in rows
     ]
-    here: dict[str, Sequence[ChangedPath]] = {}
-    for each in forks:
-        base = each.row.spec.workspace.base
-        if base not in here:
-            here[base] = files.changed_since(source, each.snapshot)
-    first = here[forks[0].row.spec.workspace.base] if forks else ()
-    return ForkOverview(source, first, forks, overlaps(source.id, here, forks))
+    by_base: dict[str, Sequence[ChangedPath]] = {}
+    for fork in forks:
+        base = fork.row.spec.workspace.base
+        if base not in by_base:
+            by_base[base] = files.changed_since(source, fork.snapshot)
+    first = by_base[forks[0].row.spec.workspace.base] if forks else ()
+    return ForkOverview(source, first, forks, overlaps(source.id, by_base, forks))
 
 
 def overlaps(
-    source: SessionId, here: Mapping[str, Sequence[ChangedPath]], forks: Sequence[ForkSummary]
+    source: SessionId, by_base: Mapping[str, Sequence[ChangedPath]], forks: Sequence[ForkSummary]
 ) -> Sequence[Overlap]:
     """Paths that two forks changed, or a fork and the source since that fork's snapshot.
 
-    `here`: what the source changed, by snapshot.
+    `by_base`: the changes of the source since each snapshot, by the id of the snapshot.
     """
-    own = {base: {each.path for each in changes} for base, changes in here.items()}
+    source_paths = {base: {change.path for change in changes} for base, changes in by_base.items()}
     by_path: dict[str, list[SessionId]] = defaultdict(list)
     for fork in forks:
-        for each in fork.changes:
-            found = by_path[each.path]
-            if each.path in own[fork.row.spec.workspace.base] and source not in found:
-                found.insert(0, source)
-            found.append(fork.row.id)
+        in_source = source_paths[fork.row.spec.workspace.base]
+        for change in fork.changes:
+            sessions = by_path[change.path]
+            if change.path in in_source and source not in sessions:
+                sessions.insert(0, source)
+            sessions.append(fork.row.id)
     return [Overlap(path, by_path[path]) for path in sorted(by_path) if len(by_path[path]) > 1]
 
 
-def _is_named(path: str, names: Sequence[str]) -> bool:
+def _is_listed(path: str, names: Sequence[str]) -> bool:
     return any(name in (path, ".") or path.startswith(f"{name}/") for name in names)

@@ -20,8 +20,8 @@ from .messages import ForkBody, MergeBody
 from .rows import SessionRow
 from .sandbox_messages import MergeResult
 
-_SHOWN: Final = 1000
-"""Most paths of each list in an answer; the counts are of all."""
+_MAX_PATHS: Final = 1000
+"""Maximum number of paths in each list of an answer; the counts include all paths."""
 
 
 class ChangeAnswer(BaseModel):
@@ -30,7 +30,7 @@ class ChangeAnswer(BaseModel):
 
 
 class ForkAnswer(BaseModel):
-    """A fork, and what it has not merged."""
+    """A fork and its unmerged changes."""
 
     id: str
     name: str
@@ -59,7 +59,7 @@ class ForksAnswer(BaseModel):
 
 
 class MergeAnswer(BaseModel):
-    """What became of each path. `checkpoint` undoes the merge in session `into`."""
+    """The result for each path. `checkpoint` undoes the merge in session `into`."""
 
     into: str
     checkpoint: int | None
@@ -92,35 +92,35 @@ class ForksApi:
         self, session_id: str, request: Request, body: ForkBody | None = None
     ) -> list[dict[str, Any]]:
         """Create sessions from a snapshot of this session's workspace."""
-        wanted = body or ForkBody()
+        options = body or ForkBody()
         rows = await self._forks.fork(
             self._who(request),
             SessionId(session_id),
-            count=wanted.count,
-            name=wanted.name,
-            with_secrets=wanted.secrets,
+            count=options.count,
+            name=options.name,
+            with_secrets=options.secrets,
         )
         return [self._describe(row) for row in rows]
 
     async def every(self, session_id: str, request: Request) -> ForksAnswer:
-        """The forks of a session, what each has not merged, and which paths overlap."""
+        """The forks of a session, their unmerged changes, and the paths that several changed."""
         return _overview(await self._forks.overview(self._who(request), SessionId(session_id)))
 
     async def merge(
         self, session_id: str, request: Request, body: MergeBody | None = None
     ) -> MergeAnswer:
-        """Merge the changes of a fork. Conflicts are named and change nothing."""
-        wanted = body or MergeBody()
+        """Merge the changes of a fork. Paths with conflicts are reported and left unchanged."""
+        options = body or MergeBody()
         report = await self._forks.merge(
             self._who(request),
             SessionId(session_id),
             MergeRequest(
-                dry_run=wanted.dry_run,
-                paths=_normal("paths", wanted.paths),
-                take=_normal("take", wanted.take),
-                keep=_normal("keep", wanted.keep),
-                with_ignored=wanted.ignored,
-                into=SessionId(wanted.into) if wanted.into else None,
+                dry_run=options.dry_run,
+                paths=_normalize("paths", options.paths),
+                take=_normalize("take", options.take),
+                keep=_normalize("keep", options.keep),
+                with_ignored=options.ignored,
+                into=SessionId(options.into) if options.into else None,
             ),
         )
         return MergeAnswer(
@@ -131,22 +131,22 @@ class ForksApi:
         )
 
 
-def _normal(field: str, paths: Sequence[str]) -> list[str]:
-    """Paths as people write them (`./src/`) in the form of the results; `.` is everything.
+def _normalize(field: str, paths: Sequence[str]) -> list[str]:
+    """Normalize paths as people write them (`./src/`); `.` means everything.
 
-    Raises `InvalidRequest` for a path that is empty or leaves the workspace: it would name
+    Raises `InvalidRequest` for a path that is empty or outside the workspace: it would match
     everything, or nothing.
     """
-    found = [posixpath.normpath(path).strip("/") if path else "" for path in paths]
-    for path, normal in zip(paths, found, strict=True):
+    normalized = [posixpath.normpath(path).strip("/") if path else "" for path in paths]
+    for path, normal in zip(paths, normalized, strict=True):
         if normal == "" or normal.split("/")[0] == "..":
-            what = "is empty" if not path else f"{path!r} is not a path of the workspace"
+            problem = "is empty" if not path else f"{path!r} is not a path of the workspace"
             raise InvalidRequest(
-                f"A path in `{field}` {what}; name a file or directory of the workspace, "
+                f"A path in `{field}` {problem}; name a file or directory of the workspace, "
                 "or `.` for all",
                 field=field,
             )
-    return found
+    return normalized
 
 
 def _overview(found: ForkOverview) -> ForksAnswer:
@@ -159,14 +159,14 @@ def _overview(found: ForkOverview) -> ForksAnswer:
         overlap_count=len(found.overlaps),
         overlaps=[
             OverlapAnswer(path=shown_path(each.path), sessions=list(each.sessions))
-            for each in found.overlaps[:_SHOWN]
+            for each in found.overlaps[:_MAX_PATHS]
         ],
     )
 
 
 def _fork(found: ForkSummary) -> ForkAnswer:
     row, snapshot = found.row, found.snapshot
-    left_out = sorted(snapshot.left_out.items())[:_SHOWN]
+    left_out = sorted(snapshot.left_out.items())[:_MAX_PATHS]
     return ForkAnswer(
         id=row.id,
         name=row.spec.name,
@@ -182,5 +182,6 @@ def _fork(found: ForkSummary) -> ForkAnswer:
 
 def _changes(changes: Sequence[ChangedPath]) -> list[ChangeAnswer]:
     return [
-        ChangeAnswer(path=shown_path(each.path), change=each.change) for each in changes[:_SHOWN]
+        ChangeAnswer(path=shown_path(each.path), change=each.change)
+        for each in changes[:_MAX_PATHS]
     ]

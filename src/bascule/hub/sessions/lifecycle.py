@@ -53,8 +53,9 @@ _PER_SECOND: Final = 20.0
 stores each event."""
 
 
-_COPIES: Final = 2
-"""Workspaces of forks copied at the same time: the first fork is ready sooner."""
+_MAX_COPIES: Final = 2
+"""Maximum number of fork workspaces copied at the same time. A low limit makes the first fork ready
+sooner."""
 
 
 class SandboxLifecycle:
@@ -93,8 +94,8 @@ class SandboxLifecycle:
         self._questions = questions
         self._endings: set[asyncio.Future[SessionRow]] = set()
         self._new_bases: set[str] = set()
-        self._copies = asyncio.Semaphore(_COPIES)
-        self._sweeping = asyncio.Lock()
+        self._copy_slots = asyncio.Semaphore(_MAX_COPIES)
+        self._sweep_lock = asyncio.Lock()
         self._clients: dict[SessionId, SandboxClient] = {}
         self.directories = directories
         self.vault = Vault(directories.secrets)
@@ -140,11 +141,11 @@ class SandboxLifecycle:
         """
         if kind in self.unusable:
             raise self.unusable[kind]
-        found = self._spawners.get(kind)
-        if found is None:
+        spawner = self._spawners.get(kind)
+        if spawner is None:
             available = ", ".join(self._spawners) or "none"
             raise NotSupported(f"This hub has no spawner {kind!r}; it has: {available}")
-        return found
+        return spawner
 
     @property
     def usable(self) -> Sequence[str]:
@@ -160,17 +161,18 @@ class SandboxLifecycle:
 
     async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
         """Every running sandbox, and the kinds of spawner that did not answer."""
-        found: dict[SessionId, RunningSandbox] = {}
+        sandboxes: dict[SessionId, RunningSandbox] = {}
         silent = set(self.unusable)
         for kind, spawner in self._spawners.items():
             if kind in silent:
                 continue
             try:
-                found |= {each.session_id: each for each in await spawner.running()}
+                running = await spawner.running()
+                sandboxes |= {sandbox.session_id: sandbox for sandbox in running}
             except BasculeError as error:
                 logger.warning("%s cannot list its sandboxes: %s", kind, error.message)
                 silent.add(kind)
-        return found, silent
+        return sandboxes, silent
 
     async def client(self, session_id: SessionId) -> SandboxClient:
         if session_id not in self._clients:
@@ -189,10 +191,10 @@ class SandboxLifecycle:
         )
 
     async def secrets(self, session_id: SessionId) -> Secrets:
-        found = await asyncio.to_thread(self.vault.get, session_id)
-        if found is None:
+        secrets = await asyncio.to_thread(self.vault.get, session_id)
+        if secrets is None:
             raise SandboxStartFailed("the session's key is missing in the hub's state directory")
-        return found
+        return secrets
 
     # Starting -------------------------------------------------------------------------------
 
@@ -217,12 +219,12 @@ class SandboxLifecycle:
     async def _start_in_stages(self, row: SessionRow, stages: Stages) -> None:
         spawner, settings = self.spawner(row.spec.spawner), self._settings
         stages.set("preparing")
-        own = await self.secrets(row.id)
-        plan = await asyncio.to_thread(self.directories.plan, row, own)
+        secrets = await self.secrets(row.id)
+        plan = await asyncio.to_thread(self.directories.plan, row, secrets)
         if row.spec.workspace.kind == "fork" and not row.is_filled:
-            # Before the start, while the files are the hub's: the spawner hands them over.
+            # Before the start, while the hub owns the files: the spawner changes their owner.
             stages.set("copying the files")
-            async with within(settings.fill_timeout, "fill_timeout"), self._copies:
+            async with within(settings.fill_timeout, "fill_timeout"), self._copy_slots:
                 await self.forks.fill(row)
             await self._table.change(row.id, is_filled=True)
             row = replace(row, is_filled=True)
@@ -235,7 +237,7 @@ class SandboxLifecycle:
         await self.record(row.id)
         await self._questions.send_rules(row, await self.client(row.id))
         if not row.is_filled:
-            await self._fill_workspace(row, own, stages)
+            await self._fill_workspace(row, secrets, stages)
         if row.spec.runtime == "vscode":
             stages.set("opening its window")
             await self._windows.open(row.id, await self.client(row.id), kept=True)
@@ -247,11 +249,11 @@ class SandboxLifecycle:
     def _base_paths(self, session_id: SessionId) -> Mapping[str, str]:
         """Environment variables for apps that must know their base path before they start."""
         return {
-            f"APP_BASE_PATH_{place}": f"{self._base_path(session_id, n)}/"
-            for place, n in enumerate(DECLARED, start=1)
+            f"APP_BASE_PATH_{position}": f"{self._base_path(session_id, n)}/"
+            for position, n in enumerate(DECLARED, start=1)
         }
 
-    async def _fill_workspace(self, row: SessionRow, own: Secrets, stages: Stages) -> None:
+    async def _fill_workspace(self, row: SessionRow, secrets: Secrets, stages: Stages) -> None:
         """Clone or unpack the workspace, unless the sandbox reports that it is ready already."""
         source, client = row.spec.workspace, await self.client(row.id)
         if source.kind in ("git", "archive"):
@@ -260,26 +262,26 @@ class SandboxLifecycle:
                 if (await client.workspace()).state == "ready":
                     pass
                 elif source.kind == "git":
-                    await self._clone(row, own, client)
+                    await self._clone(row, secrets, client)
                 else:
                     await client.unpack(self.archives.read(source.archive))
         await self._table.change(row.id, is_filled=True)
         if source.archive:
             await self.archives.remove(source.archive)
-        if own.credential is not None:
-            await asyncio.to_thread(self.vault.put, row.id, replace(own, credential=None))
+        if secrets.credential is not None:
+            await asyncio.to_thread(self.vault.put, row.id, replace(secrets, credential=None))
 
-    async def _clone(self, row: SessionRow, own: Secrets, client: SandboxClient) -> None:
-        source, time = row.spec.workspace, self._settings.fill_timeout
+    async def _clone(self, row: SessionRow, secrets: Secrets, client: SandboxClient) -> None:
+        source, timeout = row.spec.workspace, self._settings.fill_timeout
         try:
-            await client.clone(source.url, source.ref, own.credential, timeout=time)
+            await client.clone(source.url, source.ref, secrets.credential, timeout=timeout)
         except CloneFailed as error:
             match row.spec.egress.mode:
                 case "off":
-                    hint = "The session reaches no network: its egress is off"
+                    hint = "The session has no network access: its egress is off"
                 case "proxy":
                     names = ", ".join(row.spec.egress.domains) or "none"
-                    hint = f"By its egress the session reaches the public addresses of: {names}"
+                    hint = f"The session's egress allows only public addresses of: {names}"
                 case "open":
                     raise
             raise CloneFailed(f"{error.message}\n{hint}") from error
@@ -308,24 +310,24 @@ class SandboxLifecycle:
 
     async def _watch(self, row: SessionRow, client: SandboxClient) -> None:
         """Forward the sandbox's events. If the sandbox ends by itself, fail the session."""
-        telling = asyncio.create_task(self._forward_events(row, client))
+        forwarding = asyncio.create_task(self._forward_events(row, client))
         try:
-            how = await self.spawner(row.spec.spawner).ended(row.id)
+            end = await self.spawner(row.spec.spawner).ended(row.id)
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            forwarding.cancel()
+            await asyncio.gather(forwarding, return_exceptions=True)
         async with self.locks[row.id]:
             now = self._table.find(row.id)
             if now is not None and now.state in RUNNING and row.id not in self._starts:
-                await self.fail(row, f"its sandbox ended: {how}")
+                await self.fail(row, f"its sandbox ended: {end}")
 
     async def _forward_events(self, row: SessionRow, client: SandboxClient) -> None:
-        pace = RateLimit(burst=_BURST, per_second=_PER_SECOND)
+        rate_limit = RateLimit(burst=_BURST, per_second=_PER_SECOND)
         session_id = row.id
         try:
             with self._questions.connected(row, client) as asker:
                 async for name, data in client.events():
-                    await pace.turn()
+                    await rate_limit.wait()
                     is_stopped = name == "state" and not data["vscode"]["running"]
                     if name == "vscode.stopped" or is_stopped:
                         self._windows.ended(session_id)
@@ -408,7 +410,7 @@ class SandboxLifecycle:
         row = self._table.get(session_id)
         with suppress(NoSuchSandbox):
             await self.spawner(row.spec.spawner).pause(session_id)
-        return await asyncio.to_thread(self.reserve.give_up)
+        return await asyncio.to_thread(self.reserve.free)
 
     @asynccontextmanager
     async def new_base(self, row: SessionRow, *, with_secrets: bool) -> AsyncIterator[str]:
@@ -426,7 +428,8 @@ class SandboxLifecycle:
             await asyncio.shield(self.sweep_bases())
 
     async def _take_snapshot(self, row: SessionRow, base: str, *, with_secrets: bool) -> None:
-        """Cancelling stops it, and waits until its thread has ended: what it wrote is removed."""
+        """Take the snapshot in a thread. Cancelling stops the thread and waits for its end, so that
+        the caller can remove the incomplete snapshot."""
         stopped = threading.Event()
         take = partial(
             self.forks.take, row, base, with_secrets=with_secrets, is_stopped=stopped.is_set
@@ -441,11 +444,11 @@ class SandboxLifecycle:
 
     async def sweep_bases(self) -> None:
         """Remove the snapshots that no session uses."""
-        async with self._sweeping:  # two threads must not remove the same files
-            # Listed first: a snapshot that is begun meanwhile is not in the list.
-            found = await asyncio.to_thread(self.forks.snapshots)
+        async with self._sweep_lock:  # two threads must not remove the same files
+            # List the snapshots first, so that a snapshot that begins meanwhile is not in the list.
+            on_disk = await asyncio.to_thread(self.forks.snapshots)
             in_use = {row.spec.workspace.base for row in self._table.all()} | self._new_bases
-            await asyncio.to_thread(self.forks.remove_snapshots, found - in_use)
+            await asyncio.to_thread(self.forks.remove_snapshots, on_disk - in_use)
 
     async def end_orphan(self, session_id: SessionId) -> None:
         """End a sandbox that belongs to no session."""

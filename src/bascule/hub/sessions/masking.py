@@ -21,7 +21,7 @@ class Mask:
         words = {form for value in secrets for form in (value, quote(value, safe=""))}
         known = sorted((word for word in words if len(word) >= _MIN_LENGTH), key=len, reverse=True)
         self._words = tuple(known)
-        self._written = tuple({to_json(word)[1:-1] for word in known})
+        self._json_words = tuple({to_json(word)[1:-1] for word in known})
         self._pattern = re.compile("|".join(map(re.escape, known))) if known else None
 
     def text(self, text: str) -> str:
@@ -35,13 +35,13 @@ class Mask:
 
     def cut_text(self, text: str) -> str:
         """Mask text whose end may be cut off, so that it may end with the beginning of a secret."""
-        end = min((_cut_at(text, word) for word in self._words), default=len(text))
+        end = min((_secret_start(text, word) for word in self._words), default=len(text))
         masked = self.text(text[:end])
         return masked if end == len(text) else f"{masked}{MASK}"
 
-    def is_needed(self, written: bytes) -> bool:
+    def is_needed(self, json_text: bytes) -> bool:
         """Whether JSON from `to_json` may contain a secret."""
-        return any(word in written for word in self._written)
+        return any(word in json_text for word in self._json_words)
 
     def value(self, value: Any) -> Any:
         """Mask all strings inside a JSON value, including keys."""
@@ -54,12 +54,13 @@ class Mask:
         return value
 
 
-def _cut_at(text: str, word: str) -> int:
-    """Where the beginning of a secret word begins that ends the text; the text's length if none.
+def _secret_start(text: str, word: str) -> int:
+    """The position of an incomplete `word` at the end of the text; the text's length if there is
+    none.
 
-    A beginning shorter than the shortest secret is not looked for.
+    A part shorter than `_MIN_LENGTH` is not searched for.
     """
-    at = text.find(word[:_MIN_LENGTH])
-    while at != -1 and not word.startswith(text[at:]):
-        at = text.find(word[:_MIN_LENGTH], at + 1)
-    return len(text) if at == -1 else at
+    start = text.find(word[:_MIN_LENGTH])
+    while start != -1 and not word.startswith(text[start:]):
+        start = text.find(word[:_MIN_LENGTH], start + 1)
+    return len(text) if start == -1 else start

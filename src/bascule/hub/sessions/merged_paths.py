@@ -1,4 +1,4 @@
-"""The changes of a fork that were merged, so that the next merge starts from there. Blocks.
+"""Stores which changes of a fork were merged, so that the next merge starts from there. Blocks.
 
 After a change was merged, the fork's version of that path is the last common version of both
 sides. It replaces the version in the snapshot as the base of the next merge.
@@ -46,7 +46,7 @@ class MergedPaths:
             return {}
         except (OSError, ValueError) as error:
             raise StorageFailed(f"The merged paths of a fork cannot be read: {error}") from error
-        return {path: None if each is None else _decoded(each) for path, each in value.items()}
+        return {path: None if each is None else _decode(each) for path, each in value.items()}
 
     def content(self, version: MergedVersion) -> PathVersion:
         content = b""
@@ -55,7 +55,7 @@ class MergedPaths:
         return PathVersion(version.kind, content, version.mode)
 
     def keep(self, version: PathVersion, entry: Entry) -> MergedVersion:
-        """Store a content before it is sent. Only `add` makes it count."""
+        """Store the contents of a path before they are sent. `add` then records them as merged."""
         digest = ""
         if version.kind != "directory":
             digest = hashlib.sha256(version.content).hexdigest()
@@ -70,7 +70,7 @@ class MergedPaths:
         if versions:
             merged = self.read() | dict(versions)
             encoded = {
-                path: None if each is None else _encoded(each) for path, each in merged.items()
+                path: None if each is None else _encode(each) for path, each in merged.items()
             }
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             _write(self._directory / _RECORD, json.dumps(encoded).encode())
@@ -91,7 +91,7 @@ def _write(path: Path, content: bytes) -> None:
     new.replace(path)
 
 
-def _encoded(version: MergedVersion) -> dict[str, Any]:
+def _encode(version: MergedVersion) -> dict[str, Any]:
     return {
         "kind": version.kind,
         "mode": version.mode,
@@ -100,5 +100,5 @@ def _encoded(version: MergedVersion) -> dict[str, Any]:
     }
 
 
-def _decoded(value: Mapping[str, Any]) -> MergedVersion:
+def _decode(value: Mapping[str, Any]) -> MergedVersion:
     return MergedVersion(value["kind"], value["mode"], value["digest"], Entry(*value["entry"]))

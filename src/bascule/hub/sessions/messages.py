@@ -26,7 +26,7 @@ from bascule.sandbox.session.ports import DECLARED
 
 from .rows import AuditRow, SessionRow
 
-_DECEIVING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+_BIDI_CONTROLS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 """Bidirectional control characters, which reorder the displayed text."""
 
 
@@ -37,26 +37,26 @@ def _without_nul(text: str) -> str:
     return text
 
 
-def _plain(text: str) -> str:
+def _displayable(text: str) -> str:
     """Text that is safe to show to others, also on a terminal."""
     for each in text:
-        kind, way = unicodedata.category(each), unicodedata.bidirectional(each)
-        if kind in ("Cc", "Zl", "Zp") or way in _DECEIVING:
-            raise ValueError(f"a name has no control characters such as {each!r}")
+        kind, direction = unicodedata.category(each), unicodedata.bidirectional(each)
+        if kind in ("Cc", "Zl", "Zp") or direction in _BIDI_CONTROLS:
+            raise ValueError(f"a name must not contain control characters such as {each!r}")
     return text
 
 
-def _variable(text: str) -> str:
+def _variable_name(text: str) -> str:
     """A valid name for an environment variable."""
     if not text or "=" in text:
         raise ValueError("the name of a variable must not be empty or contain '='")
     return _without_nul(text)
 
 
-VariableName = Annotated[str, Field(max_length=4096), AfterValidator(_variable)]
+VariableName = Annotated[str, Field(max_length=4096), AfterValidator(_variable_name)]
 Text = Annotated[str, Field(max_length=4096), AfterValidator(_without_nul)]
 Secret = Annotated[str, Field(max_length=65536), AfterValidator(_without_nul)]
-Name = Annotated[str, Field(max_length=200), AfterValidator(_plain)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(_displayable)]
 
 
 class _Body(BaseModel):
@@ -189,7 +189,7 @@ class ForkBody(_Body):
 
     count: Annotated[int, Field(ge=1, le=100)] = 1
     name: Name = ""
-    """Beginning of the names, to which a number is added; empty: the session's name."""
+    """Prefix of the forks' names, followed by a number; empty: the session's name."""
     secrets: bool = False
     """Whether to copy files with names of secrets, and the values of secret variables."""
 
@@ -203,11 +203,11 @@ class MergeBody(_Body):
     take: Annotated[list[Text], Field(max_length=10_000)] = []
     """Conflicts to settle with the fork's version."""
     keep: Annotated[list[Text], Field(max_length=10_000)] = []
-    """Conflicts to settle with what is here."""
+    """Conflicts to settle with the target session's version."""
     ignored: bool = False
     """Whether to merge files that `.gitignore` excludes, too."""
     into: Text = ""
-    """Id of the session to merge into; empty: the one that the fork came from."""
+    """Id of the session to merge into; empty: the session that was forked."""
 
 
 class SessionAnswer(BaseModel):

@@ -38,29 +38,29 @@ def running_claims(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...
     return running, memory
 
 
-def ensure_modest(spec: SessionSpec, settings: HubSettings) -> None:
+def ensure_within_maximum(spec: SessionSpec, settings: HubSettings) -> None:
     """Raise `QuotaExceeded` for limits above the hub's maximum for one session."""
     limits = spec.limits
-    for unit, wanted, most, setting in (
+    for unit, wanted, maximum, setting in (
         ("bytes of memory", limits.memory, settings.max_session_memory, "max_session_memory"),
         ("CPUs", limits.cpus, settings.max_session_cpus, "max_session_cpus"),
         ("processes", limits.processes, settings.max_session_processes, "max_session_processes"),
     ):
-        if most is not None and wanted is not None and wanted > most:
+        if maximum is not None and wanted is not None and wanted > maximum:
             raise QuotaExceeded(
-                f"A session of this hub has at most {most} {unit}, and this request asks for "
-                f"{wanted}; the setting `{setting}` allows more",
-                limit=most,
+                f"A session of this hub has at most {maximum} {unit}, but this request asks for "
+                f"{wanted}; raise the setting `{setting}` to allow more",
+                limit=maximum,
                 setting=setting,
             )
 
 
 def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceeded:
-    whose = f"{owner} has" if quota.per_owner else "This hub has"
+    holder = f"{owner} has" if quota.per_owner else "This hub has"
     wanted = "" if claim.amount == 1 else f" and this request asks for {claim.amount}"
     return QuotaExceeded(
-        f"{whose} {taken} of {quota.limit} {claim.unit}{wanted}; "
-        f"the setting `{quota.setting}` allows more, or stop or remove one",
+        f"{holder} {taken} of {quota.limit} {claim.unit}{wanted}; "
+        f"stop or remove a session, or raise the setting `{quota.setting}`",
         limit=quota.limit,
         taken=taken,
         setting=quota.setting,

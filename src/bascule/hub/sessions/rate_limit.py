@@ -11,13 +11,13 @@ class RateLimit:
     def __init__(self, *, burst: int, per_second: float) -> None:
         self._burst = burst
         self._per_second = per_second
-        self._room = float(burst)
-        self._since = 0.0
+        self._available = float(burst)
+        self._updated = 0.0
 
-    async def turn(self) -> None:
+    async def wait(self) -> None:
         """Wait until the next item may be processed."""
         now = asyncio.get_running_loop().time()
-        gained = (now - self._since) * self._per_second
-        self._since, self._room = now, min(self._burst, self._room + gained) - 1
-        if self._room < 0:
-            await asyncio.sleep(-self._room / self._per_second)
+        gained = (now - self._updated) * self._per_second
+        self._updated, self._available = now, min(self._burst, self._available + gained) - 1
+        if self._available < 0:
+            await asyncio.sleep(-self._available / self._per_second)

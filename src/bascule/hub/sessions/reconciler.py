@@ -25,8 +25,9 @@ from .windows import SessionWindows
 logger = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
-_AT_ONCE: Final = 16
-"""Sessions checked at the same time: the check of an unresponsive session takes half a minute."""
+_MAX_CHECKS: Final = 16
+"""Maximum number of sessions checked at the same time. The check of an unresponsive session takes
+half a minute."""
 
 
 class Reconciler:
@@ -54,7 +55,7 @@ class Reconciler:
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
         self._disk = DiskLimit(
-            settings.max_session_disk, lifecycle.disk, every=settings.reconcile_interval
+            settings.max_session_disk, lifecycle.disk, interval=settings.reconcile_interval
         )
 
     async def open(self) -> None:
@@ -66,11 +67,11 @@ class Reconciler:
 
     async def reconcile(self) -> None:
         await self._repair_all()
-        turn = asyncio.Semaphore(_AT_ONCE)
-        async with asyncio.TaskGroup() as looks:
+        slots = asyncio.Semaphore(_MAX_CHECKS)
+        async with asyncio.TaskGroup() as checks:
             for row in self._table.all():
                 if not self._lifecycle.is_busy(row.id):
-                    looks.create_task(self._check(row, turn))
+                    checks.create_task(self._check(row, slots))
         self._samples = {key: each for key, each in self._samples.items() if key in self._table}
         self._disk.keep({row.id for row in self._table.all()})
         in_use = {row.spec.workspace.archive for row in self._table.all() if not row.is_filled}
@@ -101,11 +102,11 @@ class Reconciler:
             try:
                 await self._repair(needed, running)
             except BasculeError as error:
-                what = "session %s cannot be put right (%s) now: %s"
-                logger.warning(what, needed.session_id, needed.repair, error.message)
+                text = "session %s cannot be repaired (%s) now: %s"
+                logger.warning(text, needed.session_id, needed.repair, error.message)
             except Exception:
-                what = "session %s could not be put right (%s); the others are seen to"
-                logger.exception(what, needed.session_id, needed.repair)
+                text = "session %s could not be repaired (%s); continuing with the others"
+                logger.exception(text, needed.session_id, needed.repair)
 
     async def _repair(self, needed: Repair, running: Mapping[SessionId, RunningSandbox]) -> None:
         session_id = needed.session_id
@@ -128,8 +129,8 @@ class Reconciler:
             case "adopt":
                 await self._lifecycle.adopt(row, running[session_id])
 
-    async def _check(self, row: SessionRow, turn: asyncio.Semaphore) -> None:
-        async with turn:
+    async def _check(self, row: SessionRow, slots: asyncio.Semaphore) -> None:
+        async with slots:
             await self._check_session(row)
 
     async def _check_session(self, row: SessionRow) -> None:
@@ -150,7 +151,7 @@ class Reconciler:
         except BasculeError as error:  # the session may just be ending; the next check will show
             logger.info("session %s could not be checked: %s", row.id, error.message)
         except Exception:
-            logger.exception("session %s could not be checked; the others are", row.id)
+            logger.exception("session %s could not be checked; the others are checked", row.id)
 
     async def _with_activity(self, row: SessionRow) -> SessionRow:
         """The row with its last activity updated.

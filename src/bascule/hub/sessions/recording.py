@@ -19,10 +19,10 @@ from .tasks import Tasks
 
 logger = logging.getLogger(__name__)
 
-_LAST_WORDS: Final = 5.0
+_FINISH_TIMEOUT: Final = 5.0
 """Seconds to read the remaining entries of an ended sandbox."""
 
-MakeLine = Callable[[], SandboxClient]
+MakeClient = Callable[[], SandboxClient]
 
 
 class Recordings:
@@ -36,7 +36,7 @@ class Recordings:
         self.records = records
         self._tasks = Tasks()
 
-    def start(self, session_id: SessionId, make_client: MakeLine) -> None:
+    def start(self, session_id: SessionId, make_client: MakeClient) -> None:
         """Start recording over a separate client, which outlives the client for actions."""
         if session_id not in self._tasks:
             self._tasks.start(session_id, self._record(session_id, make_client))
@@ -44,7 +44,7 @@ class Recordings:
     async def finish(self, session_id: SessionId) -> None:
         """The sandbox has ended: read the remaining entries and stop."""
         try:
-            async with asyncio.timeout(_LAST_WORDS):
+            async with asyncio.timeout(_FINISH_TIMEOUT):
                 await self._tasks.finished(session_id)
         except TimeoutError:
             await self._tasks.cancel(session_id)
@@ -52,7 +52,7 @@ class Recordings:
     async def aclose(self) -> None:
         await self._tasks.aclose()
 
-    async def _record(self, session_id: SessionId, make_client: MakeLine) -> None:
+    async def _record(self, session_id: SessionId, make_client: MakeClient) -> None:
         record = await self.records.of_session(session_id)
         async with make_client() as client:
             try:
@@ -66,8 +66,8 @@ class Recordings:
 
 
 async def _record_stream(record: Record, client: SandboxClient) -> bool:
-    """Record entries. True: open the stream again, because the audience changed or because an entry
-    was too large and was skipped."""
+    """Record entries. True: open the stream again, because watchers came or left, or because an
+    entry was too large and was skipped."""
     try:
         return await _record_until_change(record, client)
     except MessageTooLarge as error:
@@ -81,29 +81,29 @@ async def _record_until_change(record: Record, client: SandboxClient) -> bool:
     True if watchers came or left: the stream must be opened again, with or without output.
     """
     is_watched = record.is_watched
-    taking = asyncio.create_task(_record_entries(record, client, output=is_watched))
-    changing = asyncio.create_task(record.audience_changes(is_watched))
+    recording = asyncio.create_task(_record_entries(record, client, output=is_watched))
+    watchers_change = asyncio.create_task(record.until_watched_differs(is_watched))
     try:
-        await asyncio.wait({taking, changing}, return_when=asyncio.FIRST_COMPLETED)
-        if taking.done():
-            taking.result()
+        await asyncio.wait({recording, watchers_change}, return_when=asyncio.FIRST_COMPLETED)
+        if recording.done():
+            recording.result()
             return False
         return True
     finally:
-        for task in (taking, changing):
+        for task in (recording, watchers_change):
             task.cancel()
-        await asyncio.gather(taking, changing, return_exceptions=True)
+        await asyncio.gather(recording, watchers_change, return_exceptions=True)
 
 
 async def _record_entries(record: Record, client: SandboxClient, *, output: bool) -> None:
     epoch, last = record.position
-    async with aclosing(client.timeline(after=last, epoch=epoch, output=output)) as telling:
+    async with aclosing(client.timeline(after=last, epoch=epoch, output=output)) as timeline:
         try:
-            async for begin, entries in telling:
+            async for begin, entries in timeline:
                 if begin.epoch != epoch:
                     epoch, last = begin.epoch, 0
                 for entry in entries:
-                    last = _note(record, entry, begin, last)
+                    last = _add_entry(record, entry, begin, last)
                 if record.has_failed or record.is_behind:
                     await record.flush()
         except MessageTooLarge:
@@ -111,7 +111,7 @@ async def _record_entries(record: Record, client: SandboxClient, *, output: bool
             raise
 
 
-def _note(record: Record, entry: SandboxEntry, begin: TimelineBegin, last: int) -> int:
+def _add_entry(record: Record, entry: SandboxEntry, begin: TimelineBegin, last: int) -> int:
     """Add an entry to the record, or show output to watchers. Returns the newest position."""
     contents = entry.contents()
     if entry.n == 0:

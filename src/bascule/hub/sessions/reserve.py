@@ -34,7 +34,7 @@ class DiskReserve:
         finally:
             os.close(descriptor)
 
-    def give_up(self) -> bool:
+    def free(self) -> bool:
         """Delete the file; returns whether it existed."""
         try:
             self._path.unlink()

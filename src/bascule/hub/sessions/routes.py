@@ -31,8 +31,8 @@ class SessionRoutes(ProxyRoutes):
             try:
                 await self._sessions.windows.open(session_id, client)
             except BasculeError as error:
-                what = f"VS Code did not start in this session: {error.message}"
-                raise TargetUnreachable(what) from error
+                message = f"VS Code did not start in this session: {error.message}"
+                raise TargetUnreachable(message) from error
         elif endpoint.kind == "sandbox":
             key = await self._sessions.key_of(session_id)
             headers = ((b"x-session-api-key", key.encode()),)

@@ -1,4 +1,4 @@
-"""The rules that apply in one session, who made them, and what each decided there. Pure."""
+"""The rules that apply in one session, their origin and their use. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .masking import Mask
 from .sandbox_messages import RuleUse
 from .session_rules import HubRule
 
-_COMMAND: Final = 300
+_MAX_COMMAND: Final = 300
 """Maximum characters of a command that is shown."""
 
 
@@ -39,24 +39,24 @@ def rules_in_use(
 ) -> Sequence[RuleInUse]:
     """The hub's rules for the session of an agent, then those of its workspace.
 
-    `uses` is what the sandbox reports, None if it does not run. Another program of the session may
-    have sent it, so it adds no rule to the hub's and no allow rule to the workspace's.
+    `uses`: the uses that the sandbox reports; None if it does not run. Another program of the
+    session may have sent them, so they never add a rule of the hub or an allow rule.
     """
     reported: Mapping[tuple[str, str], RuleUse] = {
         (use.verdict, use.rule): use for use in uses or () if use.owner == "person"
     }
-    nothing = None if uses is None else 0
+    no_uses = None if uses is None else 0
     of_hub = [rule for rule in rules if rule.agent in ("", agent)]
     return [
         *(
-            _of_hub(rule, reported.get((rule.verdict, rule_text(rule.rule))), nothing, mask)
+            _of_hub(rule, reported.get((rule.verdict, rule_text(rule.rule))), no_uses, mask)
             for rule in of_hub
         ),
         *_of_workspace(uses or (), mask),
     ]
 
 
-def _of_hub(rule: HubRule, use: RuleUse | None, nothing: int | None, mask: Mask) -> RuleInUse:
+def _of_hub(rule: HubRule, use: RuleUse | None, no_uses: int | None, mask: Mask) -> RuleInUse:
     return RuleInUse(
         rule.verdict,
         rule.rule,
@@ -64,7 +64,7 @@ def _of_hub(rule: HubRule, use: RuleUse | None, nothing: int | None, mask: Mask)
         rule.why,
         rule.origin,
         "hub",
-        nothing if use is None else use.count,
+        no_uses if use is None else use.count,
         None if use is None else use.last_time,
         "" if use is None else _command(use, mask),
     )
@@ -91,5 +91,6 @@ def _of_workspace(uses: Sequence[RuleUse], mask: Mask) -> Iterator[RuleInUse]:
 
 
 def _command(use: RuleUse, mask: Mask) -> str:
-    """The last command without secrets. They are found first: a cut or an escape hides them."""
-    return visible(mask.cut_text(use.last_command[:_COMMAND]))[:_COMMAND]
+    """The last command with secrets masked. Masking comes first, because a shortened or escaped
+    secret would not be found."""
+    return visible(mask.cut_text(use.last_command[:_MAX_COMMAND]))[:_MAX_COMMAND]

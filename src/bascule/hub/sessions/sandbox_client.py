@@ -34,12 +34,12 @@ from .sandbox_messages import (
     parse_message,
 )
 
-_NAME: Final = "http://localhost"
-_QUICK: Final = 30.0
-_ANSWER: Final = 1 << 20
-"""Maximum bytes of an answer or event; those of a real sandbox are far smaller."""
-_RESULTS: Final = 64 << 20
-"""Maximum bytes of the results of a merge, which has one for each path."""
+_BASE_URL: Final = "http://localhost"
+_TIMEOUT: Final = 30.0
+_MAX_ANSWER: Final = 1 << 20
+"""Maximum bytes of an answer or event. Answers of a real sandbox are far smaller."""
+_MAX_MERGE_RESULTS: Final = 64 << 20
+"""Maximum bytes of the results of a merge, which has one result for each path."""
 _JSON: Final = {"Content-Type": "application/json"}
 _BYTES: Final = {"Content-Type": "application/octet-stream"}
 
@@ -64,24 +64,24 @@ class SandboxClient(Closable):
     def __init__(self, socket: Path, key: str, *, uid: int | None, max_reply: int) -> None:
         name = f"The sandbox of session {socket.parent.name}"
         self.runtime = RemoteRuntime(
-            _NAME, key, socket_path=socket, socket_uid=uid, max_reply=max_reply, name=name
+            _BASE_URL, key, socket_path=socket, socket_uid=uid, max_reply=max_reply, name=name
         )
         self._http = HttpClient(
-            _NAME,
+            _BASE_URL,
             headers={"X-Session-API-Key": key},
             socket_path=socket,
             socket_uid=uid,
-            max_reply=_ANSWER,
+            max_reply=_MAX_ANSWER,
             name=name,
         )
-        self._max_event = max_reply + _ANSWER
+        self._max_event = max_reply + _MAX_ANSWER
 
     async def aclose(self) -> None:
         await self.runtime.aclose()
         await self._http.aclose()
 
     async def workspace(self) -> WorkspaceState:
-        return parse_message(WorkspaceState, await self._ask("GET", "/session/workspace"))
+        return parse_message(WorkspaceState, await self._request("GET", "/session/workspace"))
 
     async def clone(
         self, url: str, ref: str, credential: Mapping[str, str] | None, *, timeout: float
@@ -89,66 +89,66 @@ class SandboxClient(Closable):
         body = {"kind": "git", "url": url, "ref": ref, "timeout": timeout}
         if credential:
             body["credential"] = dict(credential)
-        await self._ask("POST", "/session/workspace", to_json(body), _JSON, timeout=None)
+        await self._request("POST", "/session/workspace", to_json(body), _JSON, timeout=None)
 
     async def unpack(self, archive: AsyncIterable[bytes]) -> None:
-        await self._ask("POST", "/session/workspace", archive, _BYTES, timeout=None)
+        await self._request("POST", "/session/workspace", archive, _BYTES, timeout=None)
 
     async def merge(
         self, changes: AsyncIterable[bytes], *, title: str, dry_run: bool
     ) -> MergeResults:
         """Merge the changes of a fork, encoded by `encode_changes`, into the workspace."""
-        where = target("/session/changes", title=title, dry_run=int(dry_run))
-        async with self._http.stream("POST", where, body=changes, headers=_BYTES) as reply:
+        path = target("/session/changes", title=title, dry_run=int(dry_run))
+        async with self._http.stream("POST", path, body=changes, headers=_BYTES) as reply:
             pieces: list[bytes] = []
             size = 0
             async for chunk in reply.chunks():
                 pieces.append(chunk)
                 size += len(chunk)
-                if size > _RESULTS:
+                if size > _MAX_MERGE_RESULTS:
                     raise MessageTooLarge("The sandbox answered with too many results of a merge")
-            return parse_message(MergeResults, _value_of(reply.status, b"".join(pieces)))
+            return parse_message(MergeResults, _decode_answer(reply.status, b"".join(pieces)))
 
     async def ports(self) -> Sequence[Port]:
-        return parse_message(PortList, await self._ask("GET", "/session/ports")).ports
+        return parse_message(PortList, await self._request("GET", "/session/ports")).ports
 
     async def declared_ports(self) -> Mapping[int, int]:
         """Port numbers of apps whose addresses are fixed in advance, by app number."""
-        answer = parse_message(PortList, await self._ask("GET", "/session/ports"))
+        answer = parse_message(PortList, await self._request("GET", "/session/ports"))
         return {each.n: each.port for each in answer.declared}
 
     async def activity(self) -> SandboxActivity:
-        return parse_message(SandboxActivity, await self._ask("GET", "/session/activity"))
+        return parse_message(SandboxActivity, await self._request("GET", "/session/activity"))
 
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
         """Start VS Code. `window`: also open a headless window."""
         body = to_json({"window": window})
-        await self._ask("POST", "/session/vscode", body, _JSON, timeout=timeout)
+        await self._request("POST", "/session/vscode", body, _JSON, timeout=timeout)
 
     async def stop_vscode(self) -> None:
         """Stop VS Code. Unsaved text is kept and restored by the next start."""
-        await self._ask("DELETE", "/session/vscode")
+        await self._request("DELETE", "/session/vscode")
 
     async def set_rules(self, rules: Mapping[str, Any] | None) -> None:
         """Make the sandbox decide on commands by `rules` from now on; None: everything runs."""
-        await self._ask("PUT", "/session/rules", to_json(rules), _JSON)
+        await self._request("PUT", "/session/rules", to_json(rules), _JSON)
 
     async def rule_uses(self) -> Sequence[RuleUse]:
         """What the rules for commands decided since the sandbox started."""
-        return parse_message(RuleUses, await self._ask("GET", "/session/rules")).rules
+        return parse_message(RuleUses, await self._request("GET", "/session/rules")).rules
 
     async def answer_question(self, question: Mapping[str, Any], answer: str) -> None:
         """Answer a question of the sandbox. Raises `AlreadyAnswered` if it is no longer asked."""
         message = {"answer": answer, "cause": question["cause"], "digest": question["digest"]}
-        where = target(f"/session/approvals/{question['id']}")
-        await self._ask("POST", where, to_json(message), _JSON)
+        path = target(f"/session/approvals/{question['id']}")
+        await self._request("POST", path, to_json(message), _JSON)
 
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         """Events of the sandbox until it ends. Skips kinds of events that the hub does not know."""
         async with self._http.stream("GET", "/session/events") as reply:
             if reply.status != 200:
-                _value_of(reply.status, await reply.read())
-            reader = EventReader(limit=_ANSWER)
+                _decode_answer(reply.status, await reply.read())
+            reader = EventReader(limit=_MAX_ANSWER)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
                     data = parse_event(event.name, from_json(event.data))
@@ -163,10 +163,10 @@ class SandboxClient(Closable):
         With `output`, also the output of running commands. Raises `MessageTooLarge` in place of an
         entry larger than an observation may be.
         """
-        where = target("/session/timeline", after=after, epoch=epoch, output=int(output))
-        async with self._http.stream("GET", where) as reply:
+        path = target("/session/timeline", after=after, epoch=epoch, output=int(output))
+        async with self._http.stream("GET", path) as reply:
             if reply.status != 200:
-                _value_of(reply.status, await reply.read())
+                _decode_answer(reply.status, await reply.read())
             reader, begin = EventReader(limit=self._max_event), TimelineBegin()
             async for chunk in reply.chunks():
                 entries: list[SandboxEntry] = []
@@ -187,24 +187,24 @@ class SandboxClient(Closable):
 
     async def timeline_last(self) -> TimelinePosition:
         """The newest position in the timeline; every answered action is at or before it."""
-        return parse_message(TimelinePosition, await self._ask("GET", "/session/timeline/last"))
+        return parse_message(TimelinePosition, await self._request("GET", "/session/timeline/last"))
 
     # Files ----------------------------------------------------------------------------------
 
     async def list_files(self, path: str) -> Sequence[str]:
         """Names in a directory; directories end with a slash. An empty path is the workspace."""
-        found = await self._ask("POST", "/list_files", to_json({"path": path}), _JSON)
+        found = await self._request("POST", "/list_files", to_json({"path": path}), _JSON)
         return parse_message(FileNames, {"names": found}).names
 
     async def workspace_dir(self) -> str:
-        return parse_message(SandboxInfo, await self._ask("GET", "/capabilities")).working_dir
+        return parse_message(SandboxInfo, await self._request("GET", "/capabilities")).working_dir
 
     @asynccontextmanager
     async def download(self, path: str) -> AsyncIterator[SandboxDownload]:
         """Download a file as it is, or a directory as a zip."""
         async with self._http.stream("GET", target("/download_files", path=path, raw=1)) as reply:
             if reply.status != 200:
-                _value_of(reply.status, await reply.read())
+                _decode_answer(reply.status, await reply.read())
             size = reply.headers.get("content-length", "")
             is_zip = reply.headers.get("content-type") == "application/zip"
             yield SandboxDownload(int(size) if size.isdecimal() else None, is_zip, reply.chunks())
@@ -214,24 +214,24 @@ class SandboxClient(Closable):
     async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
         body = to_json({"columns": columns, "rows": rows})
         return parse_message(
-            TerminalState, await self._ask("POST", _terminal(name), body, _JSON)
+            TerminalState, await self._request("POST", _terminal(name), body, _JSON)
         ).model_dump()
 
     async def type(self, name: str, keys: Mapping[str, Any]) -> None:
-        await self._ask("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
+        await self._request("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
 
     async def close_terminal(self, name: str) -> None:
-        await self._ask("DELETE", _terminal(name))
+        await self._request("DELETE", _terminal(name))
 
     async def terminal_output(
         self, name: str, *, start: int
     ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
         """Frames of a terminal's output as they arrive."""
-        where = target(f"{_terminal(name)}/output", start=start)
-        async with self._http.stream("GET", where) as reply:
+        path = target(f"{_terminal(name)}/output", start=start)
+        async with self._http.stream("GET", path) as reply:
             if reply.status != 200:
-                _value_of(reply.status, await reply.read())
-            reader = EventReader(limit=_ANSWER)
+                _decode_answer(reply.status, await reply.read())
+            reader = EventReader(limit=_MAX_ANSWER)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
                     if event.name == "output":
@@ -242,24 +242,24 @@ class SandboxClient(Closable):
                     elif event.name == "ended":
                         yield event.name, {}
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
-        where: str,
+        path: str,
         body: bytes | AsyncIterable[bytes] = b"",
         headers: Mapping[str, str] | None = None,
         *,
-        timeout: float | None = _QUICK,
+        timeout: float | None = _TIMEOUT,
     ) -> Any:
-        reply = await self._http.request(method, where, body=body, headers=headers, timeout=timeout)
-        return _value_of(reply.status, reply.body)
+        reply = await self._http.request(method, path, body=body, headers=headers, timeout=timeout)
+        return _decode_answer(reply.status, reply.body)
 
 
 def _terminal(name: str) -> str:
     return f"/session/terminals/{name}"
 
 
-def _value_of(status: int, body: bytes) -> Any:
+def _decode_answer(status: int, body: bytes) -> Any:
     try:
         answer = from_json(body)
     except BasculeError:

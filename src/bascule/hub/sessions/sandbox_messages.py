@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from bascule.core.errors import SandboxUnreachable
 
 Short = Annotated[str, Field(max_length=4096)]
-Moment = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Timestamp = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 _MessageT = TypeVar("_MessageT", bound="_Message")
 
@@ -38,9 +38,9 @@ class _Message(BaseModel):
 class SandboxActivity(_Message):
     """Times of the last action and keystroke (Unix time), and the CPU time used so far."""
 
-    last_action: Moment | None = None
-    last_keystroke: Moment | None = None
-    cpu_seconds: Moment
+    last_action: Timestamp | None = None
+    last_keystroke: Timestamp | None = None
+    cpu_seconds: Timestamp
 
 
 class WorkspaceState(_Message):
@@ -50,10 +50,10 @@ class WorkspaceState(_Message):
 
 
 class MergeResult(_Message):
-    """What became of one path that a fork changed."""
+    """The merge result of one path that a fork changed."""
 
     path: Annotated[str, Field(max_length=4 * 4096)]
-    """With each byte that is not UTF-8 escaped by four characters."""
+    """Each byte that is not UTF-8 is escaped as four characters."""
     outcome: Literal["taken", "merged", "same", "conflict", "kept"]
     reason: Short = ""
     lines: Annotated[list[tuple[Number, Number]], Field(max_length=100_000)] = []
@@ -98,7 +98,7 @@ class _Filled(_Message):
     commit: Short = ""
 
 
-class _NotFilled(_Message):
+class _FillFailed(_Message):
     cause: Short
 
 
@@ -245,7 +245,7 @@ _EVENTS: Final[Mapping[str, type[_Message]]] = {
     "port.closed": _PortClosed,
     "workspace.progress": _Progress,
     "workspace.ready": _Filled,
-    "workspace.failed": _NotFilled,
+    "workspace.failed": _FillFailed,
     "checkpoints.notice": _Notice,
     "vscode.started": _Started,
     "vscode.stopped": _Message,

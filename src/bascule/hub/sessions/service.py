@@ -66,7 +66,7 @@ _RECORD_TIMEOUT: Final = 5.0
 """Maximum seconds to wait until the latest actions are recorded."""
 _ACTIVITY_INTERVAL: Final = 10.0
 """Seconds between two updates of a session's last activity."""
-_TEXT: Final = 500
+_MAX_ARGUMENT: Final = 500
 """Maximum characters of each argument of an action in the audit log."""
 
 
@@ -166,9 +166,9 @@ class Sessions(Closable):
         rows = self._table.all()
         await asyncio.to_thread(self._optional_lifecycle.vault.sweep, {row.id for row in rows})
         for row in rows:
-            own = await asyncio.to_thread(self._optional_lifecycle.vault.get, row.id)
-            if own is not None:
-                self._table.set_mask(row.id, own.mask())
+            secrets = await asyncio.to_thread(self._optional_lifecycle.vault.get, row.id)
+            if secrets is not None:
+                self._table.set_mask(row.id, secrets.mask())
         await self._reconciler.open()
 
     def finish_streams(self) -> None:
@@ -219,7 +219,7 @@ class Sessions(Closable):
         """
         row = self._table.get_visible(who, session_id)
         if changes:
-            spec = await self._creation.checked(who, replace(row.spec, **changes))
+            spec = await self._creation.validate_spec(who, replace(row.spec, **changes))
             await self._table.change_spec(session_id, spec)
             await self._table.audit(who, row, "change", spec=spec_to_json(spec))
         return await self._resume(session_id, who)
@@ -256,24 +256,25 @@ class Sessions(Closable):
         action: Action,
         *,
         on_progress: OnProgress | None = None,
-        left: asyncio.Event | None = None,
+        disconnected: asyncio.Event | None = None,
     ) -> Observation:
-        """Run one valid action in the session: decoded, or checked by `prepared`. Resumes a paused
-        session.
+        """Run one action in the session; resumes a paused session.
 
-        `left` is set when the caller has disconnected. The session's window then withdraws its
-        question about the action.
+        The action must be valid: decoded, or checked by `prepared`.
+
+        `disconnected` is set when the caller has disconnected. The session's window then withdraws
+        its question about the action.
         """
         row = self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
         event = encode_action(action)
-        kind, what = event["action"], self._described(session_id, event["args"])
+        kind, what = event["action"], self._describe_args(session_id, event["args"])
         await self._table.audit(who, row, "act", action=kind, args=what)
         # Checkpoints are the sandbox's, also if actions run in the session's window.
         if row.spec.runtime == "vscode" and not isinstance(action, CHECKPOINT_ACTIONS):
             window = await self.window(who, session_id)
             observation = await self.windows.act(
-                who, window, action, event, on_progress=on_progress, left=left
+                who, window, action, event, on_progress=on_progress, disconnected=disconnected
             )
         else:
             async with self._leases.scope(who):
@@ -383,8 +384,8 @@ class Sessions(Closable):
         """
         record = await self.record(who, session_id)
         async with aclosing(record.follow(after=after, epoch=epoch)) as timeline:
-            async for each in timeline:
-                yield each
+            async for update in timeline:
+                yield update
 
     async def record(self, who: Identity, session_id: SessionId) -> Record:
         """The record of a session, running or not."""
@@ -401,7 +402,7 @@ class Sessions(Closable):
             try:
                 async with asyncio.timeout(_RECORD_TIMEOUT):
                     last = await (await self._lifecycle.client(session_id)).timeline_last()
-                    await record.reaches(last.epoch, last.n)
+                    await record.until_recorded(last.epoch, last.n)
             except (BasculeError, TimeoutError) as error:
                 logger.info(
                     "session %s: its record may lack the latest actions: %s", session_id, error
@@ -428,7 +429,7 @@ class Sessions(Closable):
 
     @asynccontextmanager
     async def new_base(self, row: SessionRow, *, with_secrets: bool) -> AsyncIterator[str]:
-        """A new snapshot of a session's workspace, kept if a session with it is created."""
+        """A new snapshot of a session's workspace; kept if a session that uses it is created."""
         async with self._lifecycle.new_base(row, with_secrets=with_secrets) as base:
             yield base
 
@@ -438,13 +439,13 @@ class Sessions(Closable):
         await self._table.audit(who, row, "enter", what="secrets, for a fork")
         return (await self._lifecycle.secrets(session_id)).values
 
-    async def note_forks(
+    async def audit_forks(
         self, who: Identity, row: SessionRow, forks: Sequence[SessionRow], *, with_secrets: bool
     ) -> None:
         ids = [each.id for each in forks]
         await self._table.audit(who, row, "fork", forks=ids, secrets=with_secrets)
 
-    async def note_merge(
+    async def audit_merge(
         self, who: Identity, fork: SessionRow, target: SessionRow, paths: int
     ) -> None:
         await self._table.audit(who, target, "merge", fork=fork.id, paths=paths)
@@ -525,13 +526,15 @@ class Sessions(Closable):
         await self._table.audit(who, self._table.get(session_id), "remove")
         await self._table.change(session_id, is_being_removed=True)
 
-    def _described(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
+    def _describe_args(self, session_id: SessionId, args: Mapping[str, Any]) -> dict[str, str]:
         """The arguments of an action, shortened.
 
-        Masked before cutting, so that no part of a secret remains.
+        Secrets are masked first, so that no part of a secret remains after shortening.
         """
         mask = self._table.mask(session_id)
-        return {name: mask.text(str(value))[:_TEXT] for name, value in args.items() if value}
+        return {
+            name: mask.text(str(value))[:_MAX_ARGUMENT] for name, value in args.items() if value
+        }
 
     async def _resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
         row = self._table.get(session_id)

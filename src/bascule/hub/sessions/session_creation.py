@@ -14,7 +14,7 @@ from bascule.hub.identity import Identity
 from bascule.hub.settings import HubSettings
 
 from .lifecycle import SandboxLifecycle
-from .quotas import claims_of, ensure_modest
+from .quotas import claims_of, ensure_within_maximum
 from .rows import SessionRow
 from .session_directories import ensure_folder
 from .session_request import SessionRequest, ensure_allowed
@@ -48,19 +48,19 @@ class SessionCreation:
         """Owner, name and request key of sessions that are being created."""
 
     async def create(self, who: Identity, request: SessionRequest) -> SessionRow:
-        """Create a session, or return the one that an earlier request with this key created."""
-        while (known := self._created_before(who, request)) is not None:
-            if not known.is_being_removed:
-                return _ensure_same(known, request)
-            await self._settled(known.id)
+        """Create a session, or return the session that an earlier request with this key created."""
+        while (existing := self._created_before(who, request)) is not None:
+            if not existing.is_being_removed:
+                return _ensure_same(existing, request)
+            await self._settled(existing.id)
         with self._reserved_name(who, request):
             return await self._create(who, request)
 
-    async def checked(self, who: Identity, spec: SessionSpec) -> SessionSpec:
+    async def validate_spec(self, who: Identity, spec: SessionSpec) -> SessionSpec:
         """The spec, with its folder resolved. Raises an error if `who` may not have such a
         session."""
         ensure_allowed(who, spec, self._settings)
-        ensure_modest(spec, self._settings)
+        ensure_within_maximum(spec, self._settings)
         lifecycle = self._lifecycle()
         lifecycle.spawner(spec.spawner)
         source = spec.workspace
@@ -73,7 +73,7 @@ class SessionCreation:
         return spec
 
     async def _create(self, who: Identity, request: SessionRequest) -> SessionRow:
-        spec = await self.checked(who, request.spec)
+        spec = await self.validate_spec(who, request.spec)
         now = self._clock()
         row = SessionRow(
             id=new_session_id(),
@@ -88,21 +88,21 @@ class SessionCreation:
         )
         vault = self._lifecycle().vault
         key = secrets.token_urlsafe(32)
-        own = Secrets(key=key, values=dict(spec.secrets), credential=request.credential)
-        await _store_secrets(vault.put, row.id, own)
-        self._table.set_mask(row.id, own.mask())
+        session_secrets = Secrets(key=key, values=dict(spec.secrets), credential=request.credential)
+        await _store_secrets(vault.put, row.id, session_secrets)
+        self._table.set_mask(row.id, session_secrets.mask())
         is_new = False
         try:
-            kept, is_new = await self._table.add(row, claims_of(spec, self._settings))
+            stored, is_new = await self._table.add(row, claims_of(spec, self._settings))
         finally:
             if not is_new:
                 self._table.drop_mask(row.id)
                 await asyncio.shield(asyncio.to_thread(vault.remove, row.id))
         if not is_new:
-            return _ensure_same(kept, request)
-        self._lifecycle().start(kept)
-        await self._table.audit(who, kept, "create", spec=spec_to_json(spec))
-        return kept
+            return _ensure_same(stored, request)
+        self._lifecycle().start(stored)
+        await self._table.audit(who, stored, "create", spec=spec_to_json(spec))
+        return stored
 
     def _created_before(self, who: Identity, request: SessionRequest) -> SessionRow | None:
         """The session that an earlier request with the same idempotency key created."""
@@ -126,7 +126,7 @@ class SessionCreation:
             if not row.is_being_removed
         ]
         for owner, other, other_key in (*listed, *self._reserved_names):
-            # A repeat of the same request, sent before the first was answered, is no conflict.
+            # The same request, sent again before the first was answered, is not a conflict.
             is_same = key is not None and key == other_key
             if (owner, other) == (who.owner, name) and not is_same:
                 raise InvalidRequest(
@@ -151,9 +151,9 @@ def _ensure_same(row: SessionRow, request: SessionRequest) -> SessionRow:
 
 
 async def _store_secrets(
-    put: Callable[[SessionId, Secrets], None], session_id: SessionId, own: Secrets
+    put: Callable[[SessionId, Secrets], None], session_id: SessionId, session_secrets: Secrets
 ) -> None:
     try:
-        await asyncio.to_thread(put, session_id, own)
+        await asyncio.to_thread(put, session_id, session_secrets)
     except OSError as error:
-        raise StorageFailed(f"The session's secrets cannot be kept: {error.strerror}") from error
+        raise StorageFailed(f"The session's secrets cannot be stored: {error.strerror}") from error

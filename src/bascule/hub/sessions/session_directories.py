@@ -16,7 +16,7 @@ from .rows import SessionRow
 from .vault import Secrets
 
 _MAX_SOCKET_PATH: Final = 107
-_DOORS: Final = ".doors"
+_HUB_SOCKETS: Final = ".doors"
 _PARTS: Final = ("workspace", "home", "state")
 
 
@@ -61,7 +61,7 @@ class SessionDirectories:
             )
         self.sessions.mkdir(mode=0o711, parents=True, exist_ok=True)
         self.run.mkdir(mode=0o711, parents=True, exist_ok=True)
-        (self.run / _DOORS).mkdir(mode=0o711, exist_ok=True)
+        (self.run / _HUB_SOCKETS).mkdir(mode=0o711, exist_ok=True)
         for each in (self.secrets, self.archives, self.bases):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -97,7 +97,7 @@ class SessionDirectories:
         The socket has its own directory, and the sandbox mounts the directory. So the new socket of
         a restarted hub appears in the sandbox; a mounted socket file would stay the old one.
         """
-        return self.run / _DOORS / session_id / "hub.sock"
+        return self.run / _HUB_SOCKETS / session_id / "hub.sock"
 
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"

@@ -1,4 +1,4 @@
-"""Questions of sessions about commands: from their sandboxes to people, and the answers back."""
+"""Passes questions of sandboxes about commands to people, and the answers back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Connected:
+class _ConnectedSession:
     row: SessionRow
     client: SandboxClient
 
@@ -38,7 +38,7 @@ class SessionQuestions:
         self.rules = rules
         self._approvals = approvals
         self._store = store
-        self._connected: dict[SessionId, _Connected] = {}
+        self._connected: dict[SessionId, _ConnectedSession] = {}
 
     async def send_rules(self, row: SessionRow, client: SandboxClient) -> None:
         """Make a new sandbox apply the hub's rules. Raises `InvalidSetting` if they are invalid."""
@@ -47,13 +47,13 @@ class SessionQuestions:
 
     @contextmanager
     def connected(self, row: SessionRow, client: SandboxClient) -> Iterator[AskingSession]:
-        """Its sandbox may ask until this ends; then its questions are withdrawn."""
+        """Accept questions of the session's sandbox during the block; then withdraw them."""
 
-        async def answered(question: Question, answer: str, by: str) -> None:
-            await self._answered(asker, question, answer, by)
+        async def on_answer(question: Question, answer: str, by: str) -> None:
+            await self._on_answer(asker, question, answer, by)
 
-        asker = AskingSession(row.id, answered)
-        self._connected[row.id] = _Connected(row, client)
+        asker = AskingSession(row.id, on_answer)
+        self._connected[row.id] = _ConnectedSession(row, client)
         try:
             yield asker
         finally:
@@ -64,7 +64,7 @@ class SessionQuestions:
         """Handle an event of a sandbox; False if it is not about questions."""
         match name:
             case "state":
-                await self._renew(self._connected[asker.session_id])
+                await self._update_rules(self._connected[asker.session_id])
                 for question in data["approvals"]:
                     self._ask(asker, question)
             case "approval.requested":
@@ -84,10 +84,11 @@ class SessionQuestions:
                 "a question of session %s cannot be answered: %s", asker.session_id, error.message
             )
 
-    async def _answered(
+    async def _on_answer(
         self, asker: AskingSession, question: Question, answer: str, by: str
     ) -> None:
-        """Pass an answer on. With `always`, add the rules first, so that none is lost."""
+        """Send an answer to the sandbox. With `always`, add the rules first, so that no rule is
+        lost."""
         session = self._connected.get(asker.session_id)
         if session is None:
             return  # the session has ended, and its question with it
@@ -95,13 +96,13 @@ class SessionQuestions:
             try:
                 await self._add_rules(session.row, question, by)
             except BasculeError:
-                self._approvals.ask(asker, question)  # it is still open
+                self._approvals.ask(asker, question)  # the question stays open
                 raise
         await session.client.answer_question(question, answer)
         if answer == "always":
             for each in tuple(self._connected.values()):
                 if each.row.created_by == session.row.created_by:
-                    await self._renew(each)
+                    await self._update_rules(each)
 
     async def _add_rules(self, row: SessionRow, question: Question, by: str) -> None:
         rules = [each["rule"] for each in question["proposals"]]
@@ -120,8 +121,8 @@ class SessionQuestions:
             )
         )
 
-    async def _renew(self, session: _Connected) -> None:
-        """Send the present rules to a running sandbox, which keeps its own if that fails."""
+    async def _update_rules(self, session: _ConnectedSession) -> None:
+        """Send the current rules to a running sandbox. If that fails, it keeps its old rules."""
         try:
             await session.client.set_rules(await self.rules.rules_for(session.row.created_by))
         except BasculeError as error:

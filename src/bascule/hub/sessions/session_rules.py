@@ -89,7 +89,7 @@ class SessionRules:
 
     def _add(self, agent: str, rules: Sequence[Sequence[str]], why: str) -> None:
         if self._file is None:
-            raise StorageFailed("This hub has no state directory, so it cannot keep rules")
+            raise StorageFailed("This hub has no state directory, so it cannot store rules")
         run = ", ".join(_quoted(shlex.join(words)) for words in rules)
         table = f"[[allow]]\nrun = [{run}]\nagent = {_quoted(agent)}\nwhy = {_quoted(why)}\n"
         file = self._file.resolve()
@@ -101,7 +101,7 @@ class SessionRules:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Replace a file at once; the new one is read first, so that it stays valid."""
+    """Replace a file atomically, after checking that the new contents are valid."""
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     new = Path(name)
     try:

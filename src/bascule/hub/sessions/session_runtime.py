@@ -66,15 +66,15 @@ class SessionRuntime(Verbs):
     async def download(self, path: str, destination: Path) -> Path:
         return await (await self._runtime()).download(path, destination)
 
-    async def beginning(self, path: str, *, limit: int) -> bytes:
+    async def read_start(self, path: str, *, limit: int) -> bytes:
         """The first `limit` bytes of a file. Reads no more, whatever size the sandbox reports."""
-        taken = bytearray()
+        content = bytearray()
         async with (await self.sandbox_client()).download(path) as found:
             async for chunk in found.chunks:
-                taken += chunk
-                if len(taken) >= limit:
+                content += chunk
+                if len(content) >= limit:
                     break
-        return bytes(taken[:limit])
+        return bytes(content[:limit])
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
         return await (await self._runtime()).read_log(shell, start=start, end=end)

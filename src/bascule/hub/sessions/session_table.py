@@ -18,7 +18,7 @@ from bascule.hub.store import Store
 
 from .masking import Mask
 from .rows import AuditRow, Claim, EventRow, SessionRow
-from .states import AT_REST, BEFORE, refused
+from .states import AT_REST, PREDECESSORS, refused
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,8 @@ class SessionTable:
         is_new = kept.id == row.id
         if is_new:
             await self.publish_event(kept.id, "state", {"state": kept.state})
-            # Last, with no await until the caller starts it: a listed session is being started.
+            # Added last, and the caller starts the session without an await in between: every
+            # session in the table has been started.
             self._rows[kept.id] = kept
             self._changes.publish("session", kept.id)
         return kept, is_new
@@ -104,7 +105,7 @@ class SessionTable:
         changes: dict[str, Any] = {"state": state, "cause": cause, "stage": "", "updated": now}
         if state in ("starting", "ready"):
             changes["last_active"] = now
-        row = await self._store.change_session(session_id, changes, states=BEFORE[state])
+        row = await self._store.change_session(session_id, changes, states=PREDECESSORS[state])
         if row is None:
             raise refused(self.get(session_id).state, verb or f"become {state}")
         self._rows[session_id] = row

@@ -8,7 +8,7 @@ from typing import Final
 from bascule.core.errors import InvalidState
 from bascule.core.sessions import SessionState
 
-BEFORE: Final[Mapping[SessionState, frozenset[SessionState]]] = {
+PREDECESSORS: Final[Mapping[SessionState, frozenset[SessionState]]] = {
     "starting": frozenset({"stopped", "failed"}),
     "ready": frozenset({"starting", "paused"}),
     "paused": frozenset({"ready"}),
@@ -32,6 +32,6 @@ def refused(state: SessionState, verb: str) -> InvalidState:
         "paused": "resume it first",
         "stopped": "resume it first",
         "failed": "resume it to try again",
-        "ready": "it runs",
+        "ready": "it is running",
     }[state]
     return InvalidState(f"The session is {state}, so it cannot {verb}; {hint}", state=state)

@@ -13,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Tasks:
-    """Owns at most one task per key. Closing cancels all and waits for them."""
+    """Owns at most one task per key. Closing cancels all tasks and waits for them."""
 
     def __init__(self) -> None:
         self._tasks: dict[Any, asyncio.Task[Any]] = {}

@@ -40,14 +40,14 @@ class Vault:
 
     def put(self, session_id: SessionId, secrets: Secrets) -> None:
         """Write the file atomically."""
-        path, beside = self._path(session_id), self._directory / f".{session_id}"
-        beside.unlink(missing_ok=True)
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        path, temporary = self._path(session_id), self._directory / f".{session_id}"
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             json.dump(asdict(secrets), file)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
 
     def get(self, session_id: SessionId) -> Secrets | None:
         try:

@@ -24,41 +24,41 @@ from bascule.wire import error_observation
 from .sandbox_client import SandboxClient
 from .stages import within
 
-_VSCODE: Final = 60.0
+_START_TIMEOUT: Final = 60.0
 """Maximum seconds for VS Code to start."""
 
 
 class SessionWindows:
     """Each session has one VS Code, which several browsers may show.
 
-    A sandbox reports when its VS Code ends. So the hub asks a sandbox to start VS Code only if it
-    may not be running.
+    A sandbox reports when its VS Code ends. So the hub knows whether VS Code runs, and asks the
+    sandbox to start it only if it may not be running.
     """
 
     def __init__(self, sockets: Sockets, registry: Registry) -> None:
         self._sockets = sockets
         self._registry = registry
         self.merges = MergeNotices(sockets.server, registry)
-        self._shown: set[SessionId] = set()
+        self._vscode_running: set[SessionId] = set()
         """Sessions whose VS Code runs, as far as the hub knows."""
-        self._kept: set[SessionId] = set()
+        self._headless: set[SessionId] = set()
         """Sessions with a headless window."""
 
     async def open(
         self, session_id: SessionId, client: SandboxClient, *, kept: bool = False
     ) -> None:
         """Start VS Code. `kept`: also keep a window open when no browser shows it."""
-        if session_id in (self._kept if kept else self._shown):
+        if session_id in (self._headless if kept else self._vscode_running):
             return
-        await client.start_vscode(window=kept, timeout=_VSCODE)
-        self._shown.add(session_id)
+        await client.start_vscode(window=kept, timeout=_START_TIMEOUT)
+        self._vscode_running.add(session_id)
         if kept:
-            self._kept.add(session_id)
+            self._headless.add(session_id)
 
     def ended(self, session_id: SessionId) -> None:
         """Note that the session's VS Code has ended, or that its event stream has ended."""
-        self._shown.discard(session_id)
-        self._kept.discard(session_id)
+        self._vscode_running.discard(session_id)
+        self._headless.discard(session_id)
 
     def find(self, session_id: SessionId) -> Window | None:
         """The session's window that accepts actions, if there is one."""
@@ -92,14 +92,14 @@ class SessionWindows:
         event: Mapping[str, Any],
         *,
         on_progress: OnProgress | None = None,
-        left: asyncio.Event | None = None,
+        disconnected: asyncio.Event | None = None,
     ) -> Observation:
         """Run a valid action, whose encoded form is `event`, in the window. If the window reloads
         meanwhile, the action is sent again.
 
-        `left` is set when the caller has disconnected; see `InProcessWindows`.
+        `disconnected` is set when the caller has disconnected; see `InProcessWindows`.
         """
-        link = InProcessWindows(self._sockets, self._registry, who, left=left)
+        link = InProcessWindows(self._sockets, self._registry, who, disconnected=disconnected)
         delivery = WindowDelivery(
             action,
             window.id,

@@ -29,10 +29,10 @@ from bascule.hub.tokens import Tokens
 from bascule.serving.refusals import Refused
 
 KEY_HEADER: Final = b"x-bascule-page"
-_PROGRAMS: Final = frozenset({b"authorization", b"x-api-key", b"x-session-api-key"})
+_TOKEN_HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"x-session-api-key"})
 """Headers in which programs send a token; the page sends none of them."""
 _API: Final = "/api/"
-_OF: Final = "."
+_SEPARATOR: Final = "."
 """Separates the session id from the rest of a key."""
 _SOCKETS: Final = "/socket.io"
 
@@ -46,9 +46,9 @@ class PageKeys:
     def of(self, sign_in: SignIn, session_id: str = "") -> str:
         """The key of a page; with `session_id`, of a page that shows this session's VS Code."""
         signed = sign_in.id + sign_in.token_hash.encode() + session_id.encode()
-        mark = urlsafe_b64encode(hmac.digest(self._secret, signed, hashlib.sha256))
-        text = mark.decode().rstrip("=")
-        return f"{session_id}{_OF}{text}" if session_id else text
+        signature = urlsafe_b64encode(hmac.digest(self._secret, signed, hashlib.sha256))
+        text = signature.decode().rstrip("=")
+        return f"{session_id}{_SEPARATOR}{text}" if session_id else text
 
     def is_good(self, key: object, sign_in: SignIn) -> bool:
         return (
@@ -58,15 +58,15 @@ class PageKeys:
         )
 
     @staticmethod
-    def is_of_one(key: object) -> bool:
+    def is_for_one_session(key: object) -> bool:
         """Whether the key is for one session only. Does not check that it is valid."""
-        return isinstance(key, str) and _OF in key
+        return isinstance(key, str) and _SEPARATOR in key
 
     def holder(self, key: object, user: AuthenticatedUser) -> Identity | None:
         """The identity of a page with this key on its socket; None if the key is not valid."""
         if user.sign_in is None or not isinstance(key, str) or not key.isascii():
             return None
-        session_id = key.rpartition(_OF)[0]
+        session_id = key.rpartition(_SEPARATOR)[0]
         if not hmac.compare_digest(key.encode(), self.of(user.sign_in, session_id).encode()):
             return None
         if not session_id:
@@ -83,7 +83,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
     with_token = by_token(tokens)
 
     async def identify(path: str, headers: dict[bytes, bytes]) -> Identity:
-        is_page = b"cookie" in headers and not _PROGRAMS & headers.keys()
+        is_page = b"cookie" in headers and not _TOKEN_HEADERS & headers.keys()
         if not is_page or not path.startswith((_API, _SOCKETS)):
             return await with_token(path, headers)
         user = await signed_in(authenticator, headers)
@@ -93,7 +93,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
             if b"origin" not in headers:  # the guard has checked its value
                 raise Refused(403, AccessDenied("The request needs an `Origin` header"))
         elif not keys.is_good(headers.get(KEY_HEADER, b"").decode("latin-1"), user.sign_in):
-            raise Refused(403, AccessDenied("The page's key is missing or old; load it again"))
+            raise Refused(403, AccessDenied("The page's key is missing or old; reload the page"))
         return user.identity
 
     return identify

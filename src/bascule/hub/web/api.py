@@ -65,11 +65,13 @@ class WebApi:
         client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
         async with AsyncExitStack() as stack:
             found = await stack.enter_async_context(client.download(path))
-            held = stack.pop_all()
+            stack_to_close = stack.pop_all()
         size = found.size
         headers = dict(_AS_BYTES) | ({} if size is None else {"Content-Length": str(size)})
         return StreamingResponse(
-            closing(found.chunks, held), media_type="application/octet-stream", headers=headers
+            closing(found.chunks, stack_to_close),
+            media_type="application/octet-stream",
+            headers=headers,
         )
 
     async def checks(self) -> list[CheckAnswer]:
@@ -77,8 +79,10 @@ class WebApi:
         return [CheckAnswer(**each) for each in await asyncio.to_thread(self._checks)]
 
 
-async def closing(chunks: AsyncIterator[bytes], held: AsyncExitStack) -> AsyncIterator[bytes]:
-    """Yield the chunks, then close `held`."""
-    async with held:
+async def closing(
+    chunks: AsyncIterator[bytes], stack_to_close: AsyncExitStack
+) -> AsyncIterator[bytes]:
+    """Yield the chunks, then close `stack_to_close`."""
+    async with stack_to_close:
         async for chunk in chunks:
             yield chunk

@@ -40,7 +40,7 @@ from .viewer import Viewer
 
 _NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
 _SCOPES: Final = ("admin", "agent")
-_OF_WATCHERS: Final = frozenset({"watch", "unwatch", "demo.play", "demo.skip", "demo.remove"})
+_WATCHER_REQUESTS: Final = frozenset({"watch", "unwatch", "demo.play", "demo.skip", "demo.remove"})
 """Requests that a page showing one session's VS Code may send. The framed VS Code could send
 them too."""
 
@@ -115,8 +115,8 @@ class Feed(Closable):
         key = auth.get("key") if isinstance(auth, Mapping) else None
         who = None if user is None else self._keys.holder(key, user)
         if who is None or user is None or user.sign_in is None or user.identity != scope[IDENTITY]:
-            raise refusal("The page's key is missing or old; load it again")
-        if who.scope not in _SCOPES and not self._keys.is_of_one(key):
+            raise refusal("The page's key is missing or old; reload the page")
+        if who.scope not in _SCOPES and not self._keys.is_for_one_session(key):
             raise refusal(f"A token of scope {user.identity.scope} may not use this page")
         viewer = Viewer(
             self._server,
@@ -129,7 +129,7 @@ class Feed(Closable):
         self._viewers[sid] = viewer
         # Socket.IO confirms the connection after this handler returns; events must follow that.
         # The task's first step runs after the confirmation is queued.
-        viewer.send_changes(lambda: self._hello(who), partial(self._described, who))
+        viewer.send_changes(lambda: self._hello(who), partial(self._describe_change, who))
 
     async def _on_disconnect(self, sid: str, _reason: object) -> None:
         viewer = self._viewers.pop(sid, None)
@@ -160,7 +160,7 @@ class Feed(Closable):
                 continue  # no agent may review its own changes
             viewer.changed(topic, which)
 
-    def _described(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
+    def _describe_change(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
         match topic:
             case "windows":
                 return "windows", self._windows(who)
@@ -198,7 +198,7 @@ class Feed(Closable):
             if viewer is None:
                 return None
             try:
-                if viewer.identity.scope == "session" and name not in _OF_WATCHERS:
+                if viewer.identity.scope == "session" and name not in _WATCHER_REQUESTS:
                     raise AccessDenied("Only the hub's own page may send this request")
                 if not isinstance(data, Mapping):
                     raise InvalidRequest("The request must be a JSON object")
@@ -228,10 +228,10 @@ class Feed(Closable):
     async def _usage(self, viewer: Viewer, _request: Mapping[str, Any]) -> object:
         """Resource usage and apps of every running session."""
         rows = [row for row in self._sessions.list(viewer.identity) if row.state == "ready"]
-        used = await asyncio.gather(*(self._used(viewer.identity, row.id) for row in rows))
-        return {row.id: each for row, each in zip(rows, used, strict=True) if each is not None}
+        usages = await asyncio.gather(*(self._usage_of(viewer.identity, row.id) for row in rows))
+        return {row.id: usage for row, usage in zip(rows, usages, strict=True) if usage is not None}
 
-    async def _used(self, who: Identity, session_id: SessionId) -> dict[str, Any] | None:
+    async def _usage_of(self, who: Identity, session_id: SessionId) -> dict[str, Any] | None:
         try:
             usage = await self._sessions.usage(who, session_id)
         except BasculeError:
@@ -293,7 +293,7 @@ def _may_see(who: Identity, window: Window) -> bool:
 def _kind_and_id(request: Mapping[str, Any]) -> tuple[str, str]:
     kind, where = request.get("kind"), request.get("id")
     if kind not in ("session", "window") or not isinstance(where, str):
-        raise InvalidRequest('A place is {"kind": "session" or "window", "id"}')
+        raise InvalidRequest('The request needs "kind" ("session" or "window") and "id"')
     return kind, where
 
 

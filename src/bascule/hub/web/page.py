@@ -29,10 +29,10 @@ ASSETS: Final = "/page/"
 WATCH: Final = "/watch/"
 """Prefix of the pages that show a session's VS Code and, beside it, the actions done there."""
 
-_PLACES: Final = ("/sessions", "/windows", "/approvals", "/status", "/demo", "/watch")
+_ROUTES: Final = ("/sessions", "/windows", "/approvals", "/status", "/demo", "/watch")
 _INDEX: Final = "index.html"
 _KEY: Final = b"%BASCULE_KEY%"
-_KINDS: Final[Mapping[str, bytes]] = {
+_CONTENT_TYPES: Final[Mapping[str, bytes]] = {
     ".css": b"text/css; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
     ".svg": b"image/svg+xml",
@@ -64,8 +64,8 @@ def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
 
 _DOCUMENT: Final = _document_headers(_POLICY % b"", b"same-origin")
 _NOT_BUILT: Final = (
-    "<p>The page's files are not here. In a clone of the repository <code>scripts/web</code> makes "
-    "them, which needs Node 20.</p>"
+    "<p>The page's files are missing. In a clone of the repository, build them with "
+    "<code>scripts/web</code>, which needs Node 20.</p>"
 )
 
 
@@ -74,19 +74,19 @@ def is_built() -> bool:
     return (FILES / _INDEX).is_file()
 
 
-def is_place(path: str) -> bool:
+def is_page_path(path: str) -> bool:
     """Whether the page's own router handles this path."""
-    return path == "/" or path.startswith(ASSETS) or _is_below(path, _PLACES)
+    return path == "/" or path.startswith(ASSETS) or _is_below(path, _ROUTES)
 
 
-def beside(app: App, own: App) -> App:
+def with_page_paths(app: App, own: App) -> App:
     """An app that serves the page's paths with `own` and all others with `app`."""
 
-    async def either(scope: Scope, receive: Receive, send: Send) -> None:
-        is_own = scope["type"] == "http" and is_place(scope["path"])
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        is_own = scope["type"] == "http" and is_page_path(scope["path"])
         await (own if is_own else app)(scope, receive, send)
 
-    return either
+    return route
 
 
 class WebPage:
@@ -127,22 +127,24 @@ class WebPage:
         if path.startswith(ASSETS):
             return await self._files.asset(path.removeprefix(ASSETS))
         access_control = self._proxy.access_control
-        if refused := access_control.refuse_plain(request) or access_control.elsewhere(request):
-            return refused
+        if reply := access_control.refuse_plain_http(request):
+            return reply
+        if reply := access_control.redirect_to_page_host(request):
+            return reply
         user = await self._authenticator.by_hub_cookie(request)
         if user is None or user.sign_in is None:
             return access_control.session_sign_in.redirect_to_sign_in(request)
         document = await self._files.document()
         if document is None:
             return page(503, "The page is not built", _NOT_BUILT)
-        session_id = self._watched(path, user)
+        session_id = self._watched_session(path, user)
         key = self._keys.of(user.sign_in, session_id) if _is_visit(request) else ""
         headers = _DOCUMENT
         if session_id:
-            headers = _watching(access_control.origins.session(request.host, session_id))
+            headers = _watch_headers(access_control.origins.session(request.host, session_id))
         return ProxyReply(200, headers, document.replace(_KEY, key.encode()))
 
-    def _watched(self, path: str, user: AuthenticatedUser) -> str:
+    def _watched_session(self, path: str, user: AuthenticatedUser) -> str:
         """The session whose VS Code the page shows, for its owner only; empty for none."""
         if not path.startswith(WATCH):
             return ""
@@ -158,7 +160,7 @@ class _Files:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._held: dict[str, bytes] | None = None
+        self._cache: dict[str, bytes] | None = None
 
     async def document(self) -> bytes | None:
         return (await self._all()).get(_INDEX)
@@ -167,7 +169,7 @@ class _Files:
         body = (await self._all()).get(f"page/{name}")
         if body is None:
             raise Refused(404, InvalidRequest(f"The page has no file {name!r}"))
-        kind = _KINDS.get(PurePosixPath(name).suffix, b"application/octet-stream")
+        kind = _CONTENT_TYPES.get(PurePosixPath(name).suffix, b"application/octet-stream")
         headers: tuple[Header, ...] = (
             (b"content-type", kind),
             # A file with new content gets a new name.
@@ -178,11 +180,11 @@ class _Files:
         return ProxyReply(200, headers, body)
 
     async def _all(self) -> dict[str, bytes]:
-        if self._held is None:
+        if self._cache is None:
             held = await asyncio.to_thread(_read, self._root)
-            self._held = held if _INDEX in held else None  # the page may be built later
+            self._cache = held if _INDEX in held else None  # the page may be built later
             return held
-        return self._held
+        return self._cache
 
 
 def _read(root: Path) -> dict[str, bytes]:
@@ -202,7 +204,7 @@ def _is_visit(request: RequestHead) -> bool:
     )
 
 
-def _watching(session_origin: str) -> tuple[Header, ...]:
+def _watch_headers(session_origin: str) -> tuple[Header, ...]:
     """Headers for a page that frames a session: windows opened there cannot access the page."""
     policy = _POLICY % (_FRAMES % session_origin.encode())
     return _document_headers(policy, b"same-origin-allow-popups")

@@ -25,9 +25,9 @@ from bascule.wire import error_to_wire
 _BATCH: Final = 500
 """Maximum number of entries in one message, so that no message is large."""
 
-_UNTYPED: Final = 4 << 20
-"""Maximum characters waiting for a terminal: enough for a long pasted text."""
-_ONE_KEY: Final = 100
+_MAX_QUEUED: Final = 4 << 20
+"""Maximum characters queued for a terminal: enough for a long pasted text."""
+_MESSAGE_WEIGHT: Final = 100
 """Characters that each message counts in addition to its text."""
 
 TimelineUpdates = AsyncGenerator[tuple[str, Sequence[Mapping[str, Any]]], None]
@@ -59,7 +59,7 @@ class Viewer(Closable):
         self._sessions = sessions
         self._timelines = timelines
         self._tasks = Tasks()
-        self._turn = asyncio.Lock()
+        self._subscription_lock = asyncio.Lock()
         """Lets one request at a time change which timelines and terminals are followed."""
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
@@ -99,12 +99,12 @@ class Viewer(Closable):
     async def watch(self, kind: str, where: str, *, after: int, epoch: str) -> None:
         """Follow a timeline; replaces an earlier subscription to the same timeline."""
         follow = self._follow_session if kind == "session" else self._follow_window
-        async with self._turn:
+        async with self._subscription_lock:
             await self._tasks.cancel(("watch", kind, where))
             self._tasks.start(("watch", kind, where), follow(where, after, epoch))
 
     async def unwatch(self, kind: str, where: str) -> None:
-        async with self._turn:
+        async with self._subscription_lock:
             await self._tasks.cancel(("watch", kind, where))
 
     async def _follow_session(self, where: str, after: int, epoch: str) -> None:
@@ -133,8 +133,8 @@ class Viewer(Closable):
         self, place: Mapping[str, str], epoch: str, entries: Sequence[Mapping[str, Any]]
     ) -> None:
         for start in range(0, max(len(entries), 1), _BATCH):
-            some = entries[start : start + _BATCH]
-            await self.send("timeline", {**place, "epoch": epoch, "entries": some})
+            batch = entries[start : start + _BATCH]
+            await self.send("timeline", {**place, "epoch": epoch, "entries": batch})
 
     # Terminals ------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Viewer(Closable):
         opened = await client.open_terminal(name, columns=columns, rows=rows)
         begin = opened["start"] if start is None or start > opened["end"] else start
         key = where, name
-        async with self._turn:
+        async with self._subscription_lock:
             await self._leave(key)
             self._keys[key] = UntypedKeys()
             self._tasks.start(("output", key), self._show(client, where, name, begin))
@@ -155,13 +155,13 @@ class Viewer(Closable):
 
     def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
         """Queue keystrokes in the order of the calls. Drops keystrokes when the queue is full."""
-        waiting = self._keys.get((where, name))
-        if waiting is not None:
-            waiting.put(keys)
+        queue = self._keys.get((where, name))
+        if queue is not None:
+            queue.put(keys)
 
     async def leave_terminal(self, where: str, name: str) -> None:
         """Stop following a terminal; it keeps running."""
-        async with self._turn:
+        async with self._subscription_lock:
             await self._leave((where, name))
 
     async def _leave(self, key: tuple[str, str]) -> None:
@@ -171,7 +171,7 @@ class Viewer(Closable):
 
     async def _show(self, client: SandboxClient, where: str, name: str, start: int) -> None:
         place = {"session_id": where, "name": name}
-        why = "The session is gone or does not answer"
+        reason = "The session is gone or does not answer"
         try:
             async with aclosing(client.terminal_output(name, start=start)) as frames:
                 async for kind, frame in frames:
@@ -179,25 +179,25 @@ class Viewer(Closable):
                         output = {"offset": frame["offset"], "data": frame["data"]}
                         await self.send("terminal.output", {**place, **output})
                     elif kind == "ended":
-                        why = "Its shell has ended"
+                        reason = "Its shell has ended"
         except BasculeError as error:
-            why = error.message
-        await self.send("terminal.ended", {**place, "why": why})
+            reason = error.message
+        await self.send("terminal.ended", {**place, "why": reason})
 
     async def _type(self, client: SandboxClient, where: str, name: str) -> None:
-        waiting = self._keys[where, name]
+        queue = self._keys[where, name]
         try:
             while True:
-                await client.type(name, await waiting.get())
+                await client.type(name, await queue.get())
         except BasculeError:
-            waiting.close()  # the output has ended too; `_show` reports it
+            queue.close()  # the output has ended too; `_show` reports it
 
 
 class UntypedKeys:
     """A bounded queue of keystrokes not yet sent to the terminal; drops keystrokes when full."""
 
-    def __init__(self, room: int = _UNTYPED) -> None:
-        self._room = room
+    def __init__(self, max_weight: int = _MAX_QUEUED) -> None:
+        self._max_weight = max_weight
         self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._weight = 0
         self._is_closed = False
@@ -208,7 +208,7 @@ class UntypedKeys:
 
     def put(self, keys: Mapping[str, Any]) -> None:
         weight = _weight_of(keys)
-        if not self._is_closed and self._weight + weight <= self._room:
+        if not self._is_closed and self._weight + weight <= self._max_weight:
             self._weight += weight
             self._queue.put_nowait(keys)
 
@@ -223,4 +223,4 @@ class UntypedKeys:
 
 
 def _weight_of(keys: Mapping[str, Any]) -> int:
-    return _ONE_KEY + len(str(keys.get("data", "")))
+    return _MESSAGE_WEIGHT + len(str(keys.get("data", "")))
