@@ -138,13 +138,13 @@ def test_a_link_of_the_hubs_user_gets_nothing_made_behind_it(place: Path, depth:
     os.lchown(home / "link", NOBODY, NOBODY)
     account = HubAccount("nobody", NOBODY, NOBODY, home)
     with pytest.raises(AccessDenied, match=f"symlink {home / 'link'}"):
-        account.own(home / "link" / "/".join(["state"] * depth), 0o700)
+        account.create_directory(home / "link" / "/".join(["state"] * depth), 0o700)
     assert os.listdir(elsewhere) == []
 
 
 def test_directories_of_the_hubs_user_are_made_down_to_the_last(place: Path) -> None:
     account = HubAccount("nobody", NOBODY, NOBODY, place)
-    account.own(place / "a" / "b" / "c", 0o700)
+    account.create_directory(place / "a" / "b" / "c", 0o700)
     made = [place / "a", place / "a" / "b", place / "a" / "b" / "c"]
     assert [each.stat().st_uid for each in made] == [NOBODY] * 3
     assert stat.S_IMODE(made[-1].stat().st_mode) == 0o700

@@ -35,7 +35,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "token": "Print the hub's admin token; create, list and revoke other tokens.",
         "mcp": "Serve a sandbox, a session or VS Code windows to an MCP client.",
         "approvals": "List the actions of agents that wait for approval, and answer.",
-        "rules": "Try and list rules for commands: which are allowed, asked about or denied.",
+        "rules": "Test and list rules that allow commands, deny them or require approval.",
     },
     "Workflows as Petri nets": {
         "run": "Run a net; the exit code says how it ended.",
@@ -102,7 +102,7 @@ def tree(*named: str) -> click.Group:
         name="bascule",
         help="Run an agent's actions in a sandbox or in VS Code, where people can watch.",
     )
-    root.by_itself(_root)
+    root.group_callback(_root)
     for command, line in COMMANDS.items():
         function = load(command) if command in named else _only_listed
         if isinstance(function, CommandGroup):
@@ -136,7 +136,7 @@ def _root(
 
 
 def _only_listed() -> None:
-    """Stands for a command that was not named."""
+    """Placeholder for a command that was not named."""
 
 
 def _named(arguments: Sequence[str]) -> str:

@@ -30,12 +30,12 @@ approvals = CommandGroup(
 
 AsJson = Annotated[bool, CommandOption("--json", help="Print the result as JSON.")]
 Which = Annotated[
-    str, CommandArgument(metavar="ID", help="Id of the question, or the beginning of its id.")
+    str, CommandArgument(metavar="ID", help="Id of the question, or the first characters of it.")
 ]
 
 
 class PersonsAnswer(StrEnum):
-    """The answers to a question. Each question lists those that it admits."""
+    """The answers to a question. Each question lists the answers that it allows."""
 
     ONCE = "once"
     ALWAYS = "always"
@@ -43,7 +43,7 @@ class PersonsAnswer(StrEnum):
     DENY = "deny"
 
 
-@approvals.by_itself
+@approvals.group_callback
 def list_(context: click.Context, hub: HubUrl = None, as_json: AsJson = False) -> int:
     if context.invoked_subcommand is not None:
         return 0
@@ -73,8 +73,8 @@ def answer(
         PersonsAnswer,
         CommandArgument(
             metavar="ANSWER",
-            help="One of once, always (adds the proposed rules), workspace (everything of this "
-            "agent in the window's workspace) and deny.",
+            help="once: allow this action. always: also add the proposed rules. workspace: allow "
+            "all actions of this agent in the window's workspace. deny: refuse this action.",
         ),
     ],
     hub: HubUrl = None,

@@ -41,7 +41,7 @@ def attach(
     known = _sessions(tmux, socket)
     if known is None:
         raise NoSuchShell(
-            f"no sandbox with tmux shells is running in {working_dir or directory}; {_HOW}"
+            f"no sandbox with tmux shells is running in {working_dir or directory}; {_START_ADVICE}"
         )
     wanted = session_name(name)
     if wanted not in known:
@@ -59,7 +59,7 @@ def attach(
     os.execve(tmux, [tmux, "-S", str(socket), "attach-session", "-t", f"={wanted}"], environment)  # noqa: S606
 
 
-_HOW = (
+_START_ADVICE = (
     "start one with `bascule up --no-editor --shells tmux` or `bascule sandbox --shells "
     "tmux`; a shell starts with its first command (pty shells cannot be attached to)"
 )
@@ -71,7 +71,9 @@ def _running(tmux: str) -> Path:
     places = [place for place in sorted(runtime_dir().glob("sandbox-*")) if place.is_dir()]
     running = [place for place in places if _sessions(tmux, place / "tmux") is not None]
     if not running:
-        raise NoSuchShell(f"no sandbox with tmux shells is running on this machine; {_HOW}")
+        raise NoSuchShell(
+            f"no sandbox with tmux shells is running on this machine; {_START_ADVICE}"
+        )
     if len(running) > 1:
         names = ", ".join(_workspace(place) for place in running)
         raise UsageError(
@@ -84,10 +86,10 @@ def _running(tmux: str) -> Path:
 def _sessions(tmux: str, socket: Path) -> list[str] | None:
     """The names of the shells, without Bascule's internal sessions; None if no tmux answers."""
     command = [tmux, "-S", str(socket), "list-sessions", "-F", "#{session_name}"]
-    asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    if asked.returncode != 0:
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
         return None
-    return [name for name in asked.stdout.split() if not name.startswith("+")]
+    return [name for name in result.stdout.split() if not name.startswith("+")]
 
 
 def _workspace(place: Path) -> str:

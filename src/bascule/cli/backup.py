@@ -24,10 +24,10 @@ from .signatures import CommandArgument, CommandOption
 _DATABASE: Final = "hub.sqlite"
 _SHARED: Final = "admin-token"
 """A file that all hubs of a user share, in the state directory of the settings."""
-_COPIED: Final = ("bases", "folder", "secrets", "sessions", "timelines")
+_COPIED_NAMES: Final = ("bases", "folder", "secrets", "sessions", "timelines")
 """Copied for each hub, together with its database. A hub recreates all other files."""
-_COUNTED: Final = ("sessions", "tokens", "windows")
-_CHANGED: Final = 1
+_COUNTED_TABLES: Final = ("sessions", "tokens", "windows")
+_FILE_CHANGED: Final = 1
 """Exit code of tar if a file changed while it was read."""
 
 
@@ -101,7 +101,7 @@ def _copy_databases(state: Path, scratch: Path, *, has_files: bool) -> Sequence[
             counts = _copy_database(directory, scratch / directory.relative_to(state))
             if not counts:
                 continue
-        elif not any((directory / name).is_dir() for name in _COPIED):
+        elif not any((directory / name).is_dir() for name in _COPIED_NAMES):
             continue
         found.append(_Hub(directory, counts, directory in running))
     return found
@@ -118,7 +118,7 @@ def _copy_database(state: Path, target: Path) -> Sequence[str]:
             closing(sqlite3.connect(target / _DATABASE)) as copy,
         ):
             source.backup(copy)
-            counts = {name: _count(copy, name) for name in _COUNTED}
+            counts = {name: _count(copy, name) for name in _COUNTED_TABLES}
     except sqlite3.Error as error:
         raise StorageFailed(f"cannot copy {state / _DATABASE}: {error}") from error
     return [f"{name} {count}" for name, count in counts.items()] if any(counts.values()) else ()
@@ -139,7 +139,7 @@ def _write(file: Path, state: Path, scratch: Path, hubs: Sequence[_Hub]) -> None
     copied = [_SHARED] if (state / _SHARED).is_file() else []
     for hub in hubs:
         below = hub.state.relative_to(state)
-        copied += [str(below / name) for name in _COPIED if (hub.state / name).exists()]
+        copied += [str(below / name) for name in _COPIED_NAMES if (hub.state / name).exists()]
     databases = [str(each.relative_to(scratch)) for each in sorted(scratch.rglob(_DATABASE))]
     try:
         partial.touch(mode=0o600)
@@ -156,7 +156,7 @@ def _write(file: Path, state: Path, scratch: Path, hubs: Sequence[_Hub]) -> None
         )
         partial.rename(file)
     except subprocess.CalledProcessError as error:
-        if error.returncode != _CHANGED:
+        if error.returncode != _FILE_CHANGED:
             lines = error.stderr.strip().splitlines()
             raise StorageFailed(
                 f"some files could not be copied, so {file} was not written. tar: {lines[0]}"

@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from bascule.core.contracts import Runtime
 
 checkpoint = CommandGroup(
-    help="List, compare and restore the checkpoints of a workspace.\n\nCheckpoints have what "
-    "agents changed in one workspace. Restoring undoes only these changes, in files that nobody "
-    "changed since. Name a session of the hub (--session), a VS Code window (--window), or the "
-    "directory of a store (--store). The window's user is asked, as for agents."
+    help="List, compare and restore the checkpoints of a workspace.\n\nA checkpoint contains the "
+    "changes of one action of an agent. Restoring it undoes only these changes, and only in files "
+    "that nobody has changed since. Name a session of the hub (--session), a VS Code window "
+    "(--window), or the directory of a store (--store). With --window, the window's user is asked "
+    "for consent."
 )
 
 Session = Annotated[
@@ -78,7 +79,7 @@ def list_(
     hub: HubUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """List checkpoints, oldest first, and what they do not keep."""
+    """List checkpoints, oldest first, and the paths that are not recorded."""
     seen = _ask(ListCheckpoints(), CheckpointList, _Place(session, window, store, hub))
     if as_json:
         result = {
@@ -131,7 +132,7 @@ def diff(
     store: Store = None,
     hub: HubUrl = None,
 ) -> int:
-    """Print what one action changed, as a unified diff."""
+    """Print the changes of one action as a unified diff."""
     action = ShowCheckpoint(number, tuple(paths or ()))
     seen = _ask(action, CheckpointDetail, _Place(session, window, store, hub))
     if seen.content:
@@ -154,10 +155,10 @@ def restore(
         bool, CommandOption("--dry-run", help="Print what would be done, and change nothing.")
     ] = False,
 ) -> int:
-    """Undo what one action changed, or with --since also what later actions changed.
+    """Undo the changes of one action, or with --since also of all later actions.
 
-    A file that somebody changed after the action keeps its contents and is listed. The restore is a
-    checkpoint too, which you can restore to undo it. Exits with 1 if a file was not restored.
+    A file that was changed after the action is left unchanged and listed. The restore creates a
+    checkpoint, with which you can undo the restore. Exits with 1 if a file was not restored.
     """
     action = RestoreCheckpoint(number, tuple(paths or ()), since=since, dry_run=dry_run)
     seen = _ask(action, CheckpointRestored, _Place(session, window, store, hub))
@@ -178,7 +179,7 @@ def restore(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the checkpoints are. Exactly one of the first three is given."""
+    """The location of the checkpoints. Exactly one of the first three fields is set."""
 
     session: str
     window: str
@@ -186,7 +187,7 @@ class _Place:
     hub: str | None
 
     def __str__(self) -> str:
-        """The option that names it."""
+        """The command-line option for this location."""
         if self.session:
             return f"--session {self.session}"
         return f"--window {self.window}" if self.window else f"--store {self.store}"

@@ -43,8 +43,8 @@ def complete(root: click.Group, words: Sequence[str]) -> Completions:
     # Not `make_context`: it validates values, which imports a large library.
     context = click.Context(command, info_name=path, resilient_parsing=True)
     context.params = dict(_given_options(command, rest))
-    option, waiting = _waiting(command, rest)
-    if waiting:
+    option, needs_value = _option_at_end(command, rest)
+    if needs_value:
         return _values(option, context, last)
     if _END_OF_OPTIONS not in rest and last.startswith("-"):
         name, given, value = last.partition("=")
@@ -60,18 +60,18 @@ def _command(root: click.Group, words: Sequence[str]) -> tuple[Any, str, Sequenc
     """The command that the words name, its full name, and the remaining words."""
     command: Any = root
     path = "bascule"
-    left = list(words)
-    while isinstance(command, click.Group) and left:
-        word = left.pop(0)
+    remaining = list(words)
+    while isinstance(command, click.Group) and remaining:
+        word = remaining.pop(0)
         if word.startswith("-"):
             option = _option(command, word)
             if option is not None and not option.is_flag:
-                del left[:1]
+                del remaining[:1]
             continue
         if word not in command.commands:
             return click.Group(name=word), path, ()  # an unknown command has no completions
         command, path = command.commands[word], f"{path} {word}"
-    return command, path, left
+    return command, path, remaining
 
 
 def _names(group: click.Group, last: str) -> Completions:
@@ -108,12 +108,14 @@ def _values(parameter: Any, context: Any, last: str) -> Completions:
     return Completions(found, is_path=not found and is_path(parameter))
 
 
-def _waiting(command: click.Command, words: Sequence[str]) -> tuple[click.Option | None, bool]:
+def _option_at_end(
+    command: click.Command, words: Sequence[str]
+) -> tuple[click.Option | None, bool]:
     """The option whose value comes next, and whether there is one."""
-    left: Iterator[str] = iter(_until_end_of_options(words))
-    for word in left:
+    remaining: Iterator[str] = iter(_until_end_of_options(words))
+    for word in remaining:
         option = _option(command, word)
-        if option is not None and not option.is_flag and next(left, None) is None:
+        if option is not None and not option.is_flag and next(remaining, None) is None:
             return option, True
     return None, False
 
@@ -133,12 +135,12 @@ def _given_options(command: click.Command, words: Sequence[str]) -> Iterator[tup
 def _argument(command: click.Command, words: Sequence[str]) -> Any:
     """The positional argument that the next word would be."""
     arguments = [each for each in command.params if not isinstance(each, click.Option)]
-    left = iter(_until_end_of_options(words))
+    remaining = iter(_until_end_of_options(words))
     given = len(words) - len(_until_end_of_options(words))
-    for word in left:
+    for word in remaining:
         option = _option(command, word)
         if option is not None and not option.is_flag:
-            next(left, None)
+            next(remaining, None)
         elif not word.startswith("-"):
             given += 1
     if given < len(arguments):

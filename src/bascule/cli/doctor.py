@@ -29,7 +29,7 @@ _MARKS: Final = {
     "limited": ("○", "yellow"),
     "skipped": ("·", "dim"),
 }
-_PLAIN: Final = str.maketrans("✓✗○·", "+x--")
+_ASCII_MARKS: Final = str.maketrans("✓✗○·", "+x--")
 """ASCII replacements, for an output that can encode only ASCII."""
 
 
@@ -159,5 +159,5 @@ def _mark(mark: str, style: str) -> Cell:
     try:
         mark.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
-        mark = mark.translate(_PLAIN)
+        mark = mark.translate(_ASCII_MARKS)
     return mark, style

@@ -41,7 +41,7 @@ async def _export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
 
     from bascule.link.sessions import SessionCalls
 
-    with place.with_start_advice(), _opened(output) as file, _size_shown(output) as show:
+    with place.with_start_advice(), _open_output(output) as file, _show_size(output) as show:
         async with SessionCalls(place.url, place.token) as calls:
             size = 0
             async for piece in pieces(calls):
@@ -51,24 +51,24 @@ async def _export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
 
 
 @contextmanager
-def _opened(output: Path | None) -> Iterator[BinaryIO]:
+def _open_output(output: Path | None) -> Iterator[BinaryIO]:
     if output is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    beside = output.with_name(f".{output.name}.part")
+    partial = output.with_name(f".{output.name}.part")
     try:
-        with beside.open("wb") as file:
+        with partial.open("wb") as file:
             yield file
-        beside.replace(output)
+        partial.replace(output)
     except OSError as error:
         raise UsageError(f"cannot write {output}: {error.strerror or error}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
 @contextmanager
-def _size_shown(output: Path | None) -> Iterator[Callable[[int], None]]:
+def _show_size(output: Path | None) -> Iterator[Callable[[int], None]]:
     """Show the size written so far on stderr, if the output goes to a file."""
     if output is None or not stderr().is_interactive:
         yield lambda _: None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from bascule.core.errors import AccessDenied, BasculeError, SandboxUnreachable, UsageError
 from bascule.core.printable import printable
 
-_WAYS_OUT: Mapping[type[BasculeError], str] = {
+_ADVICE: Mapping[type[BasculeError], str] = {
     AccessDenied: " (set BASCULE_TOKEN to the hub's token, which `bascule token` prints on its "
     "machine; for a sandbox, set SESSION_API_KEY to its key)",
     SandboxUnreachable: "; start a sandbox with `bascule up --no-editor`, which prints its address",
@@ -33,7 +33,7 @@ def report(error: Exception) -> int:
 
 def _sentence(error: Exception) -> str:
     if isinstance(error, BasculeError):
-        has_its_own = "; " in error.message
-        return error.message + ("" if has_its_own else _WAYS_OUT.get(type(error), ""))
+        has_advice = "; " in error.message
+        return error.message + ("" if has_advice else _ADVICE.get(type(error), ""))
     cause = str(error) or "no message"
     return f"unexpected {type(error).__name__}: {cause} (set BASCULE_DEBUG=1 for the traceback)"

@@ -1,7 +1,7 @@
 """Transfers the commits of a fork as a branch: a git bundle from one session to the other.
 
-Git runs only inside the two sessions, with the rights of each. So the configuration of the fork's
-repository cannot run anything where the fork came from.
+Git runs only inside the two sessions, with the permissions of each. So the git configuration of the
+fork cannot run programs in the target session.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ _FETCH: Final = (
 )
 
 
-def bring_branch(place: HubTarget, which: str, branch: str, *, repository: str, into: str) -> int:
-    """Create `branch` with the fork's commits in the session that it came from, or `into`."""
+def transfer_branch(
+    place: HubTarget, which: str, branch: str, *, repository: str, into: str
+) -> int:
+    """Create `branch` with the fork's commits in the session that was forked, or in `into`."""
 
-    async def facts(calls: SessionCalls) -> tuple[str, str, str]:
+    async def find_sessions(calls: SessionCalls) -> tuple[str, str, str]:
         found = await calls.sessions()
         fork = chosen(found, which)
         source = fork.metadata["workspace"].get("fork_of", "")
@@ -51,50 +53,60 @@ def bring_branch(place: HubTarget, which: str, branch: str, *, repository: str, 
             )
         return fork.id, target, heads[repository.strip("/")]
 
-    fork, target, base = ask(place, facts)
-    count = asyncio.run(_bring(place, fork, target, base, branch, repository))
+    fork, target, base = ask(place, find_sessions)
+    count = asyncio.run(_transfer(place, fork, target, base, branch, repository))
     click.echo(f"branch {branch}: {count} {'commit' if count == 1 else 'commits'}")
     return 0
 
 
-async def _bring(
+async def _transfer(
     place: HubTarget, fork: str, target: str, base: str, branch: str, repository: str
 ) -> int:
     from bascule.runtime import CloudRuntime
 
-    at = f"cd {shlex.quote('./' + repository.strip('/'))}"
+    change_directory = f"cd {shlex.quote('./' + repository.strip('/'))}"
     since = f"--not {base}" if base else ""
     name = shlex.quote(f"refs/heads/{branch}")
     async with (
         CloudRuntime(place.url, place.token, session_id=fork, default_timeout=None) as there,
         CloudRuntime(place.url, place.token, session_id=target, default_timeout=None) as here,
     ):
-        await _run(here, f"{at} && git check-ref-format {name}", f"{branch!r} is no branch name")
         await _run(
             here,
-            f"{at} && ! git show-ref --verify --quiet {name}",
+            f"{change_directory} && git check-ref-format {name}",
+            f"{branch!r} is not a branch name",
+        )
+        await _run(
+            here,
+            f"{change_directory} && ! git show-ref --verify --quiet {name}",
             f"the branch {branch} exists already, or there is no repository",
         )
-        found = await _run(there, f"{at} && git rev-list --count HEAD {since}", "git failed")
+        found = await _run(
+            there, f"{change_directory} && git rev-list --count HEAD {since}", "git failed"
+        )
         if not found.strip().isdecimal():
             raise ExecutionError(
-                f"git failed in the fork: {found.strip()!r} is no count of commits"
+                f"git failed in the fork: {found.strip()!r} is not a number of commits"
             )
         count = int(found)
         if not count:
             raise UsageError("the fork has no commits of its own")
         bundle = (await _run(there, "mktemp -u --suffix=.bundle", "mktemp failed")).strip()
         await _run(
-            there, f"{at} && git bundle create --quiet {bundle} HEAD {since}", "git bundle failed"
+            there,
+            f"{change_directory} && git bundle create --quiet {bundle} HEAD {since}",
+            "git bundle failed",
         )
-        made = (await _run(here, "mktemp -d", "mktemp failed")).strip()
+        directory_in_target = (await _run(here, "mktemp -d", "mktemp failed")).strip()
         with tempfile.TemporaryDirectory() as directory:
             downloaded = await there.download(bundle, Path(directory))
-            await here.upload(downloaded, made)
-            file = shlex.quote(f"{made}/{downloaded.name}")
-            await _run(here, f"{at} && {_FETCH} {file} HEAD:{name}", "git fetch failed")
+            await here.upload(downloaded, directory_in_target)
+            file = shlex.quote(f"{directory_in_target}/{downloaded.name}")
+            await _run(
+                here, f"{change_directory} && {_FETCH} {file} HEAD:{name}", "git fetch failed"
+            )
         await _run(there, f"rm -f {bundle}", "rm failed")
-        await _run(here, f"rm -rf {made}", "rm failed")
+        await _run(here, f"rm -rf {directory_in_target}", "rm failed")
     return count
 
 

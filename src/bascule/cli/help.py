@@ -58,11 +58,11 @@ class CommandGroup(click.Group):
             no_args_is_help=False,
         )
 
-    def by_itself(self, function: _Function) -> _Function:
+    def group_callback(self, function: _Function) -> _Function:
         """Decorator for the function of the group itself. It also runs before each command of the
         group."""
-        made = command_function(function)
-        self.callback, self.params = made.call, made.parameters
+        parsed = command_function(function)
+        self.callback, self.params = parsed.call, parsed.parameters
         return function
 
     def subcommand(
@@ -75,11 +75,11 @@ class CommandGroup(click.Group):
         """Decorator for a command of the group. The default name is that of the function."""
 
         def add(function: _Function) -> _Function:
-            made = command_function(function)
+            parsed = command_function(function)
             command = Command(
                 name or function.__name__.replace("_", "-"),
-                callback=made.call,
-                params=made.parameters,
+                callback=parsed.call,
+                params=parsed.parameters,
                 help=inspect.getdoc(function),
                 short_help=short_help,
                 context_settings=dict(context_settings or {}),

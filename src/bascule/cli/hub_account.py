@@ -48,7 +48,7 @@ class HubAccount:
         for name in [name for name in os.environ if name.startswith("XDG_")]:
             del os.environ[name]
 
-    def own(self, directory: Path, mode: int) -> None:
+    def create_directory(self, directory: Path, mode: int) -> None:
         """Create a directory of this user if it does not exist.
 
         In a directory of root it is created as root, otherwise as this user: root must not create
@@ -60,13 +60,13 @@ class HubAccount:
         with contextlib.suppress(NoSuchPath):
             os.close(open_real(directory))
             return
-        self.own(directory.parent, 0o755)
+        self.create_directory(directory.parent, 0o755)
         parent = open_real(directory.parent)
         try:
             if os.fstat(parent).st_uid == 0:
                 self._make_as_root(parent, directory.name, mode)
             else:
-                self._make_as_them(parent, directory, mode)
+                self._make_as_user(parent, directory, mode)
         finally:
             os.close(parent)
 
@@ -78,7 +78,7 @@ class HubAccount:
         finally:
             os.close(made)
 
-    def _make_as_them(self, parent: int, directory: Path, mode: int) -> None:
+    def _make_as_user(self, parent: int, directory: Path, mode: int) -> None:
         os.setegid(self.gid)
         os.seteuid(self.uid)
         try:
@@ -96,7 +96,7 @@ class HubAccount:
         os.setresuid(self.uid, self.uid, self.uid)
 
 
-def settle_rights(settings: HubFile) -> Warden | None:
+def switch_user(settings: HubFile) -> Warden | None:
     """Switch to the user in the settings, and return the warden that keeps root's privileges.
 
     None: the spawner starts its own warden, with the privileges of this process. Call this first:
@@ -118,7 +118,7 @@ def settle_rights(settings: HubFile) -> Warden | None:
     return warden
 
 
-def warn_of_root() -> None:
+def warn_if_root() -> None:
     """Log a warning if the hub runs as root. Call it after the hub has started."""
     if os.geteuid() == 0:
         logger.warning(
@@ -129,8 +129,8 @@ def warn_of_root() -> None:
 
 def make_directories(settings: HubFile, account: HubAccount) -> None:
     """Create the directories that the hub and its warden share."""
-    account.own(settings.state(), 0o700)
-    account.own(settings.run(), 0o711)
+    account.create_directory(settings.state(), 0o700)
+    account.create_directory(settings.run(), 0o711)
 
 
 def _start_warden(settings: HubFile, account: HubAccount) -> Warden | None:

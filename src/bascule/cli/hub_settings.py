@@ -22,7 +22,7 @@ from .defaults import DEFAULT_FILE, DEFAULT_PORT
 from .user_dirs import state_dir as default_state_dir
 
 
-def _listed(value: object) -> object:
+def _split_list(value: object) -> object:
     """Split a comma-separated list, as environment variables contain it."""
     return [word for word in value.split(",") if word] if isinstance(value, str) else value
 
@@ -33,9 +33,9 @@ def _ensure_networks(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
 Networks = Annotated[Names, AfterValidator(_ensure_networks)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_listed)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_split_list)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int | None, Field(ge=0)]
 Bytes = Annotated[int, Field(ge=1024)]
@@ -135,39 +135,45 @@ def load(file: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     origins: dict[str, str] = {}
     values: dict[str, Any] = {}
 
-    def take(found: Mapping[str, object], origin: str) -> None:
+    def add(found: Mapping[str, object], origin: str) -> None:
         for given, value in found.items():
             name = _RENAMED.get(given, given)
             values[name] = value
             origins[name] = origin
 
-    named = environment.get("BASCULE_CONFIG")
-    path = file or (Path(named) if named else DEFAULT_FILE if DEFAULT_FILE.is_file() else None)
+    config_variable = environment.get("BASCULE_CONFIG")
+    path = file or (
+        Path(config_variable)
+        if config_variable
+        else DEFAULT_FILE
+        if DEFAULT_FILE.is_file()
+        else None
+    )
     if path is not None:
-        take(_in_file(path), str(path))
+        add(_read_file(path), str(path))
     for name in (*_RENAMED, *HubFile.model_fields):
         variable = f"BASCULE_{name.upper()}"
         if variable in environment:
-            take({name: environment[variable]}, variable)
+            add({name: environment[variable]}, variable)
     for name, value in flags.items():
         if value is not None:
-            take({name: value}, f"--{name.replace('_', '-')}")
+            add({name: value}, f"--{name.replace('_', '-')}")
     try:
         return HubFile.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
-        problem = _unknown(name) if first["type"] == "extra_forbidden" else first["msg"]
+        problem = _unknown_setting(name) if first["type"] == "extra_forbidden" else first["msg"]
         raise InvalidSetting(f"{origins.get(name, name)}: {name}: {problem}") from None
 
 
-def _unknown(name: str) -> str:
+def _unknown_setting(name: str) -> str:
     nearest = difflib.get_close_matches(name, HubFile.model_fields, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else "; docs/hub.md lists them"
     return f"there is no such setting{hint}"
 
 
-def _in_file(path: Path) -> Mapping[str, object]:
+def _read_file(path: Path) -> Mapping[str, object]:
     try:
         return tomllib.loads(path.read_text())
     except OSError as error:

@@ -70,9 +70,9 @@ def find_hub(url: str | None) -> HubTarget:
         address = with_scheme(url)
     else:
         address = running[0].url if running else f"http://127.0.0.1:{home.port}"
-    meant = next((each for each in running if each.url == address.rstrip("/")), None)
+    known_hub = next((each for each in running if each.url == address.rstrip("/")), None)
     is_ours = (
-        meant is not None
+        known_hub is not None
         or is_this_machine(address)
         or address.rstrip("/") == home.public_url.rstrip("/")
     )
@@ -93,7 +93,7 @@ def find_hub(url: str | None) -> HubTarget:
             f"no token for the hub at {address}: set BASCULE_TOKEN, or start a hub on "
             "this machine (`bascule up`)"
         )
-    return HubTarget(address, token, meant)
+    return HubTarget(address, token, known_hub)
 
 
 def use_hub(url: str | None, *, say: bool = False) -> HubTarget:

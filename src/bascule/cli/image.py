@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bascule.runtime.spawn.docker.images import Build
 
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
-_LAST_WORDS = 30
+_LAST_LINES = 30
 
 
 class ImageTarget(StrEnum):
@@ -105,7 +105,7 @@ def _line_printer(verbose: bool) -> Iterator[Callable[[str], None]]:
     if verbose:
         yield lambda line: click.echo(line, err=True)
         return
-    last: deque[str] = deque(maxlen=_LAST_WORDS)
+    last: deque[str] = deque(maxlen=_LAST_LINES)
     with progress("steps") as update:
 
         def on_line(line: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_NUDGE = signal.SIGURG
+_WAKE_SIGNAL = signal.SIGURG
 """A signal without a meaning here. By default a process ignores it."""
 _PAUSES = (0.01, 0.1, 1.0)
 
@@ -23,31 +23,31 @@ def signals_interrupt_input() -> Iterator[None]:
     Therefore each signal is followed by a few harmless signals, which interrupt the wait again.
     """
     main = threading.get_ident()
-    left = threading.Event()
+    stopped = threading.Event()
     arrived, arrives = socket.socketpair()
     arrives.setblocking(False)
 
-    def nudge() -> None:
+    def repeat_signals() -> None:
         while numbers := arrived.recv(64):
-            if set(numbers) - {_NUDGE}:
+            if set(numbers) - {_WAKE_SIGNAL}:
                 for pause in _PAUSES:
-                    if left.wait(pause):
+                    if stopped.wait(pause):
                         return
-                    signal.pthread_kill(main, _NUDGE)
+                    signal.pthread_kill(main, _WAKE_SIGNAL)
 
-    thread = threading.Thread(target=nudge, name="bascule-signals", daemon=True)
-    handler = signal.signal(_NUDGE, _do_nothing)
+    thread = threading.Thread(target=repeat_signals, name="bascule-signals", daemon=True)
+    handler = signal.signal(_WAKE_SIGNAL, _do_nothing)
     wakeup = signal.set_wakeup_fd(arrives.fileno(), warn_on_full_buffer=False)
     thread.start()
     try:
         yield
     finally:
-        left.set()
+        stopped.set()
         signal.set_wakeup_fd(wakeup)
         arrives.close()
         thread.join()
         arrived.close()
-        signal.signal(_NUDGE, handler)
+        signal.signal(_WAKE_SIGNAL, handler)
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None:

@@ -29,7 +29,7 @@ def one_of(*words: str) -> Candidates:
 
 def session_names(ctx: click.Context) -> Names:
     """The names of sessions; the id if a session has no name or shares it with another."""
-    found = _of_hub(ctx, "/api/sessions")
+    found = _get_from_hub(ctx, "/api/sessions")
     names = [each["name"] for each in found]
     return [
         (each["name"] if names.count(each["name"] or None) == 1 else each["id"], each["state"])
@@ -41,18 +41,18 @@ def window_names(ctx: click.Context) -> Names:
     """The folders of windows; the id of a window without a folder."""
     return [
         (each["folders"][0]["path"] if each["folders"] else each["id"], each["name"])
-        for each in _of_hub(ctx, "/api/vscode/instances")
+        for each in _get_from_hub(ctx, "/api/vscode/instances")
         if each["status"] != "gone"
     ]
 
 
 def token_names(ctx: click.Context) -> Names:
     """The names of tokens, without the tokens of sessions, which are removed with their session."""
-    found = _of_hub(ctx, "/api/tokens")
+    found = _get_from_hub(ctx, "/api/tokens")
     return [(each["name"], each["scope"]) for each in found if each["scope"] != "session"]
 
 
-def _of_hub(ctx: click.Context, where: str) -> Sequence[Any]:
+def _get_from_hub(ctx: click.Context, path: str) -> Sequence[Any]:
     from bascule.link.quick_get import quick_get
 
     from .hub_target import find_hub
@@ -61,5 +61,5 @@ def _of_hub(ctx: click.Context, where: str) -> Sequence[Any]:
         place = find_hub(ctx.params.get("hub"))
     except BasculeError:
         return ()
-    patience = float(os.environ.get("BASCULE_COMPLETION_TIMEOUT", _TIMEOUT))
-    return quick_get(place.url, place.token, where, within=patience) or ()
+    timeout = float(os.environ.get("BASCULE_COMPLETION_TIMEOUT", _TIMEOUT))
+    return quick_get(place.url, place.token, path, within=timeout) or ()

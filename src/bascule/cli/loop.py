@@ -55,12 +55,12 @@ class LoopThread:
                     raise
                 opened.set_exception(error)
 
-        kept = self.start(keep())
+        holder = self.start(keep())
         try:
             yield opened.result()
         finally:
             self._loop.call_soon_threadsafe(release.set)
-            kept.result()
+            holder.result()
 
     def _run(self) -> None:
         with asyncio.Runner() as runner:

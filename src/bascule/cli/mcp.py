@@ -105,13 +105,13 @@ def _from_command_line(context: click.Context, **given: str | None) -> list[str 
 async def _serve(places: ToolTargets) -> None:
     from bascule.adapters.mcp.stdio import serve_stdio
 
-    serving = asyncio.ensure_future(serve_stdio(places))
+    server = asyncio.ensure_future(serve_stdio(places))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, serving.cancel)
-    await asyncio.wait([serving])
-    if not serving.cancelled():
-        serving.result()
+        loop.add_signal_handler(number, server.cancel)
+    await asyncio.wait([server])
+    if not server.cancelled():
+        server.result()
 
 
 def _at_hub(hub: str | None, *, window: str, session: str) -> ToolTargets:
@@ -136,7 +136,7 @@ def _sandbox(
 
     if url is not None:
         return SingleTarget(
-            partial(_opened, SandboxTarget(url=url, key=key, working_dir=working_dir).runtime())
+            partial(_connected, SandboxTarget(url=url, key=key, working_dir=working_dir).runtime())
         )
     directory = working_dir.resolve()
     for option, each in (("--working-dir", directory), *(("--root", each) for each in roots)):
@@ -144,9 +144,9 @@ def _sandbox(
             raise NoSuchPath(f"{option} is not a directory: {each}")
     settings = SandboxSettings(roots=tuple(each.resolve() for each in roots) or (directory,))
     runtime = LocalRuntime(directory, settings=settings, rules=rules, default_timeout=None)
-    return SingleTarget(partial(_opened, runtime))
+    return SingleTarget(partial(_connected, runtime))
 
 
-async def _opened(runtime: Runtime) -> Runtime:
+async def _connected(runtime: Runtime) -> Runtime:
     await runtime.connect()
     return runtime

@@ -114,11 +114,11 @@ def nginx(
         click.echo(text, nl=False)
         return 0
     nginx_flags = () if main_config is None else ("-c", str(main_config.absolute()))
-    took = Nginx.find(program, nginx_flags).install(
+    was_reloaded = Nginx.find(program, nginx_flags).install(
         text, file, url=settings.public_url, is_reloaded=reload
     )
     click.echo(f"wrote {file}; nginx accepts it")
-    if not took:
+    if not was_reloaded:
         click.echo("nginx was not reloaded; start it, or run `nginx -s reload`")
     click.echo(
         f"{settings.public_url.rstrip('/')}/ now leads to the hub, as soon as the hub is running"

@@ -46,25 +46,25 @@ async def _pair(place: HubTarget, *, waits: bool) -> None:
         ):
             if waits:
                 await link.connect()
-            here = {each.id for each in await calls.windows() if each.status == "healthy"}
+            known_windows = {each.id for each in await calls.windows() if each.status == "healthy"}
             pairing = await calls.pair()
             _show(place, pairing)
             if waits:
-                window = await _arrival(link, here, pairing)
+                window = await _new_window(link, known_windows, pairing)
                 terminal = stdout()
                 mark = terminal.styled("✓", "green")
                 text = one_line(f"{window.name} is connected: VS Code {window.vscode_version}")
                 terminal.print(f"{mark} {text}")
 
 
-async def _arrival(link: HubLink, here: set[WindowId], pairing: Pairing) -> Window:
+async def _new_window(link: HubLink, known_windows: set[WindowId], pairing: Pairing) -> Window:
     """Wait for the first new window. Raises `InvalidPairing` when the code expires."""
-    left = datetime.fromisoformat(pairing.expires) - datetime.now(UTC)
+    remaining = datetime.fromisoformat(pairing.expires) - datetime.now(UTC)
     try:
-        async with asyncio.timeout(left.total_seconds()):
+        async with asyncio.timeout(remaining.total_seconds()):
             async for windows in link.watch():
                 for window in windows:
-                    if window.id not in here and window.status == "healthy":
+                    if window.id not in known_windows and window.status == "healthy":
                         return window
     except TimeoutError:
         pass

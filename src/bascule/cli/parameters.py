@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 from click.types import FloatParamType, IntParamType
 
-_KNOWN: Final[Mapping[str, str]] = {
+_PLACEHOLDERS: Final[Mapping[str, str]] = {
     "hub": "URL",
     "url": "URL",
     "public_url": "URL",
@@ -34,9 +34,9 @@ def rows(command: Any, context: Any) -> tuple[Sequence[tuple[str, str]], Sequenc
             continue
         about = _RANGE.sub("", record[1]).replace("  []", "")
         if isinstance(parameter, click.Option):
-            options.append((_written(parameter), about))
+            options.append((_option_syntax(parameter), about))
         else:
-            arguments.append((argument_name(parameter), f"{about}{_need(parameter)}"))
+            arguments.append((argument_name(parameter), f"{about}{_requirement(parameter)}"))
     return arguments, options
 
 
@@ -55,8 +55,8 @@ def value_name(parameter: Any) -> str:
         return str(parameter.metavar)
     if isinstance(kind, click.Choice):
         return "|".join(kind.choices)
-    if name in _KNOWN:
-        return _KNOWN[name]
+    if name in _PLACEHOLDERS:
+        return _PLACEHOLDERS[name]
     if isinstance(kind, click.Path):
         return "FILE"
     if isinstance(kind, IntParamType | FloatParamType):
@@ -72,14 +72,14 @@ def argument_name(argument: Any) -> str:
     return f"{name}..." if argument.nargs == -1 else str(name)
 
 
-def _need(argument: Any) -> str:
+def _requirement(argument: Any) -> str:
     if argument.required:
         return " [required]"
     default = argument.default
     return f" [default: {default}]" if isinstance(default, str | int) else ""
 
 
-def _written(option: Any) -> str:
+def _option_syntax(option: Any) -> str:
     short_first = sorted(option.opts, key=lambda name: name.startswith("--"))
     names = ", ".join(short_first)
     if option.secondary_opts:

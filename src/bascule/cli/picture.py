@@ -37,10 +37,10 @@ def to_png(svg: str) -> bytes:
             *("--force-device-scale-factor=2", f"--window-size={size[1]},{size[2]}"),
             page.as_uri(),
         ]
-        done = subprocess.run(
+        result = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT, check=False
         )
         if not picture.is_file():
-            reason = done.stderr.strip().splitlines() or ["no message"]
+            reason = result.stderr.strip().splitlines() or ["no message"]
             raise ExecutionError(f"{browser} could not draw the picture: {reason[-1]}")
         return picture.read_bytes()

@@ -70,8 +70,8 @@ class Prompt:
 
     def _run_lines(self) -> int:
         for command in self._commands():
-            if leaving := _LEAVE.fullmatch(command):
-                return int(leaving[1] or (0 if self._is_terminal else self._status)) & 255
+            if exit_match := _LEAVE.fullmatch(command):
+                return int(exit_match[1] or (0 if self._is_terminal else self._status)) & 255
             self._status = self._execute(command)
         return 0 if self._is_terminal else self._status
 

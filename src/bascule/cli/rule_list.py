@@ -1,4 +1,4 @@
-"""Formats the rules of a hub or session for users: who made them and what they decided."""
+"""Formats the rules of a hub or session for users, with their origin and use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .session_view import ago
 from .terminal import Terminal, stdout
 
 _COLOURS: Final = {"allow": "green", "ask": "yellow", "deny": "red"}
-_DECIDED: Final = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
+_PAST_TENSE: Final = {"allow": "allowed", "ask": "asked about", "deny": "denied"}
 
 
 def show_rules(found: Sequence[Mapping[str, Any]]) -> None:
@@ -35,16 +35,16 @@ def _lines(rule: Mapping[str, Any], terminal: Terminal) -> Iterator[str]:
     why = f": {rule['why']}" if rule["why"] else ""
     yield one_line(f"       rule of {made_by}, {rule['origin']}{why}")
     if "count" in rule:
-        yield f"       {_decided(verdict, rule)}"
+        yield f"       {_use_text(verdict, rule)}"
 
 
-def _decided(verdict: str, rule: Mapping[str, Any]) -> str:
+def _use_text(verdict: str, rule: Mapping[str, Any]) -> str:
     count = rule["count"]
     if count is None:
         return "the session does not run, so its counts are not known"
     commands = f"{count} {'command' if count == 1 else 'commands'}"
-    said = f"{_DECIDED.get(verdict, 'decided')} {commands}"
+    text = f"{_PAST_TENSE.get(verdict, 'decided')} {commands}"
     if rule["last_time"] is None:
-        return said
+        return text
     when = ago(datetime.fromtimestamp(rule["last_time"], UTC).isoformat())
-    return f"{said}, the last {when}: {one_line(str(rule['last_command']))}"
+    return f"{text}, the last {when}: {one_line(str(rule['last_command']))}"

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from bascule.rules.rule_files import RuleFile
 
 rules = CommandGroup(
-    help="Try and list rules for commands: which are allowed, asked about or denied.",
+    help="Test and list rules, which decide whether a command is allowed, needs approval or is "
+    "denied.",
 )
 
 _STATUS = {"allow": 0, "ask": 3, "deny": 4}
@@ -61,7 +62,8 @@ def check(
         list[Path] | None,
         CommandOption(
             "--workspace-rules",
-            help="TOML file of a workspace, which can only ask and deny; repeatable. "
+            help="TOML file of a workspace, which can require approval and deny, but not allow; "
+            "repeatable. "
             "[default: .vscode/bascule-rules.toml in --workspace if it exists]",
         ),
     ] = None,
@@ -83,26 +85,28 @@ def check(
         Path | None,
         CommandOption(
             metavar="FILE",
-            help="Decide on JSON lines instead; - reads stdin. Prints one JSON line for each.",
+            help="File with one JSON object per command instead; - reads stdin. Prints one JSON "
+            "line for each.",
         ),
     ] = None,
     engine: Annotated[
         RuleEngine,
         CommandOption(
-            help="With --batch: python, or window for the VS Code extension's own code, with Node."
+            help="Implementation for --batch: python, or window for the VS Code extension's code "
+            "(needs Node)."
         ),
     ] = RuleEngine.PYTHON,
 ) -> int:
-    """Explain why rules allow a command text, ask about it or deny it.
+    """Print whether rules allow a command, require approval (ask) or deny it, and why.
 
-    Exits with 0 for allow, 3 for ask and 4 for deny; with 1 or 2 if rules cannot be read. Without a
-    rule a command asks.
+    Exits with 0 for allow, 3 for ask and 4 for deny; with 1 or 2 if rules cannot be read. A command
+    that no rule matches needs approval.
 
     A line of --batch is {"command": "git log", "allow": [["git", "log"]], "ask": [], "deny": [],
     "workspace": "/home/ann/project", "cwd": "/home/ann/project", "home": "/home/ann"}. Only
-    `command` is required; the paths above are the defaults. The answer is {"verdict":
-    "allow", "parts": [...]}. A line that is not such a question is answered with "ask", and named
-    on stderr. Links are not resolved. The exit code is 0.
+    `command` is required; by default the paths are as above and there are no rules. The answer is
+    {"verdict": "allow", "parts": [...]}. An invalid line is answered with "ask" and reported on
+    stderr. Symbolic links are not resolved. The exit code is 0.
     """
     if (command is None) == (batch is None):
         raise UsageError("give either one command text or --batch FILE")
@@ -118,9 +122,11 @@ def check(
 
     parser = Parser()
     context = _context(workspace, cwd)
-    own = _existing(config_dir() / "rules.toml") if rule_files is None else rule_files
-    theirs = _existing(Path(context.workspace, WORKSPACE_FILE))
-    given = _read_rules(own, theirs if workspace_rules is None else workspace_rules, agent, parser)
+    own_files = _existing(config_dir() / "rules.toml") if rule_files is None else rule_files
+    workspace_files = _existing(Path(context.workspace, WORKSPACE_FILE))
+    given = _read_rules(
+        own_files, workspace_files if workspace_rules is None else workspace_rules, agent, parser
+    )
     decision = judge(command or "", given, context, parser.parse)
     _show(decision, as_json=as_json)
     return _STATUS[decision.verdict.value]
@@ -131,12 +137,14 @@ def try_file(
     file: Annotated[Path, CommandArgument(help="A TOML file with rules.")],
     is_workspace: Annotated[
         bool,
-        CommandOption("--workspace", help="Read it as the file of a workspace: no [[allow]]."),
+        CommandOption(
+            "--workspace", help="Read it as the file of a workspace, which may not have [[allow]]."
+        ),
     ] = False,
 ) -> int:
-    """Read a file of rules and try the examples under `yes` and `no` in it.
+    """Check a file of rules, and test its examples (`yes` and `no`).
 
-    Exits with 2 if the file is not valid or an example fails, and names the lines.
+    Exits with 2 if the file is not valid or an example fails, and prints the line numbers.
     """
     from bascule.rules import Parser
     from bascule.rules.rule_files import RuleOwner, read_rule_file
@@ -156,18 +164,18 @@ def list_(
         str | None,
         CommandArgument(
             metavar="SESSION",
-            help="Name or id of a session, or the first characters of its id: list its rules, also "
-            "those of its workspace, and what each decided there. [default: the hub's rules]",
+            help="Name or id of a session, or the first characters of its id: list the rules that "
+            "apply in it, and how often each was used. [default: list the hub's rules]",
             autocompletion=session_names,
         ),
     ] = None,
     hub: HubUrl = None,
     as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """List the rules for commands in sessions, who made them, and what they decided.
+    """List the rules for commands in sessions, their origin, and how often each was used.
 
-    Counts begin when the session's sandbox starts. Needs the admin token: BASCULE_TOKEN, or the
-    token of the hub on this machine.
+    Counts start with the session's sandbox. Needs the admin token: BASCULE_TOKEN, or the token of
+    the hub on this machine.
     """
     from .rule_list import show_rules
     from .session_calls import ask, find
@@ -202,12 +210,12 @@ def _existing(file: Path) -> list[Path]:
 
 
 def _read_rules(
-    own: Sequence[Path], of_workspace: Sequence[Path], agent: str | None, parser: Parser
+    own_files: Sequence[Path], workspace_files: Sequence[Path], agent: str | None, parser: Parser
 ) -> Rules:
     from bascule.rules import Rules
     from bascule.rules.rule_files import RuleOwner, read_rule_file
 
-    owners = {RuleOwner.PERSON: own, RuleOwner.WORKSPACE: of_workspace}
+    owners = {RuleOwner.PERSON: own_files, RuleOwner.WORKSPACE: workspace_files}
     found = Rules()
     for owner, paths in owners.items():
         for path in paths:
@@ -245,7 +253,7 @@ def _check_batch(file: Path, engine: RuleEngine) -> int:
 
     questions = [_question(line, number) for number, line in enumerate(_lines(file), start=1)]
     decide = _decide_here if engine is RuleEngine.PYTHON else _decide_in_window
-    # Closed also after the last answer, so that the threads of the parser end here.
+    # `closing` ends the parser's threads here, also after the last answer.
     with closing(
         decide([each for each in questions if not isinstance(each, InvalidSetting)])
     ) as answers:
@@ -259,7 +267,8 @@ def _check_batch(file: Path, engine: RuleEngine) -> int:
 
 
 def _question(line: bytes, number: int) -> Question | InvalidSetting:
-    """The question of a line, or why it has none. One bad line does not stop the others."""
+    """The question in a line, or the error if the line is invalid. One invalid line does not stop
+    the others."""
     from bascule.rules.batch import decode_question
 
     try:
@@ -269,19 +278,19 @@ def _question(line: bytes, number: int) -> Question | InvalidSetting:
 
 
 def _decide_here(questions: Sequence[Question]) -> Generator[str]:
-    """One answer for each question, in order. Each new text costs a process of the parser, so
-    several texts are parsed at a time."""
+    """One answer for each question, in order. Each new text needs a parser process, so several
+    texts are parsed at the same time."""
     from bascule.rules import Parser
     from bascule.rules.batch import encode_answer
     from bascule.rules.judge import judge
 
-    of_thread = threading.local()
+    thread_state = threading.local()
 
     def start_thread() -> None:
-        of_thread.parser = Parser()
+        thread_state.parser = Parser()
 
     def answer(question: Question) -> str:
-        parse = of_thread.parser.parse
+        parse = thread_state.parser.parse
         return encode_answer(judge(question.command, question.rules, question.context, parse))
 
     with ThreadPoolExecutor(os.cpu_count(), initializer=start_thread) as pool:
@@ -295,7 +304,7 @@ def _decide_in_window(questions: Sequence[Question]) -> Generator[str]:
 
 
 def _lines(file: Path) -> Sequence[bytes]:
-    """The lines of a batch, without a last empty one. Only a newline ends a line of JSON."""
+    """The lines of a batch, without an empty last line. Only a newline ends a line of JSON."""
     try:
         text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:

@@ -167,9 +167,9 @@ def _report(net: Net, result: RunResult) -> None:
 def _print_marking(marking: Marking) -> None:
     from bascule.net.trace import tokens_by_place
 
-    held = tokens_by_place(marking)
-    width = max(map(len, held), default=0)
-    for place, tokens in held.items():
+    tokens_of = tokens_by_place(marking)
+    width = max(map(len, tokens_of), default=0)
+    for place, tokens in tokens_of.items():
         _print_note(f"  {place:{width}}  {_tokens_text(tokens)}")
 
 

@@ -241,8 +241,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _working_dir(text: str, account: ShellAccount | None, *, is_made: bool) -> Path:
-    """The working directory, which is created if `is_made`: OpenHands, which names an account,
-    relies on this. For other callers a missing directory is an error."""
+    """The working directory. It is created if missing and `is_made`: OpenHands, which names an
+    account, relies on this. For other callers a missing directory is an error."""
     path = Path(text).resolve()
     if path.is_dir():
         return path

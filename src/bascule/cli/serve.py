@@ -75,7 +75,7 @@ def serve(
     from bascule.hub import serve as serve_hub
     from bascule.hub.tokens import admin_token
 
-    from .hub_account import settle_rights, warn_of_root
+    from .hub_account import switch_user, warn_if_root
     from .hub_settings import load
     from .jsonlogs import use_json
     from .machine import checks
@@ -95,14 +95,14 @@ def serve(
     if settings.log_format == "json":
         use_json()
     allow_many()
-    warden = settle_rights(settings)
+    warden = switch_user(settings)
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
     with contextlib.ExitStack() as stack:
 
         def on_started(hub: Hub) -> None:
             stack.enter_context(published_address(settings.state(), hub.local_url))
             _print_summary(hub)
-            warn_of_root()
+            warn_if_root()
 
         stack.enter_context(lock_state(settings.state()))
         spawners = make_spawners(settings, warden)

@@ -123,7 +123,8 @@ def create(
     egress: Annotated[
         str | None,
         CommandOption(
-            help="Network access: off, proxy or open. [default: only what --git needs]",
+            help="Network access: off, proxy or open. [default: proxy for the host of an https "
+            "--git, else off]",
             autocompletion=one_of("off", "proxy", "open"),
         ),
     ] = None,
@@ -139,7 +140,7 @@ def create(
     ] = "",
     checkpoints: Annotated[
         bool,
-        CommandOption(help="Record what actions change in the workspace, so it can be restored."),
+        CommandOption(help="Record the changes of each action, so that they can be undone."),
     ] = True,
     wait: Annotated[
         bool, CommandOption(help="Wait until the session is ready, or return at once.")
@@ -151,8 +152,8 @@ def create(
     Progress goes to stderr. --json prints all fields of the session.
     """
     source = options.source(git=git, ref=ref, folder=folder, archive=archive)
-    if opens := options.credential(git=git, token=git_token, key=git_key):
-        source["credential"] = opens
+    if credential := options.credential(git=git, token=git_token, key=git_key):
+        source["credential"] = credential
     body = {
         "name": name,
         "spawner": spawner,
@@ -163,7 +164,7 @@ def create(
         "limits": options.limits(memory, cpus, processes),
         "egress": options.egress(egress, domain or ()),
         "environment": dict(map(options.variable, env or ())),
-        "secrets": dict(map(options.own_variable, secret or ())),
+        "secrets": dict(map(options.this_process_variable, secret or ())),
     }
 
     async def work(calls: SessionCalls) -> HubSession:
@@ -173,8 +174,8 @@ def create(
             source["archive"] = await calls.upload_archive(_pieces(archive))
         with show_stages() as show:
             show("waiting for the hub")
-            made = await calls.create({**body, "workspace": source})
-            return await started(calls, made.id, show) if wait else made
+            created = await calls.create({**body, "workspace": source})
+            return await started(calls, created.id, show) if wait else created
 
     typed = {
         "--name": name,
@@ -191,12 +192,12 @@ def create(
         "--domain": " ".join(domain or ()),
     }
     try:
-        made = ask(use_hub(hub), work)
+        created = ask(use_hub(hub), work)
     except InvalidRequest as error:
         raise in_options(error, typed) from error
-    click.echo(json.dumps(made.metadata, indent=2) if as_json else made.id)
+    click.echo(json.dumps(created.metadata, indent=2) if as_json else created.id)
     if sys.stdout.isatty() and not as_json:
-        click.echo(f"VS Code: {made.vscode_url}", err=True)
+        click.echo(f"VS Code: {created.vscode_url}", err=True)
     return 0
 
 
@@ -382,7 +383,7 @@ def rm(
     """Stop sessions and delete their files. A host folder used as a workspace is kept.
 
     At a terminal, --all asks for confirmation. A fork with changes that are not merged is
-    kept, unless --force is given; the exit code is then 1.
+    kept, and the exit code is then 1; --force removes it.
     """
     if bool(which) == every:
         raise UsageError("name the sessions to remove, or give --all")

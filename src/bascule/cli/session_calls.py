@@ -1,4 +1,4 @@
-"""What the commands about sessions have in common: options, and calls of the hub."""
+"""Options and calls of the hub that the commands about sessions share."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ async def find(calls: SessionCalls, which: str) -> HubSession:
     return chosen(await calls.sessions(), which)
 
 
-async def started(calls: SessionCalls, made: str, show: Callable[[str], None]) -> HubSession:
-    """Wait until the session is ready. If its start fails, the session still exists, and the error
-    says so."""
+async def started(calls: SessionCalls, session_id: str, show: Callable[[str], None]) -> HubSession:
+    """Wait until the session is ready. If its start fails, the error message says that the session
+    still exists."""
     from bascule.core.errors import SandboxStartFailed
 
     try:
-        return await calls.until_ready(made, on_stage=show)
+        return await calls.until_ready(session_id, on_stage=show)
     except SandboxStartFailed as error:
         raise SandboxStartFailed(
-            f"{error.message}\nThe session still exists: `bascule session resume {made}` "
-            f"tries again, `bascule session rm {made}` removes it",
-            session_id=made,
+            f"{error.message}\nThe session still exists: `bascule session resume {session_id}` "
+            f"tries again, `bascule session rm {session_id}` removes it",
+            session_id=session_id,
         ) from error

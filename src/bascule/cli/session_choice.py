@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 def chosen(found: Sequence[HubSession], which: str) -> HubSession:
-    """The session with the id `which`, else the only one with that name or beginning of its id.
+    """The session with the id `which`, else the only session whose name is `which` or whose id
+    starts with it.
 
     Raises `NoSuchSession`, or `UsageError` if several sessions match.
     """

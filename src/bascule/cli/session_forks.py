@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _CONFLICTS = 1
 _LETTERS = {"added": "A", "changed": "M", "removed": "D"}
-_SHOWN = 20
-"""Paths of each fork that a list shows."""
+_MAX_SHOWN = 20
+"""Maximum number of paths that a list shows for each fork."""
 
 Fork = Annotated[
     str,
@@ -51,8 +51,8 @@ def fork(
     name: Annotated[
         str,
         CommandOption(
-            help="Beginning of the forks' names, to which a number is added. [default: the "
-            "session's name and `-fork`]"
+            help="Prefix of the forks' names, followed by a number. [default: the session's name "
+            "and `-fork`]"
         ),
     ] = "",
     secrets: Annotated[
@@ -67,11 +67,11 @@ def fork(
 ) -> int:
     """Create sessions that start with a copy of a workspace, and print their ids.
 
-    Each fork has its own files and its own git repository. It cannot reach the workspace that it
-    came from. A folder is first opened as a session, into which you can merge the forks.
+    Each fork has its own files and its own git repository. It cannot access the workspace that was
+    copied. A folder is first opened as a session, into which you can merge the forks.
     """
-    named = Path(source).expanduser()
-    folder = named.resolve() if named.is_dir() else None
+    path_given = Path(source).expanduser()
+    folder = path_given.resolve() if path_given.is_dir() else None
 
     async def work(calls: SessionCalls) -> Sequence[HubSession]:
         with show_stages() as show:
@@ -79,22 +79,24 @@ def fork(
             if session.state == "starting":
                 session = await started(calls, session.id, show)
             show("copying the workspace")
-            made = await calls.fork(session.id, {"count": count, "name": name, "secrets": secrets})
-            return [await started(calls, each.id, show) for each in made]
+            body = {"count": count, "name": name, "secrets": secrets}
+            return [
+                await started(calls, each.id, show) for each in await calls.fork(session.id, body)
+            ]
 
-    made = ask(use_hub(hub), work)
+    created = ask(use_hub(hub), work)
     if as_json:
-        click.echo(json.dumps([each.metadata for each in made], indent=2))
+        click.echo(json.dumps([each.metadata for each in created], indent=2))
         return 0
-    for each in made:
+    for each in created:
         click.echo(each.id)
     return 0
 
 
 def forks(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
-    """List the forks of a session with the paths that are not merged.
+    """List the forks of a session and their unmerged changes.
 
-    Paths that more than one of them changed, or the session itself, are listed at the end.
+    Paths that several forks changed, or a fork and the session itself, are listed at the end.
     """
 
     async def work(calls: SessionCalls) -> Mapping[str, Any]:
@@ -110,15 +112,15 @@ def forks(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
         count = each["count"]
         what = "nothing to merge" if not count else f"{count} changed"
         click.echo(f"{names[each['id']]}  {each['state']}  {what}")
-        for change in each["changes"][:_SHOWN]:
+        for change in each["changes"][:_MAX_SHOWN]:
             click.echo(f"  {_LETTERS[change['change']]} {one_line(change['path'])}")
-        if count > _SHOWN:
-            click.echo(f"  and {count - _SHOWN} more")
-    for each in found["overlaps"][:_SHOWN]:
+        if count > _MAX_SHOWN:
+            click.echo(f"  and {count - _MAX_SHOWN} more")
+    for each in found["overlaps"][:_MAX_SHOWN]:
         who = ", ".join(names[one] for one in each["sessions"])
         click.echo(f"overlap: {one_line(each['path'])} ({who})")
-    if found["overlap_count"] > _SHOWN:
-        click.echo(f"overlap: {found['overlap_count'] - _SHOWN} more paths")
+    if found["overlap_count"] > _MAX_SHOWN:
+        click.echo(f"overlap: {found['overlap_count'] - _MAX_SHOWN} more paths")
     return 0
 
 
@@ -137,24 +139,26 @@ def merge(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        CommandOption(metavar="PATH", help="Settle a conflict with what is there now; repeatable."),
+        CommandOption(
+            metavar="PATH", help="Settle a conflict with the target session's version; repeatable."
+        ),
     ] = None,
     into: Annotated[
         str | None,
         CommandOption(
             metavar="SESSION",
-            help="Session to merge into. [default: the one that the fork came from]",
+            help="Session to merge into. [default: the session that was forked]",
             autocompletion=session_names,
         ),
     ] = None,
     ignored: Annotated[
-        bool, CommandOption("--ignored", help="Also bring files that .gitignore excludes.")
+        bool, CommandOption("--ignored", help="Also merge files that .gitignore excludes.")
     ] = False,
     branch: Annotated[
         str | None,
         CommandOption(
             metavar="NAME",
-            help="Bring the fork's commits as this new branch, instead of its files.",
+            help="Transfer the fork's commits as this new branch, instead of merging its files.",
         ),
     ] = None,
     repository: Annotated[
@@ -168,10 +172,10 @@ def merge(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Merge the changes of a fork into the session that it came from.
+    """Merge the changes of a fork into the session that was forked.
 
-    A path in conflict is named and left as it is; the exit code is then 1. The merge is a
-    checkpoint of the other session, which `bascule checkpoint restore` undoes.
+    A path with a conflict is printed and left unchanged; the exit code is then 1. The merge is a
+    checkpoint of the target session: `bascule checkpoint restore` undoes it.
     """
     paths = {"--path": path, "--take": take, "--keep": keep}
     names = {"--into": [into], "--branch": [branch], "--repository": [repository]}
@@ -182,11 +186,11 @@ def merge(
     if branch is not None:
         if dry_run or path or take or keep or ignored or as_json:
             raise UsageError(
-                "--branch brings commits, not files; it takes only --into and --repository"
+                "--branch transfers commits, not files; only --into and --repository work with it"
             )
-        from .fork_branch import bring_branch
+        from .fork_branch import transfer_branch
 
-        return bring_branch(place, which, branch, repository=repository or "", into=into or "")
+        return transfer_branch(place, which, branch, repository=repository or "", into=into or "")
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Mapping[str, Any]]:
         found = await calls.sessions()
@@ -211,7 +215,8 @@ def merge(
 
 
 def _ensure_no_empty(given: Mapping[str, Sequence[str | None] | None]) -> None:
-    """An unset variable of a script must not select something else, such as all conflicts."""
+    """Refuse empty values: an unset variable in a script must not select something else, such as
+    all conflicts."""
     for option, values in given.items():
         if "" in (values or ()):
             raise UsageError(f"{option} is empty; give it a value, or leave it out")
@@ -235,8 +240,8 @@ def _show_merge(target: HubSession, answer: Mapping[str, Any], *, dry_run: bool)
         )
     if answer["conflicts"]:
         click.echo(
-            f"{answer['conflicts']} in conflict. Edit the file in the fork and merge again, or "
-            "settle it with --take or --keep.",
+            f"{answer['conflicts']} in conflict. Edit the files in the fork and merge again, or "
+            "settle the conflicts with --take or --keep.",
             err=True,
         )
 
@@ -248,7 +253,8 @@ def _lines(first: int, last: int) -> str:
 
 
 async def _source_session(calls: SessionCalls, source: str, folder: Path | None) -> HubSession:
-    """The session of that name, or one whose workspace is that folder: opened if there is none."""
+    """The session with that name, or with that folder as its workspace, which is created if
+    missing."""
     found = await calls.sessions()
     try:
         return chosen(found, source)

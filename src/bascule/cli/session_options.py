@@ -33,7 +33,7 @@ def credential(*, git: str, token: str, key: Path | None) -> dict[str, str]:
         raise UsageError("--git-token and --git-key need --git")
     given = {}
     if token:
-        _, given["password"] = own_variable(token, option="--git-token")
+        _, given["password"] = this_process_variable(token, option="--git-token")
         given["username"] = urlsplit(git).username or "git"
     if key is not None:
         try:
@@ -50,7 +50,7 @@ def variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def own_variable(name: str, *, option: str = "--secret") -> tuple[str, str]:
+def this_process_variable(name: str, *, option: str = "--secret") -> tuple[str, str]:
     if name not in os.environ:
         raise InvalidSetting(f"{option} {name}: this environment variable is not set here")
     return name, os.environ[name]

@@ -36,23 +36,25 @@ def with_kinds(
     kinds = dict(_read(word, origin) for word in text.split(",") if word)
     settings = replace(settings, kind=kinds.pop("", "pty"), kinds=kinds)
     if state_dir is None:
-        place = sandbox_dir(settings.working_dir)
+        default_dir = sandbox_dir(settings.working_dir)
         if "tmux" in (settings.kind, *kinds.values()):
             make_runtime_dir()
-            state_dir = place
-        elif place.exists():
-            state_dir = place
+            state_dir = default_dir
+        elif default_dir.exists():
+            state_dir = default_dir
     return replace(settings, state_dir=state_dir)
 
 
 def _read(word: str, origin: str) -> tuple[str, ShellKind]:
     name, _, kind = word.strip().rpartition("=")
     if kind not in _KINDS:
-        raise InvalidSetting(f"{origin}: {kind!r} is not a kind of shell; use one of: {_listed()}")
+        raise InvalidSetting(
+            f"{origin}: {kind!r} is not a kind of shell; use one of: {_kind_list()}"
+        )
     return name, cast("ShellKind", kind)
 
 
-def _listed() -> str:
+def _kind_list() -> str:
     return ", ".join(_KINDS)
 
 

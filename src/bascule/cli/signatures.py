@@ -29,19 +29,19 @@ Candidates = Callable[[click.Context], Sequence[str | tuple[str, str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Declared:
+class _Declaration:
     help: str
     metavar: str | None = None
     autocompletion: Candidates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandArgument(_Declared):
+class CommandArgument(_Declaration):
     """A positional parameter."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class CommandOption(_Declared):
+class CommandOption(_Declaration):
     """A parameter given by name: one of `names`, or by default its own name with dashes."""
 
     names: tuple[str, ...]
@@ -85,9 +85,9 @@ def command_function(function: Callable[..., Any]) -> CommandFunction:
         if hints[name] is click.Context:
             contexts.append(name)
             continue
-        annotated, declared = get_args(hints[name])
+        annotated, declaration = get_args(hints[name])
         kind = _Kind.of(annotated)
-        parameters.append(_parameter(name, declared, kind, given.default))
+        parameters.append(_parameter(name, declaration, kind, given.default))
         if kind.is_list:
             lists[name] = given.default
 
@@ -139,48 +139,48 @@ _TYPES: Final[Mapping[type, click.ParamType[Any]]] = {
 }
 
 
-def _parameter(name: str, declared: Any, kind: _Kind, default: Any) -> click.Parameter:
-    shared: dict[str, Any] = {"help": declared.help, "metavar": declared.metavar}
+def _parameter(name: str, declaration: Any, kind: _Kind, default: Any) -> click.Parameter:
+    shared: dict[str, Any] = {"help": declaration.help, "metavar": declaration.metavar}
     shared["required"] = default is inspect.Parameter.empty
     # A flag without a default is False for click, which a function could not tell from --no-….
     if not shared["required"] and (default is not None or kind.type is bool):
         shared["default"] = default.value if isinstance(default, StrEnum) else default
-    if (candidates := declared.autocompletion) is not None:
+    if (candidates := declaration.autocompletion) is not None:
         shared["shell_complete"] = functools.partial(_complete, candidates)
-    if isinstance(declared, CommandOption):
-        return _option(name, declared, kind, shared)
+    if isinstance(declaration, CommandOption):
+        return _option(name, declaration, kind, shared)
     if kind.is_list:
         shared["nargs"] = -1
     return click.Argument([name], type=_type(kind.type), **shared)
 
 
 def _option(
-    name: str, declared: CommandOption, kind: _Kind, shared: dict[str, Any]
+    name: str, declaration: CommandOption, kind: _Kind, shared: dict[str, Any]
 ) -> click.Option:
-    written = name.replace("_", "-")
-    names = declared.names or (
-        (f"--{written}/--no-{written}" if kind.type is bool else f"--{written}"),
+    option_name = name.replace("_", "-")
+    names = declaration.names or (
+        (f"--{option_name}/--no-{option_name}" if kind.type is bool else f"--{option_name}"),
     )
     return click.Option(
         [name, *names],
-        type=_type(kind.type, declared.min, declared.max),
+        type=_type(kind.type, declaration.min, declaration.max),
         is_flag=kind.type is bool,
         multiple=kind.is_list,
-        envvar=declared.envvar,
+        envvar=declaration.envvar,
         show_envvar=True,
-        show_default=declared.show_default and shared.get("default") != "",
+        show_default=declaration.show_default and shared.get("default") != "",
         **shared,
     )
 
 
 def _type(
-    kind: type, least: float | None = None, most: float | None = None
+    kind: type, minimum: float | None = None, maximum: float | None = None
 ) -> click.ParamType[Any]:
     if issubclass(kind, StrEnum):
         return _Choice(kind)
-    if least is None and most is None:
+    if minimum is None and maximum is None:
         return _TYPES[kind]
-    return click.FloatRange(least, most) if kind is float else click.IntRange(least, most)  # type: ignore[arg-type]  # the limits of an integer are integers
+    return click.FloatRange(minimum, maximum) if kind is float else click.IntRange(minimum, maximum)  # type: ignore[arg-type]  # the limits of an integer are integers
 
 
 def _complete(

@@ -24,12 +24,12 @@ _CODES: Final = {
     "yellow": "33",
     "cyan": "36",
 }
-_LEAST: Final = 8
-"""Minimum columns of a folded cell, even on a narrow terminal."""
+_MIN_COLUMNS: Final = 8
+"""Minimum width of a folded cell in columns, even on a narrow terminal."""
 _FRAMES: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_EVERY: Final = 0.1
+_REDRAW_INTERVAL: Final = 0.1
 """Seconds between two drawings."""
-_BAR: Final = 30
+_BAR_WIDTH: Final = 30
 _CLEAR_LINE: Final = "\r\033[K"
 
 
@@ -73,7 +73,7 @@ class Terminal:
         ]
         self._shrink_columns(widths, gap, fold)
         for row in texts:
-            folded = [_folded(text, width) for (text, _), width in zip(row, widths, strict=True)]
+            folded = [_fold(text, width) for (text, _), width in zip(row, widths, strict=True)]
             for lines in zip_longest(*folded, fillvalue=""):
                 cells = zip(lines, row, widths, strict=True)
                 yield (" " * gap).join(
@@ -84,7 +84,7 @@ class Terminal:
     def _shrink_columns(self, widths: list[int], gap: int, fold: Collection[int]) -> None:
         while self.width is not None and sum(widths) + gap * (len(widths) - 1) > self.width:
             widest = max(fold, key=lambda each: widths[each], default=0)
-            if not fold or widths[widest] <= _LEAST:
+            if not fold or widths[widest] <= _MIN_COLUMNS:
                 return
             widths[widest] -= 1
 
@@ -112,7 +112,7 @@ class LiveLines:
     def __init__(self, lines: Callable[[], Sequence[str]]) -> None:
         self._lines = lines
         self._drawn = 0
-        self._drawing = threading.Lock()
+        self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._redraw, daemon=True)
 
@@ -123,21 +123,21 @@ class LiveLines:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join()
-        with self._drawing:
+        with self._lock:
             self._remove()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        with self._drawing:
+        with self._lock:
             self._remove()
             yield
 
     def _redraw(self) -> None:
-        while not self._stopped.wait(_EVERY):
-            with self._drawing:
+        while not self._stopped.wait(_REDRAW_INTERVAL):
+            with self._lock:
                 self._remove()
                 width = shutil.get_terminal_size().columns - 1
-                lines = [_folded(line, width)[0] for line in self._lines()]
+                lines = [_fold(line, width)[0] for line in self._lines()]
                 sys.stderr.write("".join(f"{line}\n" for line in lines))
                 sys.stderr.flush()
                 self._drawn = len(lines)
@@ -165,8 +165,8 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
     def line() -> Sequence[str]:
         done, of, words = state
-        filled = _BAR * done // of if of else 0
-        bar = "━" * filled + "┄" * (_BAR - filled)
+        filled = _BAR_WIDTH * done // of if of else 0
+        bar = "━" * filled + "┄" * (_BAR_WIDTH - filled)
         return [f"{title} {bar} {done}/{of or '?'} {elapsed(began)} {words}".rstrip()]
 
     with LiveLines(line):
@@ -175,7 +175,7 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 def spinner() -> str:
     """The current character of the spinner animation."""
-    return _FRAMES[int(time.monotonic() / _EVERY) % len(_FRAMES)]
+    return _FRAMES[int(time.monotonic() / _REDRAW_INTERVAL) % len(_FRAMES)]
 
 
 def elapsed(began: float, ended: float | None = None) -> str:
@@ -188,7 +188,7 @@ def _parts(cell: Cell) -> tuple[str, str]:
     return (cell, "") if isinstance(cell, str) else cell
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _fold(text: str, width: int) -> list[str]:
     """The lines of `text`, none wider than `width`."""
     lines = []
     for line in text.split("\n"):

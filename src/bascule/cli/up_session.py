@@ -48,7 +48,7 @@ class UpRequest:
 
     @property
     def name(self) -> str:
-        """The display name: the name of the folder, or of its parent if the folder is called
+        """The display name: the folder's name, or its parent's name if the folder is called
         `workspace`."""
         is_any = self.folder.name in ("", "workspace") and self.folder.parent.name
         return self.folder.parent.name if is_any else self.folder.name
@@ -64,14 +64,14 @@ class UpRequest:
 
     def changes(self, session: HubSession) -> dict[str, Any]:
         """The settings to change in an existing session."""
-        wanted: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         if self.shells is not None and self.shells != session.metadata["shells"]:
-            wanted["shells"] = self.shells
-        had = session.metadata["egress"]["mode"]
-        egress = "off" if self.no_network and had == "open" else self.egress or had
-        if egress != had:
-            wanted["egress"] = {"mode": egress}
-        return wanted
+            changes["shells"] = self.shells
+        current = session.metadata["egress"]["mode"]
+        egress = "off" if self.no_network and current == "open" else self.egress or current
+        if egress != current:
+            changes["egress"] = {"mode": egress}
+        return changes
 
 
 @contextlib.contextmanager
@@ -89,8 +89,8 @@ def hub_for(
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(lock_state(hub_file.state(), folder=folder))
-        except HubAlreadyRunning as runs:
-            yield HubTarget(runs.url, token), False
+        except HubAlreadyRunning as running:
+            yield HubTarget(running.url, token), False
             return
         stack.callback(shutil.rmtree, hub_file.run(), ignore_errors=True)
         hub = stack.enter_context(_own_hub(hub_file, token, loop))
@@ -119,11 +119,11 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
     from .mounts import adapter_mounts
     from .spawners import make_spawners
 
-    given = settings.settings(token)
+    hub_settings = settings.settings(token)
 
     def make_hub(port: int) -> Hub:
         return Hub(
-            replace(given, port=port),
+            replace(hub_settings, port=port),
             # A user who is root may open root's folders. This applies to the spawner `local` only:
             # in a container the session would be root.
             spawners=make_spawners(settings, in_roots_folders=os.geteuid() == 0),
@@ -133,7 +133,7 @@ def _own_hub(settings: HubFile, token: str, loop: LoopThread) -> Iterator[Hub]:
 
     with contextlib.ExitStack() as stack:
         try:
-            hub = stack.enter_context(loop.hold(make_hub(given.port)))
+            hub = stack.enter_context(loop.hold(make_hub(hub_settings.port)))
         except InvalidSetting:
             if "port" in settings.model_fields_set:
                 raise
@@ -168,7 +168,7 @@ def session_of(
     If `is_ours`, leaving stops all sessions of the hub, so that none runs without a hub. Stopped
     sessions keep their files and the state of VS Code, including unsaved text.
     """
-    up = loop.start(_begin(request, hub, on_stage)).result()
+    up = loop.start(_open_session(request, hub, on_stage)).result()
     try:
         yield up
     finally:
@@ -176,16 +176,18 @@ def session_of(
             loop.start(_stop_all(hub)).result()
 
 
-async def _begin(request: UpRequest, hub: HubTarget, on_stage: OnStage) -> UpSession:
+async def _open_session(request: UpRequest, hub: HubTarget, on_stage: OnStage) -> UpSession:
     from bascule.link.sessions import SessionCalls
 
     with hub.with_start_advice():
         async with SessionCalls(hub.url, hub.token) as calls:
             known = [
-                each for each in await calls.sessions() if _is_of(request.folder, each.metadata)
+                each
+                for each in await calls.sessions()
+                if _uses_folder(request.folder, each.metadata)
             ]
             if known:
-                session = await _resumed(request, known[0], calls)
+                session = await _resume(request, known[0], calls)
             else:
                 session = await calls.create(request.body())
             session = await calls.until_ready(session.id, on_stage=on_stage)
@@ -198,7 +200,7 @@ async def _begin(request: UpRequest, hub: HubTarget, on_stage: OnStage) -> UpSes
     return UpSession(session, address, own, no_vscode, no_page, no_network)
 
 
-async def _resumed(request: UpRequest, known: HubSession, calls: SessionCalls) -> HubSession:
+async def _resume(request: UpRequest, known: HubSession, calls: SessionCalls) -> HubSession:
     """Resume the session. If it runs, its settings stay unchanged: another `up` uses it."""
     changes = request.changes(known) if known.state in ("stopped", "failed") else {}
     return await calls.resume(known.id, changes)
@@ -223,7 +225,7 @@ async def _stop_all(hub: HubTarget) -> None:
         await asyncio.gather(*(stop(each.id) for each in await calls.sessions()))
 
 
-def _is_of(folder: Path, metadata: Mapping[str, Any]) -> bool:
+def _uses_folder(folder: Path, metadata: Mapping[str, Any]) -> bool:
     return bool(metadata["workspace"].get("folder") == str(folder))
 
 

@@ -34,7 +34,7 @@ class UpSummary:
     def add_session(self, up: UpSession, *, open_browser: bool) -> None:
         """Add the session's address, and open a browser on it if `open_browser` and if possible."""
         session = up.session
-        us, named = own_command(), shlex.quote(session.name or session.id)
+        command, named = own_command(), shlex.quote(session.name or session.id)
         if up.address:
             opened = open_browser and show_in_browser(up.own_address)
             note = "opened in your browser" if opened else "open it in a browser; it works once"
@@ -47,16 +47,16 @@ class UpSummary:
             self._facts.append(("VS Code", up.no_vscode, ""))
         else:
             self._hints += [
-                ("watch a demo agent work in it, from here or another terminal", f"{us} demo"),
-                ("sign in another browser", f"{us} session url {named} --sign-in"),
+                ("watch a demo agent work in it, from here or another terminal", f"{command} demo"),
+                ("sign in another browser", f"{command} session url {named} --sign-in"),
             ]
         self._facts += [
-            ("session", session.name or session.id, f"{us} session show {named}"),
-            ("hub", origin_of(session.vscode_url), f"its token: {us} token"),
+            ("session", session.name or session.id, f"{command} session show {named}"),
+            ("hub", origin_of(session.vscode_url), f"its token: {command} token"),
         ]
         self._hints += [
-            ("connect your own VS Code", f"{us} pair"),
-            ("run a command from another terminal", f"{us} session exec {named} 'ls -la'"),
+            ("connect your own VS Code", f"{command} pair"),
+            ("run a command from another terminal", f"{command} session exec {named} 'ls -la'"),
         ]
 
     def show(self) -> None:

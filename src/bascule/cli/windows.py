@@ -37,7 +37,7 @@ windows = CommandGroup(
 )
 
 
-@windows.by_itself
+@windows.group_callback
 def list_(
     context: click.Context,
     hub: HubUrl = None,

@@ -12,7 +12,7 @@ from .session_checks import FILE
 if TYPE_CHECKING:
     from playwright.async_api import WebSocket
 
-_DRAWN: Final = 90_000.0
+_TIMEOUT_MS: Final = 90_000.0
 """Milliseconds for VS Code to show the workspace, including its first start."""
 
 
@@ -37,15 +37,18 @@ async def draw(address: str, token: str) -> str:
             # The check of TLS has already verified the certificate with this machine's trust store.
             page = await browser.new_page(ignore_https_errors=True)
             failures: list[str] = []
-            page.on("websocket", lambda line: _listen(line, failures))
+            page.on("websocket", lambda websocket: _listen(websocket, failures))
             try:
                 await page.goto(address)
-                file, asked = page.get_by_role("treeitem", name=FILE), page.get_by_label("Token")
-                await file.or_(asked).first.wait_for(timeout=_DRAWN)
-                if await asked.is_visible():
-                    await asked.fill(token)
+                file, token_field = (
+                    page.get_by_role("treeitem", name=FILE),
+                    page.get_by_label("Token"),
+                )
+                await file.or_(token_field).first.wait_for(timeout=_TIMEOUT_MS)
+                if await token_field.is_visible():
+                    await token_field.fill(token)
                     await page.get_by_role("button", name="Sign in").click()
-                await file.wait_for(timeout=_DRAWN)
+                await file.wait_for(timeout=_TIMEOUT_MS)
             except Error as error:
                 raise _page_failure(page.url, error.message, failures) from error
         finally:
@@ -53,10 +56,10 @@ async def draw(address: str, token: str) -> str:
     return "opens in Chromium and shows the session's file"
 
 
-def _listen(line: WebSocket, failures: list[str]) -> None:
+def _listen(websocket: WebSocket, failures: list[str]) -> None:
     # A lambda, because Playwright sets an attribute on the handler, and a bound method of a list
     # does not allow that.
-    line.on("socketerror", lambda message: failures.append(message))
+    websocket.on("socketerror", lambda message: failures.append(message))
 
 
 def _page_failure(where: str, message: str, failures: list[str]) -> CheckFailed:

@@ -16,8 +16,8 @@ from .checks import CheckFailed
 from .web import DeploymentClient, origin_of
 
 FILE: Final = "found-by-the-doctor.txt"
-_PORT_TIME: Final = 30.0
-_LOOK_TIME: Final = 60.0
+_PORT_TIMEOUT: Final = 30.0
+_COMMAND_TIMEOUT: Final = 60.0
 _APP_FILE: Final = ".doctor_app.py"
 _APP: Final = r"""
 import asyncio, base64, hashlib
@@ -66,26 +66,33 @@ class SessionPair:
     async def check_isolation(self) -> str:
         """Search the second session for a file, a process and a port of the first."""
         async with self._session_runtime(self.second) as two:
-            lent = await two.run(
-                f"find / -xdev -name {FILE} -print -quit 2>/dev/null", timeout=_LOOK_TIME
+            search = await two.run(
+                f"find / -xdev -name {FILE} -print -quit 2>/dev/null", timeout=_COMMAND_TIMEOUT
             )
-            if lent.content.strip():
-                raise _not_isolated(f"a session can read another's files: {lent.content.strip()}")
+            if search.content.strip():
+                raise _not_isolated(f"a session can read another's files: {search.content.strip()}")
             # The brackets keep grep from matching its own command line.
             word = f"'[{self._word[0]}]{self._word[1:]}'"
-            known = f"grep -la {word} /proc/[0-9]*/cmdline 2>/dev/null | head -1"
-            if (await two.run(known, timeout=_LOOK_TIME)).content.strip():
+            find_process = f"grep -la {word} /proc/[0-9]*/cmdline 2>/dev/null | head -1"
+            if (await two.run(find_process, timeout=_COMMAND_TIMEOUT)).content.strip():
                 raise _not_isolated("a session sees the processes of another")
-            reached = f"(exec 3<>/dev/tcp/127.0.0.1/{self._port}) 2>/dev/null && echo reached"
-            if self._port and (await two.run(reached, timeout=_LOOK_TIME)).content.strip():
+            connect_command = (
+                f"(exec 3<>/dev/tcp/127.0.0.1/{self._port}) 2>/dev/null && echo reached"
+            )
+            if (
+                self._port
+                and (await two.run(connect_command, timeout=_COMMAND_TIMEOUT)).content.strip()
+            ):
                 raise _not_isolated("a session reaches the ports of another on loopback")
         return "a session cannot reach the files, processes or ports of another"
 
     async def check_network(self) -> str:
-        look = "ls /sys/class/net 2>/dev/null || awk 'NR>2{print $1}' /proc/net/dev | tr -d :"
+        list_interfaces = (
+            "ls /sys/class/net 2>/dev/null || awk 'NR>2{print $1}' /proc/net/dev | tr -d :"
+        )
         async with self._session_runtime(self.second) as two:
-            interfaces = (await two.run(look, timeout=_LOOK_TIME)).content.split()
-            routes = (await two.run("tail -n +2 /proc/net/route", timeout=_LOOK_TIME)).content
+            interfaces = (await two.run(list_interfaces, timeout=_COMMAND_TIMEOUT)).content.split()
+            routes = (await two.run("tail -n +2 /proc/net/route", timeout=_COMMAND_TIMEOUT)).content
         outside = [name for name in interfaces if name != "lo"]
         if outside and routes.strip():
             raise CheckFailed(
@@ -105,12 +112,12 @@ class SessionPair:
         tls = await asyncio.to_thread(ssl.create_default_context) if is_secure else None
         try:
             async with (
-                asyncio.timeout(_LOOK_TIME),
+                asyncio.timeout(_COMMAND_TIMEOUT),
                 connect(
                     address, additional_headers=self._front.bearer, proxy=None, ssl=tls
-                ) as line,
+                ) as websocket,
             ):
-                received = await line.recv()
+                received = await websocket.recv()
         except InvalidStatus as error:
             raise CheckFailed(
                 f"a WebSocket upgrade is answered with HTTP {error.response.status_code}: "
@@ -132,8 +139,8 @@ class SessionPair:
         async with self._session_runtime(self.first) as one:
             await one.write(FILE, self._word)
             await self._open_app(one)
-        for where in ("", "script.js"):
-            path = urlsplit(self._app).path + where
+        for name in ("", "script.js"):
+            path = urlsplit(self._app).path + name
             reply = await self._front.ask(path, self._front.bearer)
             if reply.status != 200 or self._word.encode() not in reply.body:
                 raise CheckFailed(
@@ -149,7 +156,7 @@ class SessionPair:
         started = await one.run(
             f"mkfifo .doctor_says && {{ python3 {_APP_FILE} {self._word} >.doctor_says 2>&1 & "
             "head -n 1 .doctor_says; }",
-            timeout=_LOOK_TIME,
+            timeout=_COMMAND_TIMEOUT,
         )
         *_, port = ["", *started.content.split()]  # the shell prints its job announcement first
         if not port.isdigit():
@@ -170,7 +177,7 @@ class SessionPair:
 async def _address(calls: SessionCalls, session_id: str, port: int) -> str:
     """Wait until the hub has noticed the app, and return the app's address."""
     try:
-        async with asyncio.timeout(_PORT_TIME):
+        async with asyncio.timeout(_PORT_TIMEOUT):
             async for event in calls.events(session_id):
                 if event.name == "port.opened" and event.data["port"] == port:
                     return str(event.data["url"])

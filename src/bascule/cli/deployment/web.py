@@ -24,16 +24,16 @@ COOKIE: Final = "__Host-Http-bascule"
 ENTER: Final = "/_bascule/enter"
 PAGE: Final = {"Accept": "text/html", "Sec-Fetch-Dest": "document", "Sec-Fetch-Mode": "navigate"}
 _TIMEOUT: Final = 30.0
-_HOPS: Final = 10
+_MAX_REDIRECTS: Final = 10
 _DAY: Final = 86400.0
 _EXPIRY_WARNING_DAYS: Final = 14
 """Days before the expiry of a certificate at which the check warns."""
 _REFRESH: Final = re.compile(rb'<meta http-equiv="refresh" content="0;url=([^"]+)"')
-_OWN_ORIGINS: Final = (
+_ORIGINS_ADVICE: Final = (
     "set `sessions_origin` to a wildcard on a domain other than the hub's, such as "
     "https://*.sessions.example (docs/guides/nginx.md)"
 )
-_PROXY: Final = "`bascule nginx` writes a correct configuration"
+_PROXY_ADVICE: Final = "`bascule nginx` writes a correct configuration"
 
 
 def origin_of(url: str) -> str:
@@ -106,21 +106,21 @@ class DeploymentClient(Closable):
                 url.removeprefix(origin), {**PAGE, "Cookie": given}, origin=origin
             )
             jar |= _cookies_of(reply)
-            if not (led := _redirect_target(reply)):
+            if not (redirect := _redirect_target(reply)):
                 return reply, url
             seen.append(url)
-            location = urljoin(url, led)
+            location = urljoin(url, redirect)
             if origin_of(location) not in known:
                 raise CheckFailed(
                     f"{url} redirects to another site, {location}",
                     "the reverse proxy redirects, or `public_url` names another address",
                 )
             url = location
-            if url in seen or len(seen) > _HOPS:
+            if url in seen or len(seen) > _MAX_REDIRECTS:
                 raise CheckFailed(
                     f"redirect loop: {' -> '.join((*seen, url))}",
                     "the reverse proxy rewrites paths or redirects by itself; it must "
-                    f"pass paths on unchanged; {_PROXY}",
+                    f"pass paths on unchanged; {_PROXY_ADVICE}",
                 )
 
     # The checks -------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ class DeploymentClient(Closable):
                 f"requests are redirected to {location}",
                 "run this check with that address"
                 if origin_of(location) != origin_of(self.url)
-                else f"the reverse proxy redirects to itself; {_PROXY}",
+                else f"the reverse proxy redirects to itself; {_PROXY_ADVICE}",
             )
         answer = _json_of(reply)
         if reply.status == 403:
@@ -174,7 +174,7 @@ class DeploymentClient(Closable):
         if "missing" in message:
             raise CheckFailed(
                 "the reverse proxy does not pass on the header `Authorization`",
-                f"it must not use that header itself; {_PROXY}",
+                f"it must not use that header itself; {_PROXY_ADVICE}",
             )
         raise CheckFailed(
             message,
@@ -198,17 +198,17 @@ class DeploymentClient(Closable):
                 "the hub rejects its own page as another site's, because the Host header "
                 "has another name",
                 f'set public_url = "{self.url}"; the reverse proxy must pass on the Host '
-                f"header (`proxy_set_header Host $http_host`); {_PROXY}",
+                f"header (`proxy_set_header Host $http_host`); {_PROXY_ADVICE}",
             )
         if reply.status != 200:
-            raise CheckFailed(f"the sign-in answers with HTTP {reply.status}", _PROXY)
+            raise CheckFailed(f"the sign-in answers with HTTP {reply.status}", _PROXY_ADVICE)
         self.cookie = _ensure_cookie(reply.headers.get("set-cookie", ""))
         known = {**PAGE, "Cookie": f"{COOKIE}={self.cookie}"}
         again = await self.ask("/sign-in?next=/docs", known, origin=own)
         if again.status != 303 or again.headers.get("location") != "/docs":
             raise CheckFailed(
                 "the hub sets a cookie but does not accept it afterwards",
-                f"the reverse proxy must not change cookies; {_PROXY}",
+                f"the reverse proxy must not change cookies; {_PROXY_ADVICE}",
             )
         return "the cookie is HttpOnly, Secure and SameSite=Strict, and is accepted"
 
@@ -223,7 +223,7 @@ class DeploymentClient(Closable):
             raise CheckFailed(
                 f"browsers are redirected to {origin_of(location)}, because the Host header "
                 "has another name",
-                f"the reverse proxy must pass on the Host header; {_PROXY}",
+                f"the reverse proxy must pass on the Host header; {_PROXY_ADVICE}",
             )
         return origin_of(location)
 
@@ -236,20 +236,20 @@ class DeploymentClient(Closable):
             raise CheckLimited(
                 "sessions share the hub's origin: a page of a session can do everything "
                 "on this hub that the user who opens it may do",
-                _OWN_ORIGINS,
+                _ORIGINS_ADVICE,
             )
         await self._check_session_name(one)
         if one == two:
             raise CheckLimited(
                 f"all sessions share the origin {one}: a page of one session can read and "
                 "control the user's other sessions",
-                _OWN_ORIGINS,
+                _ORIGINS_ADVICE,
             )
         if one.startswith("https:") and _site(hub) == _site(one):
             raise CheckLimited(
                 f"sessions ({one}) and the hub share a site: pages of sessions can set "
                 "cookies for the hub and sign users out",
-                _OWN_ORIGINS,
+                _ORIGINS_ADVICE,
             )
         return f"each session has its own origin, such as {one}"
 
@@ -258,7 +258,7 @@ class DeploymentClient(Closable):
         reply = await self.ask(path, known, origin=origin_of(self.page_url))
         if reply.status == 503 and b"sessions_origin" in reply.body:
             raise CheckFailed(
-                "browsers cannot open sessions: `sessions_origin` is not set", _OWN_ORIGINS
+                "browsers cannot open sessions: `sessions_origin` is not set", _ORIGINS_ADVICE
             )
         location = urljoin(self.page_url + path, reply.headers.get("location", ""))
         if reply.status == 200:
@@ -281,7 +281,7 @@ class DeploymentClient(Closable):
             raise CheckFailed(
                 f"{origin}/health answers with HTTP {reply.status}; the hub's own pages "
                 "must not be served at a session's address",
-                f"the reverse proxy must pass on the Host header; {_PROXY}",
+                f"the reverse proxy must pass on the Host header; {_PROXY_ADVICE}",
             )
 
 
@@ -291,9 +291,9 @@ def _look_at_certificate(host: str, port: int | None) -> str:
     try:
         with (
             socket.create_connection((where, port or 443), timeout=_TIMEOUT) as raw,
-            context.wrap_socket(raw, server_hostname=host) as line,
+            context.wrap_socket(raw, server_hostname=host) as tls_socket,
         ):
-            until = ssl.cert_time_to_seconds(str((line.getpeercert() or {})["notAfter"]))
+            expires = ssl.cert_time_to_seconds(str((tls_socket.getpeercert() or {})["notAfter"]))
     except ssl.SSLCertVerificationError as error:
         raise CheckFailed(
             f"browsers will not trust the certificate: {error.verify_message}",
@@ -311,7 +311,7 @@ def _look_at_certificate(host: str, port: int | None) -> str:
             "check that the name resolves to the right machine, that nginx is running, "
             "and that its port is open",
         ) from error
-    days = (until - time.time()) / _DAY
+    days = (expires - time.time()) / _DAY
     if days < _EXPIRY_WARNING_DAYS:
         raise CheckLimited(
             f"the certificate expires in {days:.0f} days", "set up automatic renewal"
@@ -327,15 +327,15 @@ def _ensure_cookie(header: str) -> str:
     if name != COOKIE or not value:
         raise CheckFailed(
             "the token is accepted, but the answer has no cookie",
-            f"the reverse proxy drops or renames cookies; {_PROXY}",
+            f"the reverse proxy drops or renames cookies; {_PROXY_ADVICE}",
         )
     given = {part.lower() for part in attributes}
-    lacks = {"secure", "httponly", "path=/", "samesite=strict"} - given
+    missing = {"secure", "httponly", "path=/", "samesite=strict"} - given
     if any(part.startswith("domain=") for part in given):
-        lacks.add("no domain")
-    if lacks:
+        missing.add("no domain")
+    if missing:
         raise CheckFailed(
-            f"browsers will reject the cookie: it must have {', '.join(sorted(lacks))}",
+            f"browsers will reject the cookie: it must have {', '.join(sorted(missing))}",
             "the reverse proxy must not change cookies (proxy_cookie_path, proxy_cookie_domain)",
         )
     return value
