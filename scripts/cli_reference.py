@@ -12,7 +12,7 @@ import click
 
 from bascule.cli.app import COMMANDS, GROUPS, tree
 from bascule.cli.debug_adapter import _USAGE
-from bascule.cli.examples import shown
+from bascule.cli.examples import example_lines
 from bascule.cli.parameters import argument_name, rows
 from bascule.cli.sandbox import _parser
 
@@ -56,7 +56,7 @@ def _command(command: Any, path: str) -> Iterator[str]:
     yield f"### bascule {' '.join([path, *names])}\n"
     yield f"{cleandoc(command.help)}\n"
     yield from _table([row for row in (*arguments, *options) if not row[0].endswith("--help")])
-    yield "```sh\n" + "\n".join(shown(path)) + "\n```\n"
+    yield "```sh\n" + "\n".join(example_lines(path)) + "\n```\n"
 
 
 def _sandbox() -> Iterator[str]:
@@ -72,7 +72,7 @@ def _sandbox() -> Iterator[str]:
     yield from _table(
         [(_usage(each), str(each.help) % {"default": each.default}) for each in actions]
     )
-    yield "```sh\n" + "\n".join(shown("sandbox")) + "\n```\n"
+    yield "```sh\n" + "\n".join(example_lines("sandbox")) + "\n```\n"
 
 
 def _usage(action: Any) -> str:

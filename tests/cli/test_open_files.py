@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bascule.cli.open_files import allow_many
+from bascule.cli.open_files import raise_open_file_limit
 
 
 @pytest.fixture(autouse=True)
@@ -20,5 +20,5 @@ def as_before() -> Iterator[None]:
 def test_as_many_are_allowed_as_the_system_lets_us_within_reason() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
-    allow_many()
+    raise_open_file_limit()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(hard, 65536), hard)

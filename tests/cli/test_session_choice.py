@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bascule.cli.session_choice import chosen
+from bascule.cli.session_choice import choose_session
 from bascule.core.errors import NoSuchSession, UsageError
 from bascule.core.sessions import SessionId
 from bascule.link.sessions import HubSession
@@ -29,12 +29,12 @@ SESSIONS = [session("a1b2", "work"), session("a1c3", "workshop"), session("d4")]
 def test_a_session_is_named_by_its_name_its_id_or_the_beginning_of_that(
     typed: str, found: str
 ) -> None:
-    assert chosen(SESSIONS, typed).id == found
+    assert choose_session(SESSIONS, typed).id == found
 
 
 def test_a_beginning_that_several_have_is_none() -> None:
     with pytest.raises(UsageError, match=r"matches 2 sessions: work \(a1b2\), workshop \(a1c3\)"):
-        chosen(SESSIONS, "a1")
+        choose_session(SESSIONS, "a1")
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,10 @@ def test_a_beginning_that_several_have_is_none() -> None:
 )
 def test_a_name_that_nobody_has_is_answered_with_the_near_ones(typed: str, said: str) -> None:
     with pytest.raises(NoSuchSession) as caught:
-        chosen(SESSIONS, typed)
+        choose_session(SESSIONS, typed)
     assert said in caught.value.message
 
 
 def test_where_there_is_no_session_that_is_said() -> None:
     with pytest.raises(NoSuchSession, match="the hub has no sessions"):
-        chosen([], "work")
+        choose_session([], "work")

@@ -225,12 +225,12 @@ async def _runtime(target: HubTarget, place: _Place) -> Runtime:
     from bascule.link.sessions import SessionCalls
     from bascule.runtime import CloudRuntime, VSCodeRuntime
 
-    from .session_choice import chosen
+    from .session_choice import choose_session
 
     if place.window:
         return VSCodeRuntime(target.url, target.token, window=place.window, connect_patience=0)
     async with SessionCalls(target.url, target.token) as calls:
-        found = chosen(await calls.sessions(), place.session)
+        found = choose_session(await calls.sessions(), place.session)
     return CloudRuntime(target.url, target.token, session_id=found.id)
 
 

@@ -156,7 +156,7 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
 }
 
 
-def shown(command: str) -> Sequence[str]:
+def example_lines(command: str) -> Sequence[str]:
     """The examples of a command, with their remarks aligned."""
     parts = [line.partition("  # ") for line in EXAMPLES.get(command, ())]
     width = max((len(line) for line, _, remark in parts if remark), default=0)

@@ -17,8 +17,8 @@ import click
 from bascule.core.errors import ExecutionError, UsageError
 
 from .hub_target import HubTarget
-from .session_calls import ask
-from .session_choice import chosen
+from .session_calls import call_hub
+from .session_choice import choose_session
 
 if TYPE_CHECKING:
     from bascule.link.sessions import SessionCalls
@@ -38,11 +38,11 @@ def transfer_branch(
 
     async def find_sessions(calls: SessionCalls) -> tuple[str, str, str]:
         found = await calls.sessions()
-        fork = chosen(found, which)
+        fork = choose_session(found, which)
         source = fork.metadata["workspace"].get("fork_of", "")
         if not source:
             raise UsageError(f"{which} is not a fork, so there is no session to merge it into")
-        target = chosen(found, into).id if into else source
+        target = choose_session(found, into).id if into else source
         forks = (await calls.forks(source))["forks"]
         heads = next(each["heads"] for each in forks if each["id"] == fork.id)
         if repository.strip("/") not in heads:
@@ -53,7 +53,7 @@ def transfer_branch(
             )
         return fork.id, target, heads[repository.strip("/")]
 
-    fork, target, base = ask(place, find_sessions)
+    fork, target, base = call_hub(place, find_sessions)
     count = asyncio.run(_transfer(place, fork, target, base, branch, repository))
     click.echo(f"branch {branch}: {count} {'commit' if count == 1 else 'commits'}")
     return 0

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import click
 
-from .examples import shown
+from .examples import example_lines
 from .parameters import argument_name, rows
 from .signatures import command_function
 
@@ -160,7 +160,7 @@ def _write_section(title: str, rows: Sequence[tuple[str, str]], formatter: Any) 
 
 def _write_examples(ctx: Any, formatter: Any) -> None:
     """Write the examples without wrapping, because a wrapped command cannot be pasted."""
-    if lines := shown(" ".join(ctx.command_path.split()[1:])):
+    if lines := example_lines(" ".join(ctx.command_path.split()[1:])):
         with formatter.section("Examples"):
             for line in lines:
                 formatter.write(f"  {line}\n")

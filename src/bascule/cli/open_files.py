@@ -8,7 +8,7 @@ from typing import Final
 _WANTED_LIMIT: Final = 65536
 
 
-def allow_many() -> None:
+def raise_open_file_limit() -> None:
     """Raise the soft limit to the hard limit, up to 65536.
 
     The usual soft limit of 1024 is too low for a hub: each tab of VS Code uses about ten

@@ -185,14 +185,14 @@ class _Place:
         from bascule.link.sessions import SessionCalls
         from bascule.runtime import CloudRuntime
 
-        from .session_choice import chosen
+        from .session_choice import choose_session
 
         place = use_hub(self.hub)
         session_id = ""
         with place.with_start_advice(), show_stages(only_last=True) as show:
             if self.session:
                 async with SessionCalls(place.url, place.token) as calls:
-                    session_id = chosen(await calls.sessions(), self.session).id
+                    session_id = choose_session(await calls.sessions(), self.session).id
             runtime = CloudRuntime(
                 place.url,
                 place.token,

@@ -178,14 +178,14 @@ def list_(
     the hub on this machine.
     """
     from .rule_list import show_rules
-    from .session_calls import ask, find
+    from .session_calls import call_hub, find
 
     async def rules_of(calls: SessionCalls) -> Sequence[Mapping[str, Any]]:
         if session is None:
             return await calls.rules()
         return await calls.rules_in_use((await find(calls, session)).id)
 
-    found = ask(use_hub(hub, say=not as_json), rules_of)
+    found = call_hub(use_hub(hub, say=not as_json), rules_of)
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:

@@ -13,7 +13,7 @@ from bascule.core.extras import require_extra
 from .hub_state import lock_state, published_address
 from .known_names import one_of
 from .logs import configure_logging
-from .open_files import allow_many
+from .open_files import raise_open_file_limit
 from .signatures import CommandOption
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def serve(
     configure_logging("info")
     if settings.log_format == "json":
         use_json()
-    allow_many()
+    raise_open_file_limit()
     warden = switch_user(settings)
     token = os.environ.get("BASCULE_TOKEN") or admin_token(settings.state())
     with contextlib.ExitStack() as stack:

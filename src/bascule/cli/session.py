@@ -23,8 +23,8 @@ from .export import export as write_export
 from .help import CommandGroup
 from .hub_target import HubTarget, HubUrl, use_hub
 from .known_names import one_of, session_names
-from .session_calls import AsJson, Which, ask, find, started
-from .session_choice import chosen, ensure_free
+from .session_calls import AsJson, Which, call_hub, find, wait_until_started
+from .session_choice import choose_session, ensure_free
 from .session_forks import fork, forks, merge
 from .session_refusal import in_options
 from .session_view import lines_of, show_list
@@ -175,7 +175,7 @@ def create(
         with show_stages() as show:
             show("waiting for the hub")
             created = await calls.create({**body, "workspace": source})
-            return await started(calls, created.id, show) if wait else created
+            return await wait_until_started(calls, created.id, show) if wait else created
 
     typed = {
         "--name": name,
@@ -192,7 +192,7 @@ def create(
         "--domain": " ".join(domain or ()),
     }
     try:
-        created = ask(use_hub(hub), work)
+        created = call_hub(use_hub(hub), work)
     except InvalidRequest as error:
         raise in_options(error, typed) from error
     click.echo(json.dumps(created.metadata, indent=2) if as_json else created.id)
@@ -204,7 +204,7 @@ def create(
 @session.subcommand("list")
 def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
     """List the sessions of a hub that the token can see."""
-    found = ask(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
+    found = call_hub(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
     if as_json:
         click.echo(json.dumps([each.metadata for each in found], indent=2))
     else:
@@ -220,7 +220,7 @@ def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
         found = await find(calls, which)
         return found, await calls.ports(found.id)
 
-    found, ports = ask(use_hub(hub), work)
+    found, ports = call_hub(use_hub(hub), work)
     if as_json:
         click.echo(json.dumps({**found.metadata, "ports": list(ports)}, indent=2))
         return 0
@@ -292,7 +292,7 @@ def logs(
     async def work(calls: SessionCalls) -> str:
         return await calls.logs((await find(calls, which)).id, lines=lines)
 
-    text = ask(use_hub(hub), work)
+    text = call_hub(use_hub(hub), work)
     click.echo(printable(text) or "The log is empty.", err=not text)
     return 0
 
@@ -330,7 +330,7 @@ def url(
         address = (await find(calls, which)).vscode_url
         return await calls.sign_in_address(urlsplit(address).path) if sign_in else address
 
-    click.echo(ask(use_hub(hub), work))
+    click.echo(call_hub(use_hub(hub), work))
     return 0
 
 
@@ -389,8 +389,8 @@ def rm(
         raise UsageError("name the sessions to remove, or give --all")
 
     target = use_hub(hub)
-    found = ask(target, lambda calls: calls.sessions())
-    chosen_sessions = found if every else [chosen(found, each) for each in which or ()]
+    found = call_hub(target, lambda calls: calls.sessions())
+    chosen_sessions = found if every else [choose_session(found, each) for each in which or ()]
     if every and chosen_sessions and not yes and sys.stdin.isatty():
         what = "1 session" if len(chosen_sessions) == 1 else f"{len(chosen_sessions)} sessions"
         if not _is_sure(f"Remove {what}, including files? [y/N] "):
@@ -413,7 +413,7 @@ def rm(
                 for each in chosen_sessions:
                     tasks.create_task(remove(calls, each.id))
 
-    ask(target, work)
+    call_hub(target, work)
     for each in chosen_sessions:
         if each.id in kept:
             click.echo(f"kept {each.id}: {printable(kept[each.id])}", err=True)
@@ -448,7 +448,7 @@ class _SessionTarget:
 
 
 def _target(hub: HubTarget, which: str) -> _SessionTarget:
-    return _SessionTarget(hub, ask(hub, lambda calls: find(calls, which)).id)
+    return _SessionTarget(hub, call_hub(hub, lambda calls: find(calls, which)).id)
 
 
 def _change(
@@ -459,7 +459,7 @@ def _change(
     async def change(calls: SessionCalls) -> HubSession:
         return await work(calls, (await find(calls, which)).id)
 
-    click.echo(ask(use_hub(hub), change).state)
+    click.echo(call_hub(use_hub(hub), change).state)
     return 0
 
 

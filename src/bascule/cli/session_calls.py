@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from .hub_target import HubTarget
 from .known_names import session_names
-from .session_choice import chosen
+from .session_choice import choose_session
 from .signatures import CommandArgument, CommandOption
 
 if TYPE_CHECKING:
@@ -26,25 +26,27 @@ AsJson = Annotated[bool, CommandOption("--json", help="Print the result as JSON.
 _T = TypeVar("_T")
 
 
-def ask(target: HubTarget, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
+def call_hub(target: HubTarget, work: Callable[[SessionCalls], Coroutine[Any, Any, _T]]) -> _T:
     """Connect to the hub and wait for `work`."""
     import asyncio
 
-    async def ask() -> _T:
+    async def call_hub() -> _T:
         from bascule.link.sessions import SessionCalls
 
         with target.with_start_advice():
             async with SessionCalls(target.url, target.token) as calls:
                 return await work(calls)
 
-    return asyncio.run(ask())
+    return asyncio.run(call_hub())
 
 
 async def find(calls: SessionCalls, which: str) -> HubSession:
-    return chosen(await calls.sessions(), which)
+    return choose_session(await calls.sessions(), which)
 
 
-async def started(calls: SessionCalls, session_id: str, show: Callable[[str], None]) -> HubSession:
+async def wait_until_started(
+    calls: SessionCalls, session_id: str, show: Callable[[str], None]
+) -> HubSession:
     """Wait until the session is ready. If its start fails, the error message says that the session
     still exists."""
     from bascule.core.errors import SandboxStartFailed

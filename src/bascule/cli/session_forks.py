@@ -14,8 +14,8 @@ from bascule.core.printable import one_line
 
 from .hub_target import HubUrl, use_hub
 from .known_names import session_names
-from .session_calls import AsJson, Which, ask, find, started
-from .session_choice import chosen
+from .session_calls import AsJson, Which, call_hub, find, wait_until_started
+from .session_choice import choose_session
 from .signatures import CommandArgument, CommandOption
 from .stage_progress import show_stages
 
@@ -77,14 +77,15 @@ def fork(
         with show_stages() as show:
             session = await _source_session(calls, source, folder)
             if session.state == "starting":
-                session = await started(calls, session.id, show)
+                session = await wait_until_started(calls, session.id, show)
             show("copying the workspace")
             body = {"count": count, "name": name, "secrets": secrets}
             return [
-                await started(calls, each.id, show) for each in await calls.fork(session.id, body)
+                await wait_until_started(calls, each.id, show)
+                for each in await calls.fork(session.id, body)
             ]
 
-    created = ask(use_hub(hub), work)
+    created = call_hub(use_hub(hub), work)
     if as_json:
         click.echo(json.dumps([each.metadata for each in created], indent=2))
         return 0
@@ -102,7 +103,7 @@ def forks(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     async def work(calls: SessionCalls) -> Mapping[str, Any]:
         return await calls.forks((await find(calls, which)).id)
 
-    found = ask(use_hub(hub), work)
+    found = call_hub(use_hub(hub), work)
     if as_json:
         click.echo(json.dumps(found, indent=2))
         return 0
@@ -194,7 +195,7 @@ def merge(
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Mapping[str, Any]]:
         found = await calls.sessions()
-        target = chosen(found, into).id if into else ""
+        target = choose_session(found, into).id if into else ""
         body = {
             "dry_run": dry_run,
             "paths": path or [],
@@ -203,10 +204,10 @@ def merge(
             "ignored": ignored,
             "into": target,
         }
-        answer = await calls.merge(chosen(found, which).id, body)
-        return chosen(found, answer["into"]), answer
+        answer = await calls.merge(choose_session(found, which).id, body)
+        return choose_session(found, answer["into"]), answer
 
-    target, answer = ask(place, work)
+    target, answer = call_hub(place, work)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -257,7 +258,7 @@ async def _source_session(calls: SessionCalls, source: str, folder: Path | None)
     missing."""
     found = await calls.sessions()
     try:
-        return chosen(found, source)
+        return choose_session(found, source)
     except NoSuchSession:
         if folder is None:
             raise

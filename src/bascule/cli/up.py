@@ -19,7 +19,7 @@ from bascule.core.extras import require_extra
 from .clean_exit import stops_cleanly
 from .known_names import one_of
 from .logs import configure_logging
-from .open_files import allow_many
+from .open_files import raise_open_file_limit
 from .signatures import CommandOption
 from .stage_progress import show_stages
 from .up_summary import UpSummary
@@ -101,7 +101,7 @@ def up(
     a display or BROWSER is set.
     """
     configure_logging("warning")
-    allow_many()
+    raise_open_file_limit()
     workspace = _workspace(working_dir or _WORKSPACE)
     serves = no_prompt or _has_no_terminal_input()
     if editor if editor is not None else serves or sys.stdin.isatty():

@@ -12,7 +12,7 @@ from bascule.core.extras import require_extra
 
 from .hub_account import HubAccount, make_directories
 from .logs import configure_logging
-from .open_files import allow_many
+from .open_files import raise_open_file_limit
 from .signatures import CommandOption
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ def warden(
     if os.geteuid() != 0:
         raise InvalidSetting("`bascule warden` must run as root")
     configure_logging("info")
-    allow_many()
+    raise_open_file_limit()
     account = HubAccount.named(settings.user)
     account.set_environment()
     make_directories(settings, account)

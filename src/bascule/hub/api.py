@@ -102,13 +102,13 @@ class Api:
 
     def _add_routes(self) -> None:
         add = self.app.add_api_route
-        agent, admin = [may("agent", "admin")], [may("admin")]
-        window = [may("window", "session", "admin")]
+        agent, admin = [require_scope("agent", "admin")], [require_scope("admin")]
+        window = [require_scope("window", "session", "admin")]
         vscode = "/api/vscode"
         add("/health", self.health, response_model=HealthAnswer)
         add("/metrics", self.metrics, dependencies=agent)
         add("/docs", self.docs, include_in_schema=False)
-        register = [may("window", "session")]
+        register = [require_scope("window", "session")]
         add(f"{vscode}/register", self.register, methods=["POST"], dependencies=register)
         add(f"{vscode}/instances", self.instances, dependencies=agent)
         add(f"{vscode}/instance/{{window_id}}", self.instance, dependencies=agent)
@@ -351,7 +351,7 @@ class Api:
             return _error_response(InvalidRequest(message), error.status_code)
 
 
-def may(*scopes: str) -> Any:
+def require_scope(*scopes: str) -> Any:
     """A dependency that admits only tokens of these scopes."""
 
     async def ensure(request: Request) -> None:

@@ -47,12 +47,12 @@ class ApprovalsApi:
         self._sockets = sockets
         self._sessions = sessions
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
-        admin = [may("admin")]
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
+        admin = [require_scope("admin")]
         add = app.add_api_route
         add("/api/approvals", self.every, dependencies=admin)
-        one = "/api/approvals/{place_id}/{question_id}"
-        add(one, self.answer, methods=["POST"], dependencies=admin)
+        question_path = "/api/approvals/{place_id}/{question_id}"
+        add(question_path, self.answer, methods=["POST"], dependencies=admin)
         add("/api/rules", self.list_rules, dependencies=admin)
         add("/api/sessions/{session_id}/rules", self.rules_in_use, dependencies=admin)
 

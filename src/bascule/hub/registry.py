@@ -64,14 +64,14 @@ class Registry:
         replaced = [
             host for host in (entry.hosts.get(host_id), self._by_sid.get(sid)) if host is not None
         ]
-        for before in replaced:
-            self.forget(before)
+        for replaced_host in replaced:
+            self.forget(replaced_host)
         self._entries[window.id] = entry
         host = Host(host_id, sid, window.id, window.owner, next(self._numbers))
         entry.hosts[host_id] = self._by_sid[sid] = host
-        moment = now()
-        first = entry.window.registered_at or moment
-        entry.window = replace(window, registered_at=first, last_heartbeat=moment)
+        now_text = now()
+        first = entry.window.registered_at or now_text
+        entry.window = replace(window, registered_at=first, last_heartbeat=now_text)
         return host, replaced
 
     def change(self, host: Host, window: Window) -> None:

@@ -18,8 +18,8 @@ class ReviewsApi:
     def __init__(self, reviews: WindowReviews) -> None:
         self._reviews = reviews
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
-        admin = [may("admin")]
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
+        admin = [require_scope("admin")]
         add = app.add_api_route
         every = "/api/windows/{window_id}/review"
         add(every, self.every, dependencies=admin)

@@ -17,7 +17,7 @@ from bascule.serving.asgi import App, Receive, Scope, Send
 from bascule.serving.listener import Listener, stop_signals
 from bascule.serving.sockets import bound_pair, local_url, loopback_twin
 
-from .api import Api, identity_of, may
+from .api import Api, identity_of, require_scope
 from .approvals_api import ApprovalsApi
 from .changes import HubChanges
 from .demo.api import DemoApi
@@ -147,23 +147,23 @@ class Hub(Startable):
         )
         self._sockets.wake = self.sessions.wake
         sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
-        sessions_api.add_routes(self._api.app, may)
+        sessions_api.add_routes(self._api.app, require_scope)
         forks = SessionForks(self.sessions)
         forks_api = ForksApi(forks, who=identity_of, describe=sessions_api.describe)
-        forks_api.add_routes(self._api.app, may)
-        WebApi(self.sessions, checks).add_routes(self._api.app, may)
-        ApprovalsApi(self._sockets, self.sessions).add_routes(self._api.app, may)
-        ReviewsApi(self._sockets.reviews).add_routes(self._api.app, may)
+        forks_api.add_routes(self._api.app, require_scope)
+        WebApi(self.sessions, checks).add_routes(self._api.app, require_scope)
+        ApprovalsApi(self._sockets, self.sessions).add_routes(self._api.app, require_scope)
+        ReviewsApi(self._sockets.reviews).add_routes(self._api.app, require_scope)
         TimelinesApi(
             self.sessions,
             records=self._records,
             timelines=self._sockets.timelines,
             registry=self._registry,
             who=identity_of,
-        ).add_routes(self._api.app, may)
+        ).add_routes(self._api.app, require_scope)
         self.demos = Demos(self.sessions, changes, link=self.windows)
         demo_api = DemoApi(self.demos, self.addresses)
-        demo_api.add_routes(self._api.app, may)
+        demo_api.add_routes(self._api.app, require_scope)
         self._mounts = tuple(make(self) for make in mounts)
         self.proxy = Proxy(
             settings,

@@ -14,7 +14,7 @@ import pytest
 
 from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
-from bascule.hub.records.export import exported
+from bascule.hub.records.export import export_record
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 from bascule.hub.records.segments import RecordLine, Segments
@@ -215,7 +215,7 @@ async def test_however_much_is_exported_little_is_held(tmp_path: Path) -> None:
     await record.open()
     before = most = await asyncio.to_thread(held)
     size = 0
-    async with aclosing(exported(record, "jsonl")) as pieces:
+    async with aclosing(export_record(record, "jsonl")) as pieces:
         async for piece in pieces:
             size += len(piece)
             most = max(most, await asyncio.to_thread(held))

@@ -25,5 +25,5 @@ async def test_a_start_does_not_wait_for_ever_for_stages_that_cannot_be_kept() -
     async with asyncio.timeout(10), Stages(SessionId("one"), cast(SessionTable, table)) as stages:
         stages.set("first")
         stages.set("second")
-        await stages.published()
+        await stages.until_published()
     assert table.asked == ["first", "second"]

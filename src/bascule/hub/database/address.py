@@ -41,7 +41,7 @@ def with_driver(url: str) -> str:
     return f"{driver}://{rest}"
 
 
-def shown(url: str) -> str:
+def without_password(url: str) -> str:
     """The address without user and password, for messages."""
     parts = urlsplit(url)
     name = parts.path.lstrip("/")

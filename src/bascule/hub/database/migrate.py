@@ -30,15 +30,15 @@ async def migrate(engine: AsyncEngine) -> None:
     Processes that start at the same time migrate one after the other.
     """
     async with engine.connect() as connection:
-        found = await connection.run_sync(_version_of)
-    if found == HEAD:
+        version = await connection.run_sync(_version_of)
+    if version == HEAD:
         return
-    if found is not None and found not in KNOWN:
+    if version is not None and version not in KNOWN:
         raise StorageFailed(
-            f"The database is of a newer version of Bascule (schema {found}; this version "
+            f"The database is of a newer version of Bascule (schema {version}; this version "
             f"knows {HEAD}); start that version, or use another database"
         )
-    if found is None:
+    if version is None:
         async with engine.begin() as connection:
             await connection.run_sync(_create_tables)
     else:

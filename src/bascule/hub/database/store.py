@@ -30,13 +30,13 @@ from bascule.core.errors import InvalidRequest, StorageFailed
 from bascule.core.sessions import SessionId, SessionState
 from bascule.core.windows import WindowId
 from bascule.hub.identity import TokenRow
-from bascule.hub.sessions.quotas import exceeded
+from bascule.hub.sessions.quotas import quota_exceeded
 from bascule.hub.sessions.rows import AuditRow, Claim, EventRow, SessionRow
 from bascule.hub.sessions.specs import spec_from_json, spec_to_json
 from bascule.hub.store import Store
 
 from . import tables
-from .address import DATABASE, shown
+from .address import DATABASE, without_password
 from .cancellation import finish_before_cancel
 from .engine import make_engine, reading
 from .migrate import migrate
@@ -103,8 +103,10 @@ class SqlStore(Store):
         try:
             await migrate(self._engine)
         except (SQLAlchemyError, OSError) as error:
-            message = f"The hub's database ({shown(self._address)}) cannot be used: {_cause(error)}"
-            raise StorageFailed(message) from error
+            address = without_password(self._address)
+            raise StorageFailed(
+                f"The hub's database ({address}) cannot be used: {_cause(error)}"
+            ) from error
         file = url.database if self._is_sqlite else None
         self._token_cache = TokenCache(await asyncio.to_thread(change_detector, file))
 
@@ -284,7 +286,7 @@ class SqlStore(Store):
                 )
                 taken = int((await connection.execute(query)).scalar_one())
                 if taken + claim.amount > quota.limit:
-                    raise exceeded(claim, quota, taken, owner)
+                    raise quota_exceeded(claim, quota, taken, owner)
             values = {
                 "session_id": session_id,
                 "kind": claim.kind,

@@ -104,10 +104,12 @@ class HubAddresses:
 
     def app_of_host(self, host: str, target: bytes) -> EndpointPath | None:
         """The app that `host` belongs to; None if apps do not have their own hosts."""
-        found = _LABEL.fullmatch(host.removesuffix(self._host)) if self._has_wildcard else None
-        if found is None:
+        label_match = (
+            _LABEL.fullmatch(host.removesuffix(self._host)) if self._has_wildcard else None
+        )
+        if label_match is None:
             return None
-        endpoint = SessionEndpoint("apps", found[1], int(found[2]))
+        endpoint = SessionEndpoint("apps", label_match[1], int(label_match[2]))
         if match := _GRANT.match(target):
             key = match[1].decode()
             return EndpointPath(endpoint, f"/~{key}", match[2] or b"/", key)

@@ -90,10 +90,10 @@ class Authorize:
 def _is_socket(target: UpstreamServer) -> bool:
     """Whether the path is a socket of the right owner, not a symlink."""
     try:
-        found = os.lstat(str(target.socket))
+        socket_stat = os.lstat(str(target.socket))
     except OSError:
         return False
-    return stat.S_ISSOCK(found.st_mode) and target.uid in (None, found.st_uid)
+    return stat.S_ISSOCK(socket_stat.st_mode) and target.uid in (None, socket_stat.st_uid)
 
 
 def _original_request(scope: Scope) -> RequestHead:

@@ -72,11 +72,11 @@ def is_session_path(target: bytes) -> bool:
 
 def read_target(target: bytes) -> EndpointPath | None:
     """Split a request target; None if it does not have the form of an endpoint's path."""
-    found = _PREFIX.match(target)
-    if found is None:
+    match = _PREFIX.match(target)
+    if match is None:
         return None
-    endpoint, prefix, key = _parse_prefix(found[0])
-    rest = target[found.end() :]
+    endpoint, prefix, key = _parse_prefix(match[0])
+    rest = target[match.end() :]
     return EndpointPath(endpoint, prefix, rest if rest.startswith(b"/") else b"", key)
 
 
@@ -84,14 +84,14 @@ def read_target(target: bytes) -> EndpointPath | None:
 def _parse_prefix(prefix: bytes) -> tuple[SessionEndpoint, str, str]:
     """The endpoint, prefix and key in a match of `_PREFIX`. Cached: most requests are for few
     endpoints."""
-    found = _PREFIX.fullmatch(prefix)
-    assert found is not None
-    if found[1] is not None:
-        kind: Kind = "vscode" if found[1] == b"vscode" else "sandbox"
-        endpoint = SessionEndpoint(kind, found[2].decode())
+    match = _PREFIX.fullmatch(prefix)
+    assert match is not None
+    if match[1] is not None:
+        kind: Kind = "vscode" if match[1] == b"vscode" else "sandbox"
+        endpoint = SessionEndpoint(kind, match[2].decode())
     else:
-        endpoint = SessionEndpoint("apps", found[3].decode(), int(found[4]))
-    return endpoint, prefix.decode(), (found[5] or b"").decode()
+        endpoint = SessionEndpoint("apps", match[3].decode(), int(match[4]))
+    return endpoint, prefix.decode(), (match[5] or b"").decode()
 
 
 def ensure_plain(target: bytes) -> None:

@@ -53,8 +53,8 @@ class SignedCookies:
         """The content; None if the cookie is expired, or its signature wrong for `purpose`."""
         if len(text) != _LENGTH or not text.isascii():
             return None
-        found = self._content(text, purpose)
-        return None if found is None or found.expires <= self._clock() else found
+        sign_in = self._content(text, purpose)
+        return None if sign_in is None or sign_in.expires <= self._clock() else sign_in
 
     def _read(self, text: str, purpose: str) -> SignIn | None:
         """The content if the signature is valid, even if the cookie is expired."""

@@ -16,7 +16,7 @@ from bascule.hub.registry import Registry
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.window_timelines import WindowTimelines
 
-from .export import Form, exported
+from .export import Form, export_record
 from .record import Record
 from .records import Records
 
@@ -50,17 +50,17 @@ class TimelinesApi:
         self._registry = registry
         self._who = who
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
         app.add_api_route(
             "/api/sessions/{session_id}/timeline.jsonl",
             self.session,
-            dependencies=[may("agent", "admin", "session")],
+            dependencies=[require_scope("agent", "admin", "session")],
             response_model=None,
         )
         app.add_api_route(
             "/api/windows/{window_id}/timeline.jsonl",
             self.window,
-            dependencies=[may("agent", "admin")],
+            dependencies=[require_scope("agent", "admin")],
             response_model=None,
         )
 
@@ -93,4 +93,6 @@ class TimelinesApi:
 
 def _export(record: Record, form: Form, name: str) -> StreamingResponse:
     headers = {**_AS_BYTES, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
-    return StreamingResponse(exported(record, form), media_type=_MEDIA_TYPES[form], headers=headers)
+    return StreamingResponse(
+        export_record(record, form), media_type=_MEDIA_TYPES[form], headers=headers
+    )

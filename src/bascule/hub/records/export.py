@@ -16,7 +16,7 @@ Form = Literal["jsonl", "json"]
 """jsonl: one event per line. json: one list, as in OpenHands' own download."""
 
 
-async def exported(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
+async def export_record(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
     """Stream the current entries, oldest first. Only one batch is in memory at a time."""
     trajectory, is_first = Trajectory(), True
     if form == "json":

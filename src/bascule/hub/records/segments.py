@@ -68,15 +68,15 @@ class Segments:
 
         A half-written line at the end gets a newline, so that the next line starts on its own.
         """
-        found = self._list()
-        if not found:
+        files = self._list()
+        if not files:
             self.epoch = secrets.token_hex(8)
             return None
-        self._current = found[-1]
+        self._current = files[-1]
         self.epoch = self._current.epoch
         self._size = _end_last_line(self._current.path)
         newest: dict[str, Any] | None = None
-        for each in reversed(found):
+        for each in reversed(files):
             newest = _newest(each.path)
             if newest is not None:
                 break
@@ -110,10 +110,10 @@ class Segments:
 
         Skips a half-written line that a killed process left.
         """
-        found = self._list()
-        ends = [each.first for each in found[1:]]  # the newest file has no end yet
+        files = self._list()
+        ends = [each.first for each in files[1:]]  # the newest file has no end yet
         skipped = sum(end <= after + 1 for end in ends)
-        wanted = found[skipped:]
+        wanted = files[skipped:]
         for path, start in _newest_bytes([each.path for each in wanted], max_bytes):
             for line in _lines(path, start):
                 match = _NUMBER.match(line)
@@ -125,12 +125,12 @@ class Segments:
 
         If no line remains, the name of an empty file keeps the number of the next line.
         """
-        found = self._list()
-        sizes = {each.path: _stat(each.path) for each in found}
+        files = self._list()
+        sizes = {each.path: _stat(each.path) for each in files}
         total = sum(0 if stat is None else stat.st_size for stat in sizes.values())
-        for each in found:
+        for each in files:
             stat = sizes[each.path]
-            is_last = each == found[-1]
+            is_last = each == files[-1]
             is_old = stat is not None and stat.st_size > 0 and stat.st_mtime < before
             if stat is None or not (is_old or (total > self._max_bytes and not is_last)):
                 continue
@@ -154,8 +154,8 @@ class Segments:
         if not self._directory.is_dir():
             return []
         matches = ((each, _NAME.fullmatch(each.name)) for each in self._directory.iterdir())
-        found = [_Segment(each, match[1], int(match[2])) for each, match in matches if match]
-        return sorted(found, key=lambda each: each.first)
+        files = [_Segment(each, match[1], int(match[2])) for each, match in matches if match]
+        return sorted(files, key=lambda each: each.first)
 
     def _is_full(self, now: float) -> bool:
         if self._current is None:

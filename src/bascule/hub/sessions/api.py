@@ -57,33 +57,45 @@ class SessionsApi:
         self._addresses = addresses
         self._who = who
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
-        own = [may("agent", "admin")]
-        with_session_scope = [may("agent", "admin", "session")]
-        one = "/api/sessions/{session_id}"
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
+        agent_or_admin = [require_scope("agent", "admin")]
+        with_session_scope = [require_scope("agent", "admin", "session")]
+        session_path = "/api/sessions/{session_id}"
         add = app.add_api_route
-        add("/api/sessions", self.create, methods=["POST"], dependencies=own)
+        add("/api/sessions", self.create, methods=["POST"], dependencies=agent_or_admin)
         add("/api/sessions", self.every, dependencies=with_session_scope)
-        add(one, self.show, dependencies=with_session_scope)
-        add(one, self.remove, methods=["DELETE"], dependencies=own)
+        add(session_path, self.show, dependencies=with_session_scope)
+        add(session_path, self.remove, methods=["DELETE"], dependencies=agent_or_admin)
         for verb in (self.pause, self.resume, self.stop):
-            add(f"{one}/{verb.__name__}", verb, methods=["POST"], dependencies=own)
-        add(f"{one}/window", self.window, methods=["POST"], dependencies=with_session_scope)
-        add(f"{one}/ports", self.ports, dependencies=with_session_scope)
-        add(f"{one}/events", self.events, dependencies=with_session_scope, response_model=None)
-        add(f"{one}/logs", self.logs, dependencies=with_session_scope)
-        add(f"{one}/actions", self.act, methods=["POST"], dependencies=with_session_scope)
-        kept = f"{one}/checkpoints"
-        add(kept, self.checkpoints, dependencies=with_session_scope)
-        add(f"{kept}/{{number}}", self.checkpoint, dependencies=with_session_scope)
+            add(
+                f"{session_path}/{verb.__name__}",
+                verb,
+                methods=["POST"],
+                dependencies=agent_or_admin,
+            )
         add(
-            f"{kept}/{{number}}/restore",
+            f"{session_path}/window", self.window, methods=["POST"], dependencies=with_session_scope
+        )
+        add(f"{session_path}/ports", self.ports, dependencies=with_session_scope)
+        add(
+            f"{session_path}/events",
+            self.events,
+            dependencies=with_session_scope,
+            response_model=None,
+        )
+        add(f"{session_path}/logs", self.logs, dependencies=with_session_scope)
+        add(f"{session_path}/actions", self.act, methods=["POST"], dependencies=with_session_scope)
+        checkpoints_path = f"{session_path}/checkpoints"
+        add(checkpoints_path, self.checkpoints, dependencies=with_session_scope)
+        add(f"{checkpoints_path}/{{number}}", self.checkpoint, dependencies=with_session_scope)
+        add(
+            f"{checkpoints_path}/{{number}}/restore",
             self.restore,
             methods=["POST"],
             dependencies=with_session_scope,
         )
-        add(ARCHIVES, self.upload, methods=["POST"], dependencies=own)
-        add("/api/audit", self.audit, dependencies=[may("admin")])
+        add(ARCHIVES, self.upload, methods=["POST"], dependencies=agent_or_admin)
+        add("/api/audit", self.audit, dependencies=[require_scope("admin")])
 
     async def create(
         self, body: SessionBody, request: Request, idempotency_key: Key = None

@@ -43,9 +43,9 @@ class DiskLimit:
         if used <= self._limit:
             return None
         return (
-            f"it uses {shown(used)} on the disk, but a session of this hub may use at most "
-            f"{shown(self._limit)} (the setting `max_session_disk`). After you resume it, you "
-            "have a minute to remove files"
+            f"it uses {format_bytes(used)} on the disk, but a session of this hub may use at most "
+            f"{format_bytes(self._limit)} (the setting `max_session_disk`). After you resume it, "
+            "you have a minute to remove files"
         )
 
     def keep(self, known: Set[SessionId]) -> None:
@@ -53,7 +53,7 @@ class DiskLimit:
         self._not_before = {key: at for key, at in self._not_before.items() if key in known}
 
 
-def shown(amount: float) -> str:
+def format_bytes(amount: float) -> str:
     """The amount for people, such as `1.5 GiB`."""
     for unit in _UNITS:
         if amount < 1024 or unit == _UNITS[-1]:

@@ -23,7 +23,7 @@ from .rows import SessionRow
 from .sandbox_messages import MergeResult
 from .service import Sessions
 from .session_request import SessionRequest
-from .states import AT_REST, refused
+from .states import AT_REST, invalid_state
 
 _MERGED: Final = frozenset({"taken", "merged", "same", "kept"})
 """Outcomes after which a change counts as merged."""
@@ -110,7 +110,7 @@ class SessionForks:
         """
         row = self._sessions.get(who, session_id)
         if row.is_being_removed or row.state in ("starting", "stopping") or not row.is_filled:
-            raise refused(row.state, "be forked")
+            raise invalid_state(row.state, "be forked")
         await self._sessions.audit_reading(who, session_id, "files, for a fork")
         secrets = await self._sessions.secret_values(who, session_id) if with_secrets else {}
         forks: list[SessionRow] = []
@@ -198,7 +198,7 @@ class SessionForks:
                 f"Session {session_id} is not a fork, so there is no session to merge it into"
             )
         if not row.is_filled or row.is_being_removed:
-            raise refused(row.state, "be merged")
+            raise invalid_state(row.state, "be merged")
         return row
 
     def _names(self, who: Identity, start: str, count: int) -> Iterator[str]:

@@ -81,12 +81,16 @@ class ForksApi:
         self._who = who
         self._describe = describe
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
-        own = [may("agent", "admin")]
-        one = "/api/sessions/{session_id}"
-        app.add_api_route(f"{one}/forks", self.fork, methods=["POST"], dependencies=own)
-        app.add_api_route(f"{one}/forks", self.every, dependencies=own)
-        app.add_api_route(f"{one}/merge", self.merge, methods=["POST"], dependencies=own)
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
+        agent_or_admin = [require_scope("agent", "admin")]
+        session_path = "/api/sessions/{session_id}"
+        app.add_api_route(
+            f"{session_path}/forks", self.fork, methods=["POST"], dependencies=agent_or_admin
+        )
+        app.add_api_route(f"{session_path}/forks", self.every, dependencies=agent_or_admin)
+        app.add_api_route(
+            f"{session_path}/merge", self.merge, methods=["POST"], dependencies=agent_or_admin
+        )
 
     async def fork(
         self, session_id: str, request: Request, body: ForkBody | None = None

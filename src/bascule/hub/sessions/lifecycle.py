@@ -40,7 +40,7 @@ from .session_directories import SessionDirectories
 from .session_questions import SessionQuestions
 from .session_table import SessionTable
 from .stages import Stages, within
-from .states import AT_REST, RUNNING, refused
+from .states import AT_REST, RUNNING, invalid_state
 from .tasks import Tasks
 from .vault import Secrets, Vault
 from .windows import SessionWindows
@@ -213,7 +213,7 @@ class SandboxLifecycle:
                 else:
                     logger.exception("session %s did not start", row.id)
                     message = f"{type(error).__name__}: {error}"
-                await stages.published()
+                await stages.until_published()
                 await self.fail(row, f"{stages.stage}: {message}")
 
     async def _start_in_stages(self, row: SessionRow, stages: Stages) -> None:
@@ -241,8 +241,8 @@ class SandboxLifecycle:
         if row.spec.runtime == "vscode":
             stages.set("opening its window")
             await self._windows.open(row.id, await self.client(row.id), kept=True)
-            await self._windows.present(row.id, timeout=settings.start_timeout)
-        await stages.published()
+            await self._windows.wait_for_window(row.id, timeout=settings.start_timeout)
+        await stages.until_published()
         await self._table.change_state(row.id, "ready")
         await self.watch(row)
 
@@ -346,7 +346,7 @@ class SandboxLifecycle:
             if row.state == "paused":
                 return row
             if row.state != "ready":
-                raise refused(row.state, "be paused")
+                raise invalid_state(row.state, "be paused")
             await self.spawner(row.spec.spawner).pause(session_id)
             row = await self._table.change_state(session_id, "paused", verb="be paused")
             await self._table.audit(who, row, "pause")
@@ -363,11 +363,11 @@ class SandboxLifecycle:
                     await self.spawner(row.spec.spawner).resume(session_id)
                     row = await self._table.change_state(session_id, "ready", verb="be resumed")
                 case "stopped" | "failed":
-                    await self._starts.finished(session_id)
+                    await self._starts.until_finished(session_id)
                     row = await self._table.change_state(session_id, "starting", verb="be resumed")
                     self.start(row)
                 case "stopping":
-                    raise refused(row.state, "be resumed")
+                    raise invalid_state(row.state, "be resumed")
             await self._table.audit(who, row, "resume")
             return row
 

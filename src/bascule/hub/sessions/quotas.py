@@ -55,7 +55,7 @@ def ensure_within_maximum(spec: SessionSpec, settings: HubSettings) -> None:
             )
 
 
-def exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceeded:
+def quota_exceeded(claim: Claim, quota: Quota, taken: int, owner: str) -> QuotaExceeded:
     holder = f"{owner} has" if quota.per_owner else "This hub has"
     wanted = "" if claim.amount == 1 else f" and this request asks for {claim.amount}"
     return QuotaExceeded(

@@ -45,7 +45,7 @@ class Recordings:
         """The sandbox has ended: read the remaining entries and stop."""
         try:
             async with asyncio.timeout(_FINISH_TIMEOUT):
-                await self._tasks.finished(session_id)
+                await self._tasks.until_finished(session_id)
         except TimeoutError:
             await self._tasks.cancel(session_id)
 

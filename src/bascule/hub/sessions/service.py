@@ -57,7 +57,7 @@ from .session_request import SessionRequest, allowed_egress
 from .session_rules import SessionRules
 from .session_table import SessionTable
 from .specs import spec_to_json
-from .states import AT_REST, RUNNING, refused
+from .states import AT_REST, RUNNING, invalid_state
 from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Sessions(Closable):
             settings,
             self._table,
             lifecycle=lambda: self._lifecycle,
-            settled=self._events.settled,
+            until_settled=self._events.until_settled,
             clock=clock,
         )
         self._optional_lifecycle: SandboxLifecycle | None = None
@@ -298,7 +298,7 @@ class Sessions(Closable):
         await self._audit_admin_access(who, row, "window")
         client, _ = await self.enter(session_id)
         await self.windows.open(session_id, client, kept=True)
-        return await self.windows.present(session_id, timeout=self._settings.start_timeout)
+        return await self.windows.wait_for_window(session_id, timeout=self._settings.start_timeout)
 
     async def wake(self, session_id: SessionId) -> None:
         """Resume the session because its window is about to get an action."""
@@ -347,9 +347,9 @@ class Sessions(Closable):
         """Wait until a start has ended. Raises `SandboxStartFailed` with the cause."""
         return await self._events.until_ready(session_id)
 
-    async def settled(self, session_id: SessionId) -> SessionRow | None:
+    async def until_settled(self, session_id: SessionId) -> SessionRow | None:
         """Wait until a stop or removal has ended. None: the session is removed."""
-        return await self._events.settled(session_id)
+        return await self._events.until_settled(session_id)
 
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
@@ -472,7 +472,7 @@ class Sessions(Closable):
         if row.state == "paused" and is_visit:
             row = await self._resume(session_id, None)
         if row.state != "ready":
-            raise refused(row.state, "be entered")
+            raise invalid_state(row.state, "be entered")
         if is_visit and self._clock() - row.last_active > _ACTIVITY_INTERVAL:
             await self._table.change(session_id, last_active=self._clock())
         client = await self._lifecycle.client(session_id)

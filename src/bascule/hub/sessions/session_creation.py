@@ -26,8 +26,8 @@ from .vault import Secrets
 class SessionCreation:
     """Creates the sessions of a hub and starts them in the background.
 
-    `lifecycle` raises `NotSupported` on a hub without sessions. `settled` waits until a session is
-    removed.
+    `lifecycle` raises `NotSupported` on a hub without sessions. `until_settled` waits until a
+    session is removed.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class SessionCreation:
         table: SessionTable,
         *,
         lifecycle: Callable[[], SandboxLifecycle],
-        settled: Callable[[SessionId], Awaitable[object]],
+        until_settled: Callable[[SessionId], Awaitable[object]],
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._table = table
         self._lifecycle = lifecycle
-        self._settled = settled
+        self._until_settled = until_settled
         self._clock = clock
         self._reserved_names: list[tuple[str, str, str | None]] = []
         """Owner, name and request key of sessions that are being created."""
@@ -52,7 +52,7 @@ class SessionCreation:
         while (existing := self._created_before(who, request)) is not None:
             if not existing.is_being_removed:
                 return _ensure_same(existing, request)
-            await self._settled(existing.id)
+            await self._until_settled(existing.id)
         with self._reserved_name(who, request):
             return await self._create(who, request)
 

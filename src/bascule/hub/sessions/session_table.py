@@ -18,7 +18,7 @@ from bascule.hub.store import Store
 
 from .masking import Mask
 from .rows import AuditRow, Claim, EventRow, SessionRow
-from .states import AT_REST, PREDECESSORS, refused
+from .states import AT_REST, PREDECESSORS, invalid_state
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class SessionTable:
             changes["last_active"] = now
         row = await self._store.change_session(session_id, changes, states=PREDECESSORS[state])
         if row is None:
-            raise refused(self.get(session_id).state, verb or f"become {state}")
+            raise invalid_state(self.get(session_id).state, verb or f"become {state}")
         self._rows[session_id] = row
         self._changes.publish("session", session_id)
         data = {"state": state} | ({"cause": cause} if cause else {})
@@ -124,7 +124,7 @@ class SessionTable:
         """Change the spec of a stopped or failed session; a running sandbox keeps its spec."""
         row = await self._store.change_session(session_id, {"spec": spec}, states=AT_REST)
         if row is None:
-            raise refused(self.get(session_id).state, "be changed")
+            raise invalid_state(self.get(session_id).state, "be changed")
         self._rows[session_id] = row
         self._changes.publish("session", session_id)
 

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 class Stages(Closable):
     """Accepts stages from synchronous code, then stores and publishes them in order.
 
-    Closing drops stages that are not published yet; `published` waits for them.
+    Closing drops stages that are not published yet; `until_published` waits for them.
     """
 
     def __init__(self, session_id: SessionId, table: SessionTable) -> None:
@@ -33,7 +33,7 @@ class Stages(Closable):
         self.stage = stage
         self._queue.put_nowait(stage)
 
-    async def published(self) -> None:
+    async def until_published(self) -> None:
         """Wait until all stages so far are published."""
         await self._queue.join()
 

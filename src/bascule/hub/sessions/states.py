@@ -24,7 +24,7 @@ RUNNING: Final[frozenset[SessionState]] = frozenset({"ready", "paused"})
 AT_REST: Final[frozenset[SessionState]] = frozenset({"stopped", "failed"})
 
 
-def refused(state: SessionState, verb: str) -> InvalidState:
+def invalid_state(state: SessionState, verb: str) -> InvalidState:
     """The error for a request that the session's current state does not allow."""
     hint = {
         "starting": "wait until it is ready",

@@ -44,7 +44,7 @@ class Tasks:
             task.cancel()
             await asyncio.wait({task})
 
-    async def finished(self, key: object) -> None:
+    async def until_finished(self, key: object) -> None:
         """Wait until the task has ended, without cancelling it."""
         task = self._tasks.get(key)
         if task is not None:

@@ -71,7 +71,7 @@ class SessionWindows:
         """All registered windows, of every owner."""
         return {window.id for window in self._registry.windows()}
 
-    async def present(self, session_id: SessionId, *, timeout: float) -> Window:
+    async def wait_for_window(self, session_id: SessionId, *, timeout: float) -> Window:
         """The session's window, as soon as it accepts actions. Raises an error after `timeout`."""
         async with within(timeout, "start_timeout"):
             return await self.appears(session_id)

@@ -86,7 +86,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
         is_page = b"cookie" in headers and not _TOKEN_HEADERS & headers.keys()
         if not is_page or not path.startswith((_API, _SOCKETS)):
             return await with_token(path, headers)
-        user = await signed_in(authenticator, headers)
+        user = await signed_in_user(authenticator, headers)
         if user is None or user.sign_in is None:
             raise Refused(401, AccessDenied("Sign in first"))
         if path.startswith(_SOCKETS):
@@ -99,7 +99,7 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
     return identify
 
 
-async def signed_in(
+async def signed_in_user(
     authenticator: TokenAuthenticator, headers: Mapping[bytes, bytes]
 ) -> AuthenticatedUser | None:
     """The user who signed in to the hub with this browser."""

@@ -47,12 +47,17 @@ class WebApi:
         self._sessions = sessions
         self._checks = checks
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
-        own = [may("agent", "admin")]
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
+        agent_or_admin = [require_scope("agent", "admin")]
         add = app.add_api_route
-        add("/api/sessions/{session_id}/files", self.files, dependencies=own)
-        add("/api/sessions/{session_id}/file", self.file, dependencies=own, response_model=None)
-        add("/api/checks", self.checks, dependencies=[may("admin")])
+        add("/api/sessions/{session_id}/files", self.files, dependencies=agent_or_admin)
+        add(
+            "/api/sessions/{session_id}/file",
+            self.file,
+            dependencies=agent_or_admin,
+            response_model=None,
+        )
+        add("/api/checks", self.checks, dependencies=[require_scope("admin")])
 
     async def files(self, session_id: str, request: Request, path: Path = "") -> FilesAnswer:
         """The names in a directory of a session; by default in its workspace."""

@@ -35,7 +35,7 @@ from bascule.hub.sockets import Sockets
 from bascule.wire import error_to_wire
 from bascule.wire.windows import encode_window
 
-from .access import PageKeys, signed_in
+from .access import PageKeys, signed_in_user
 from .viewer import Viewer
 
 _NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
@@ -111,7 +111,7 @@ class Feed(Closable):
 
     async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
         scope = environ["asgi.scope"]
-        user = await signed_in(self._authenticator, dict(scope["headers"]))
+        user = await signed_in_user(self._authenticator, dict(scope["headers"]))
         key = auth.get("key") if isinstance(auth, Mapping) else None
         who = None if user is None else self._keys.holder(key, user)
         if who is None or user is None or user.sign_in is None or user.identity != scope[IDENTITY]:
