@@ -138,7 +138,7 @@ class _Place:
             raise UsageError("give only one of --session, --window, --folder and --local")
         if self.keep and (self.session or self.window or self.folder):
             raise UsageError(
-                "--keep is for a new session or folder; one that you name is always kept"
+                "--keep is for a new session or folder; a named session or folder is always kept"
             )
         if self.folder is not None and not self.folder.is_dir():
             raise NoSuchPath(f"--folder is not a directory: {self.folder}")

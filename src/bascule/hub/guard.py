@@ -42,7 +42,7 @@ Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
 
 
 _OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
-"""Headers in which clients of OpenHands send a token; the one with more rights comes first."""
+"""Headers in which clients of OpenHands send a token, in order of precedence."""
 
 
 def by_token(tokens: Tokens) -> Identify:

@@ -82,7 +82,7 @@ class SignInPages:
         request = request_of(scope)
         try:
             if scope["type"] != "http":
-                raise Refused(400, InvalidRequest("There is no WebSocket here"))
+                raise Refused(400, InvalidRequest("This path does not accept WebSockets"))
             self._names.admitted(request.headers)
             reply = await self._answer(scope, request, receive)
         except ClientDisconnected:

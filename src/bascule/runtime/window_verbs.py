@@ -72,7 +72,7 @@ class WindowVerbs(LanguageVerbs):
         return await self._do(action, FileOpened)
 
     async def show_diff(self, path: str, content: str, *, title: str = "") -> DiffShown:
-        """Show the user a proposed content of a file beside the current one."""
+        """Show the user a diff from the current to a proposed content of a file."""
         return await self._do(ShowDiff(path, content, title=title), DiffShown)
 
     async def ask_user(

@@ -24,7 +24,7 @@ class ClientConnection(Connection):
     """One client connection. Requests for the app and for sessions may come in any order."""
 
     direct: asyncio.Transport
-    """The raw transport to the client, below the one that buffers ASGI response heads."""
+    """The raw transport to the client, below the transport that buffers ASGI response heads."""
 
     def __init__(self, *args: Any, proxy: Proxy, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

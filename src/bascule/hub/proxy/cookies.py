@@ -74,7 +74,7 @@ def _name(pair: bytes) -> bytes:
 
 
 def _is_hidden(pair: bytes) -> bool:
-    """Whether this is a cookie of the hub, or one that contains a token of the hub."""
+    """Whether this is a cookie of the hub, or another cookie that contains a token of the hub."""
     return _is_hub_cookie(_name(pair)) or b"bsc_" in pair
 
 

@@ -105,7 +105,7 @@ def ensure_plain(target: bytes) -> None:
     path = target.partition(b"?")[0]
     if not _SUSPECT.search(path):
         return
-    for _ in range(3):  # checks the raw path, the decoded one, and the one decoded twice
+    for _ in range(3):  # checks the path as sent, decoded once, and decoded twice
         if b"\0" in path:
             raise InvalidRequest("The path has an encoded NUL")
         if not _DOTS.isdisjoint(_SEPARATORS.split(path)):

@@ -1,4 +1,4 @@
-"""The first process of a plain sandbox: holds its lock and does not let children inherit it."""
+"""The first process of a plain sandbox. It holds the lock file; its children do not inherit it."""
 
 from __future__ import annotations
 

@@ -36,13 +36,14 @@ def marked_processes(mark: str) -> dict[int, ProcessInfo]:
     return with_relatives([pid for pid in found if marked in environment(pid)], found)
 
 
-def kill_leader(mark: str, leader: int, *, heirs: bytes, within: float = 2.0) -> None:
-    """Kill the process `leader`, and wait for those that clean up after it.
+def kill_leader(mark: str, leader: int, *, cleaner: bytes, within: float = 2.0) -> None:
+    """Kill the process `leader`, and wait for the processes that clean up after it.
 
-    `heirs`: a text in their command lines. If killed with the rest, they would leave their files.
+    `cleaner`: a text in the command lines of these processes. If they were killed too, temporary
+    files would remain.
     """
     members = marked_processes(mark)
-    pids = [pid for pid in members if heirs in b" ".join(arguments(pid))]
+    pids = [pid for pid in members if cleaner in b" ".join(arguments(pid))]
     handles = [handle for pid in pids if (handle := _handle(pid)) is not None]
     try:
         for pid in (leader,) if leader in members else ():

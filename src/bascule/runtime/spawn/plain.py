@@ -233,7 +233,7 @@ class PlainSpawner(Spawner):
                     await ended.wait()
 
     def _clear(self, session_id: SessionId, record: _Record) -> None:
-        kill_leader(record.mark, record.pid, heirs=_KEEPER)
+        kill_leader(record.mark, record.pid, cleaner=_KEEPER)
         kill(record.mark)
         _reap(record.pid)
         self._stopped_file(session_id).unlink(missing_ok=True)

@@ -24,7 +24,7 @@ class EgressProxies(Closable):
         self._open: dict[SessionId, EgressProxy] = {}
 
     async def open(self, session_id: SessionId, egress: Egress) -> None:
-        """Open the session's proxy, if it has one that is not open yet."""
+        """Open the session's proxy, if its egress mode is `proxy` and it is not open yet."""
         if egress.mode != "proxy" or session_id in self._open:
             return
         rules = EgressRules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))

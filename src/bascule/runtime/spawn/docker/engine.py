@@ -48,7 +48,7 @@ class Engine(Closable):
 
     async def open(self) -> None:
         """Connect. Raises `MissingTool` if no usable engine answers."""
-        # No limit of connections: each sandbox needs one that waits for its end.
+        # No limit of connections: for each sandbox, one connection waits for its end.
         self._connector = aiohttp.UnixConnector(self.address.removeprefix(_UNIX), limit=0)
         self._docker = aiodocker.Docker(url="unix://localhost", connector=self._connector)
         try:

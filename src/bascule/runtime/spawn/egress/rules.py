@@ -1,4 +1,4 @@
-"""Which names and addresses the egress proxy lets a session reach. Pure rules, no sockets."""
+"""Decides which names and addresses a session may reach through the egress proxy. Pure rules."""
 
 from __future__ import annotations
 

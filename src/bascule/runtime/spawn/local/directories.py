@@ -39,7 +39,7 @@ class WardenDirectories:
 
     settings: LocalSettings
     is_lent: Callable[[int], bool]
-    """Whether a UID is one of those that are leased to sessions."""
+    """Whether a UID is in the range that is leased to sessions."""
 
     def ensure_usable(self) -> None:
         """Check existing directories at the start, so that the operator sees errors at once."""

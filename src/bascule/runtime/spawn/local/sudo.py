@@ -37,7 +37,7 @@ while :; do
     -v | --validate) exit 0 ;;
     -i | -s | --login | --shell) shift; [ $# != 0 ] || set -- /bin/bash ;;
     --) shift; break ;;
-    -*) echo "sudo: $1 is not known here; -u USER is, and a command" >&2; exit 1 ;;
+    -*) echo "sudo: $1 is not supported here; use -u USER and a command" >&2; exit 1 ;;
     *=*) export "$1"; shift ;;
     *) break ;;
     esac

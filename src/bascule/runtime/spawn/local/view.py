@@ -38,7 +38,7 @@ _ETC: Final = (
     *("chromium", "chromium.d", "emacs", "npmrc", "nanorc", "wgetrc", "gai.conf", "login.defs"),
 )
 """Files in `/etc` that programs need, with nothing about this machine, its users or its services.
-Only those that every user of the machine may read are shown."""
+Sessions see only those files that every user of the machine may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
