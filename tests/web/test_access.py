@@ -70,7 +70,7 @@ async def test_a_stranger_is_led_to_the_sign_in_and_back(visitor: BrowserClient)
 async def test_the_cookie_alone_opens_no_call(visitor: BrowserClient) -> None:
     await visitor.sign_in(ADMIN)
     refused = await visitor.get("/api/sessions")
-    assert (refused.status, b"load it again" in refused.body) == (403, True)
+    assert (refused.status, b"reload the page" in refused.body) == (403, True)
     good = {"X-Bascule-Page": await visitor.key()}
     assert (await visitor.get("/api/sessions", good)).status == 200
     for wrong in ("", "x", good["X-Bascule-Page"][:-1] + "ä"):

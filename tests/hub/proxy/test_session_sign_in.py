@@ -353,7 +353,7 @@ async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyHu
         own = ("Sec-Fetch-Site: same-origin", *PAGE)
         status, said, page = await raw.ask(request(refresh_of(page), *own, host=hub.page))
         assert (status, "set-cookie" in said) == (200, False)
-        assert b"This address signs you in as eve" in page
+        assert b"This URL signs you in as eve" in page
 
 
 async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyHub) -> None:

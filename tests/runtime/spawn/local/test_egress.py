@@ -314,7 +314,7 @@ async def test_programs_of_a_session_find_the_proxy_by_themselves(place: Path) -
         inside = await runtime.run("curl -sS http://allowed.example/")
     assert "may not reach other.example:80: see egress.domains" in refused.content
     assert "403" in refused.content
-    assert "at no address that sessions may reach" in inside.content
+    assert "has no address that sessions may reach" in inside.content
 
 
 @in_a_session
