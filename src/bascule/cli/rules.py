@@ -172,7 +172,7 @@ def list_(
     hub: HubUrl = None,
     as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """List the rules for commands in sessions, their origin, and how often each was used.
+    """List the rules for commands in sessions, with their origin and use.
 
     Counts start with the session's sandbox. Needs the admin token: BASCULE_TOKEN, or the token of
     the hub on this machine.
