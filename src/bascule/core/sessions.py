@@ -114,6 +114,9 @@ class SessionSpec:
     checkpoints: bool = True
     """Whether the session records what actions change in the workspace, so that it can be
     restored."""
+    window_asks: bool = False
+    """Whether the session's VS Code window asks before an agent runs a command without a rule.
+    False: everything that no rule asks about or denies runs there."""
     file_layout: FileLayout = ""
     """Image whose users and paths the sandbox imitates. Stored and sent as `WIRE_FILE_LAYOUT`."""
     apps: Sequence[AppSpec] = ()
@@ -147,6 +150,7 @@ class SandboxPlan:
     user: str = ""
     browser: bool = True
     checkpoints: bool = True
+    window_asks: bool = False
     file_layout: FileLayout = ""
     hub_socket: Path | None = None
     """The hub's socket for this session. The VS Code window in the sandbox connects to it."""

@@ -54,6 +54,14 @@ def test_the_file_layout_keeps_its_name_in_the_database_and_to_the_warden() -> N
     assert plan_from_wire(sent) == plan
 
 
+def test_a_window_that_asks_is_stored_and_other_specs_are_stored_as_by_earlier_versions() -> None:
+    asking = SessionSpec(window_asks=True)
+    assert spec_from_json(spec_to_json(asking)) == asking
+    # The hash of a request with an idempotency key includes the stored form.
+    assert "window_asks" not in spec_to_json(SessionSpec())
+    assert spec_from_json(spec_to_json(SessionSpec())) == SessionSpec()
+
+
 # States -------------------------------------------------------------------------------------
 
 

@@ -87,6 +87,7 @@ class SessionDirectories:
             user=spec.user,
             browser=spec.browser,
             checkpoints=spec.checkpoints,
+            window_asks=spec.window_asks,
             file_layout=spec.file_layout,
             hub_socket=self.hub_socket(row.id),
         )

@@ -18,6 +18,10 @@ def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
     value["egress"]["domains"] = list(spec.egress.domains)
     value["apps"] = list(value["apps"])
     value[WIRE_FILE_LAYOUT] = value.pop("file_layout")
+    if not spec.window_asks:
+        # Earlier versions did not have it. An idempotency key that was used with one of them must
+        # still belong to the same request.
+        del value["window_asks"]
     return value
 
 

@@ -289,6 +289,7 @@ def _launch(plan: SandboxPlan, workspace: Path, vscode: SharedVSCode | None) -> 
         shells=plan.shells,
         browser=plan.browser,
         checkpoints=plan.checkpoints,
+        window_asks=plan.window_asks,
         hub_socket=str(plan.hub_socket or ""),
         session_id=plan.session_id,
         vscode=home,

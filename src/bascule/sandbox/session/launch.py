@@ -47,6 +47,8 @@ class SandboxLaunch:
     """Whether browser actions are enabled."""
     checkpoints: bool = False
     """Whether actions are recorded, in a checkpoint store in `state_dir`."""
+    window_asks: bool = False
+    """Whether VS Code asks before an agent runs a command without a rule."""
     file_layout: FileLayout = ""
     """Image whose paths the sandbox imitates (`openhands_image.py`)."""
     confine: bool = False

@@ -44,9 +44,9 @@ _USER: Final[Mapping[str, Any]] = {
     # Keep unsaved text when VS Code or the session ends, and show it again.
     "files.hotExit": "onExitAndWindowClose",
 }
-_MACHINE: Final[Mapping[str, Any]] = {
+_CONSENT: Final[Mapping[str, str]] = {
     # The agent may run the same actions here as through the sandbox's own server.
-    "bascule.consent": {"*": "allow"},
+    "*": "allow",
 }
 
 
@@ -144,6 +144,7 @@ class SessionVSCode(Closable):
 
     def _settings(self, hub: str, token: str, idle_timeout: int, identity: Path) -> VSCodeSettings:
         extensions = self._launch.vscode_extensions
+        asks = self._launch.window_asks
         return VSCodeSettings(
             data=Path(self._launch.state_dir, "vscode"),
             shared_extensions=Path(extensions) if extensions else None,
@@ -154,7 +155,7 @@ class SessionVSCode(Closable):
             token=token,
             user=_USER,
             machine={
-                **_MACHINE,
+                "bascule.consent": {**_CONSENT, **({"run": "ask"} if asks else {})},
                 "bascule.identityFile": str(identity),
                 "bascule.python": sys.executable,
                 "bascule.keystrokeFile": str(self._keystrokes),

@@ -124,6 +124,7 @@ class ContainerSpec:
             shells=plan.shells,
             browser=plan.browser,
             checkpoints=plan.checkpoints,
+            window_asks=plan.window_asks,
             file_layout=plan.file_layout,
             hub_socket=f"{HUB_DIR}/{plan.hub_socket.name}" if plan.hub_socket else "",
             egress_socket=f"{EGRESS_DIR}/{EGRESS_SOCKET}" if self._is_proxied else "",

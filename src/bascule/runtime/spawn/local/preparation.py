@@ -306,6 +306,7 @@ class SandboxPreparation:
             shells=plan.shells,
             browser=plan.browser,
             checkpoints=plan.checkpoints,
+            window_asks=plan.window_asks,
             file_layout=plan.file_layout,
             hub_socket=inside_hub,
             session_id=plan.session_id,
