@@ -13,7 +13,7 @@ from .diary import Diary
 
 _TIMEOUT: Final = 240_000
 """Milliseconds: events end the waiting, this only ends what hangs."""
-_DONE: Final = "and saw it work."
+_DONE: Final = "from a checkpoint."
 _PROBLEM: Final = "Expected comma"
 """What VS Code says when the agent asks it."""
 _TOTAL: Final = "14.70"

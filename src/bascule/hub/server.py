@@ -161,7 +161,7 @@ class Hub(Startable):
             registry=self._registry,
             who=identity_of,
         ).add_routes(self._api.app, require_scope)
-        self.demos = Demos(self.sessions, changes, link=self.windows)
+        self.demos = Demos(self.sessions, changes, sockets=self._sockets, link=self.windows)
         demo_api = DemoApi(self.demos, self.addresses)
         demo_api.add_routes(self._api.app, require_scope)
         self._mounts = tuple(make(self) for make in mounts)

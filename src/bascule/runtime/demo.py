@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from bascule.core.observations import CmdOutput
+
 from .vscode import VSCodeRuntime
 
 AGENT: Final = "Demo agent"
@@ -34,6 +36,10 @@ for name, price in prices.items():
     print(f"{name:<10}{price:>8.2f}")
 print(f"{'total':<10}{sum(prices.values()):>8.2f}")
 """
+BUG_FIXED: Final = (
+    f"wrote a program in {FOLDER}/, saw it fail, read the error in VS Code, fixed it, showed a "
+    "diff before the next change, and saw it work"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +54,23 @@ Say = Callable[[DemoMessage], None]
 Pause = Callable[[], Awaitable[None]]
 """Waits between steps, so that a person can follow; the work itself needs no pauses."""
 
+Run = Callable[[str], Awaitable[CmdOutput]]
+"""Runs a command of the agent."""
+
 
 async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     """Play all steps, each announced first. Playing again starts from the beginning."""
+    await fix_a_bug(agent, run=agent.run, say=say, pause=pause)
+    say(DemoMessage("done", BUG_FIXED))
+
+
+async def fix_a_bug(agent: VSCodeRuntime, *, run: Run, say: Say, pause: Pause) -> None:
+    """Play the steps without the final message. `run` may ask somebody before each command."""
     folders = agent.window.folders
     root = folders[0].path if folders else "."
     folder = f"{root}/{FOLDER}"
     bill, prices = f"{folder}/bill.py", f"{folder}/prices.json"
-    run = f"python3 {FOLDER}/bill.py"
+    command = f"python3 {FOLDER}/bill.py"
 
     def step(text: str) -> None:
         say(DemoMessage("step", text))
@@ -69,8 +84,8 @@ async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     step("writes its data, prices.json, and forgets a comma")
     await agent.write(prices, _PRICES)
     await pause()
-    step(f"runs it in a terminal: {run}")
-    seen((await agent.run(run)).content.strip().rpartition("\n")[2])
+    step(f"runs it in a terminal: {command}")
+    seen((await run(command)).content.strip().rpartition("\n")[2])
     await pause()
     step("reads the errors that VS Code reports in prices.json")
     seen((await agent.diagnostics(prices)).content.replace(f"{root}/", ""))
@@ -84,12 +99,5 @@ async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
     step("makes the change")
     await agent.edit(bill, "str_replace", old_str=_PLAIN, new_str=_PRETTY)
     await pause()
-    step(f"runs it again: {run}")
-    seen((await agent.run(run)).content)
-    say(
-        DemoMessage(
-            "done",
-            f"wrote a program in {FOLDER}/, saw it fail, read the error in VS Code, fixed "
-            "it, showed a diff before the next change, and saw it work",
-        )
-    )
+    step(f"runs it again: {command}")
+    seen((await run(command)).content)

@@ -51,9 +51,10 @@ export function DemoView() {
       <EmptyState icon="play" title="An agent at work in VS Code">
         <p>
           A scripted agent writes a small program with a bug, runs it, reads the problems that VS
-          Code reports, fixes the bug and runs the program again. It works in a new session with a
-          real VS Code while you watch. The demo takes about a minute; afterwards you can look
-          around or remove it.
+          Code reports, fixes the bug and runs the program again. Then a command is approved, a
+          change is undone in a review, and a deleted file is restored. The agent works in a new
+          session with a real VS Code while you watch. The demo takes one to two minutes; afterwards
+          you can look around or remove it.
         </p>
         {canPlay ? (
           <WatchDemo isPrimary onTrouble={setTrouble} />

@@ -17,8 +17,12 @@ from bascule.hub.identity import Identity
 from bascule.hub.sessions.rows import SessionRow
 from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.session_request import SessionRequest
-from bascule.runtime.demo import AGENT, DemoMessage, play
+from bascule.hub.sockets import Sockets
+from bascule.runtime.demo import AGENT, DemoMessage, fix_a_bug
 from bascule.runtime.vscode import VSCodeRuntime
+
+from .person import DemoPerson
+from .trust_steps import DONE, TrustSteps
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +57,12 @@ class Demos(Closable):
         sessions: Sessions,
         changes: HubChanges,
         *,
+        sockets: Sockets,
         link: Callable[[Identity], WindowLink],
     ) -> None:
         self.pause = _PAUSE
         self._sessions = sessions
+        self._sockets = sockets
         self._changes = changes
         self._link = link
         self._known: dict[str, Demo] = {}
@@ -106,7 +112,8 @@ class Demos(Closable):
     async def _make(self, who: Identity) -> SessionRow:
         if who.scope == "session":
             raise NoSuchSession("Start the demo from the hub's page, not from a session")
-        spec = SessionSpec(name=NAME, spawner=self._sessions.default_spawner)
+        # The window asks about commands, so that people see how they are approved.
+        spec = SessionSpec(name=NAME, spawner=self._sessions.default_spawner, window_asks=True)
         return await self._sessions.create(who, SessionRequest(spec=spec, request_key=_KEY))
 
     async def _run(self, row: SessionRow) -> None:
@@ -128,12 +135,29 @@ class Demos(Closable):
         window = await self._sessions.windows.appears(row.id)
         self._change(row, phase="playing")
         async with VSCodeRuntime(link=self._link(agent), window=window.id) as runtime:
-            await play(
-                runtime,
-                say=lambda said: self._publish_message(row, said),
-                pause=lambda: self._paused(row.owner),
-            )
+            await self._play_steps(row, runtime)
         self._change(row, phase="done")
+
+    async def _play_steps(self, row: SessionRow, runtime: VSCodeRuntime) -> None:
+        def say(said: DemoMessage) -> None:
+            self._publish_message(row, said)
+
+        async def pause() -> None:
+            await self._paused(row.owner)
+
+        person = DemoPerson(
+            row.id,
+            runtime.window.id,
+            owner=row.owner,
+            sessions=self._sessions,
+            sockets=self._sockets,
+            changes=self._changes,
+        )
+        trust = TrustSteps(runtime, person, say=say, pause=pause)
+        await fix_a_bug(runtime, run=trust.run_allowed_once, say=say, pause=pause)
+        await pause()
+        await trust.play()
+        say(DemoMessage("done", DONE))
 
     def _publish_message(self, row: SessionRow, said: DemoMessage) -> None:
         before = self._known.get(row.owner)
