@@ -52,6 +52,9 @@ def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> Non
     changes = ("rename_symbol", "apply_code_action", "format", "organize_imports")
     answered_otherwise = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
     answered_otherwise |= dict.fromkeys(changes, "code_changed")
+    moves = ("debug_start", "debug_continue", "debug_step", "debug_pause", "debug_stop")
+    answered_otherwise |= dict.fromkeys(moves, "debug_state")
+    answered_otherwise |= {"set_breakpoints": "breakpoints", "debug_set_variable": "debug_evaluate"}
     executable = ACTIONS.keys() - NOT_EXECUTABLE
 
     assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()

@@ -118,6 +118,8 @@ OUR_ACTIONS = {
     *("checkpoints", "checkpoint", "restore"),
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
     *("language", "rename_symbol", "apply_code_action", "format", "organize_imports"),
+    *("debug_configurations", "set_breakpoints", "debug_start", "debug_continue", "debug_step"),
+    *("debug_pause", "debug_state", "debug_evaluate", "debug_set_variable", "debug_stop"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -185,6 +187,7 @@ OUR_OBSERVATIONS = {
     *("checkpoints", "checkpoint", "restore"),
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
     *("language", "code_changed"),
+    *("debug_configurations", "breakpoints", "debug_state", "debug_evaluate"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {

@@ -40,6 +40,16 @@ export type Action =
   | ApplyCodeActionAction
   | FormatFileAction
   | OrganizeImportsAction
+  | ListDebugConfigurationsAction
+  | SetBreakpointsAction
+  | DebugStartAction
+  | DebugContinueAction
+  | DebugStepAction
+  | DebugPauseAction
+  | DebugStateAction
+  | DebugEvaluateAction
+  | DebugSetVariableAction
+  | DebugStopAction
   | SelectionAction
   | OpenFileAction
   | ShowDiffAction
@@ -83,6 +93,10 @@ export type Observation =
   | SelectedObservation
   | FileOpenedObservation
   | DiffShownObservation
+  | DebugConfigurationListObservation
+  | BreakpointListObservation
+  | DebugSnapshotObservation
+  | DebugValueObservation
   | UserAnsweredObservation
   | VscodeCommandDoneObservation
   | BridgeAnsweredObservation;
@@ -1350,6 +1364,368 @@ export interface OrganizeImportsAction {
   } | null;
   args: {
     path: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * List the launch configurations of the workspace and the types of debugger.
+ */
+export interface ListDebugConfigurationsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_configurations";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Add, remove and list breakpoints. Without arguments it only lists them.
+ */
+export interface SetBreakpointsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "set_breakpoints";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * The file of `add` and `remove`, and whose breakpoints are listed. None: all files.
+     */
+    path?: string | null;
+    /**
+     * Each: line, and optionally condition, hit_condition and log_message (which does not stop).
+     * A breakpoint in the same line is replaced.
+     */
+    add?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Lines whose breakpoints are removed.
+     */
+    remove?: number[];
+    /**
+     * First remove the breakpoints that agents set, in the file or everywhere.
+     */
+    clear?: boolean;
+    /**
+     * Stop at these exceptions: names of filters of the debugger, such as `uncaught`. They apply to
+     * debug sessions of this agent. None: no change.
+     */
+    exceptions?: string[] | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Start a program in the debugger. Answers when it stops or ends, or after `timeout`.
+ */
+export interface DebugStartAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_start";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * A launch configuration, as `debug_configurations` lists it.
+     */
+    name?: string;
+    /**
+     * An own configuration instead: `type`, `request` and what the debugger needs.
+     */
+    configuration?: {
+      [k: string]: unknown;
+    };
+    /**
+     * Name or path of the workspace folder. Empty: the one that has the configuration.
+     */
+    folder?: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Let the program run until it stops or ends. If it runs already, only wait for that.
+ */
+export interface DebugContinueAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_continue";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * None: the thread that stopped last.
+     */
+    thread?: number | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Execute one line: `over` calls, `into` a call, or `out` of the function.
+ */
+export interface DebugStepAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_step";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    step?: "over" | "into" | "out";
+    /**
+     * None: the thread that stopped last.
+     */
+    thread?: number | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Stop the program where it is.
+ */
+export interface DebugPauseAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_pause";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * None: any thread.
+     */
+    thread?: number | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Return threads, stack, variables and new output without changing anything.
+ */
+export interface DebugStateAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_state";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * None: the thread that stopped last.
+     */
+    thread?: number | null;
+    /**
+     * Whose source lines and variables: 0 is the top of the stack.
+     */
+    frame?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Evaluate an expression in the program, which may change it.
+ */
+export interface DebugEvaluateAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_evaluate";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    expression: string;
+    /**
+     * In this frame of the stack: 0 is the top.
+     */
+    frame?: number;
+    /**
+     * None: the thread that stopped last.
+     */
+    thread?: number | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Assign a new value to a variable of the stopped program.
+ */
+export interface DebugSetVariableAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_set_variable";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    name: string;
+    /**
+     * An expression in the language of the program.
+     */
+    value: string;
+    frame?: number;
+    /**
+     * None: the thread that stopped last.
+     */
+    thread?: number | null;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * End the program that the agent debugs, or start it again.
+ */
+export interface DebugStopAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "debug_stop";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Start it again with the same configuration, and answer as `debug_start` does.
+     */
+    restart?: boolean;
     thought?: string;
     [k: string]: unknown;
   };
@@ -3007,6 +3383,226 @@ export interface DiffShownObservation {
   extras: {
     path: string;
     outcome?: "shown" | "accepted" | "rejected";
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The launch configurations of the workspace. `content` has one line for each.
+ */
+export interface DebugConfigurationListObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "debug_configurations";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: name, type, request, folder, configuration (as in launch.json). A compound has the type
+     * `compound`.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * The types of debugger that the window has, for `debug_start` with a `configuration`.
+     */
+    types?: string[];
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The breakpoints of the window. `content` has one line for each, with `path:line`.
+ */
+export interface BreakpointListObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "breakpoints";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: path, line, enabled, condition, hit_condition, log_message, by ("agent" or "user").
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * The filters for exceptions of this agent's debug sessions.
+     */
+    exceptions?: string[];
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * Where a program in the debugger is. `content` has the same as text.
+ */
+export interface DebugSnapshotObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "debug_state";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    state: "stopped" | "running" | "ended";
+    /**
+     * The name of the debug session.
+     */
+    name?: string;
+    /**
+     * Why it stopped, such as `breakpoint`, `step`, `exception`, `pause`.
+     */
+    reason?: string;
+    /**
+     * More about the reason, such as the text of the exception.
+     */
+    description?: string;
+    exit_code?: number | null;
+    path?: string | null;
+    line?: number | null;
+    thread?: number | null;
+    /**
+     * Each: id, name, stopped.
+     */
+    threads?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * The stack from its top. Each: frame, name, path, line.
+     */
+    frames?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * The source lines around the place. Each: line, text.
+     */
+    lines?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Local variables of the frame. Each: scope, name, value, type.
+     */
+    variables?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * What the program printed since the last answer; at most 16000 characters, the last ones.
+     */
+    output?: string;
+    /**
+     * Whether frames, variables or output were left out.
+     */
+    truncated?: boolean;
+    /**
+     * Whether the user controlled the program since the last answer.
+     */
+    taken_over?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The value of an expression or variable in the debugger. `content` has it as text.
+ */
+export interface DebugValueObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "debug_evaluate";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    expression: string;
+    value?: string;
+    type?: string;
+    /**
+     * Its parts. Each: name, value, type.
+     */
+    children?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * What the program printed since the last answer.
+     */
+    output?: string;
+    truncated?: boolean;
     [k: string]: unknown;
   };
   /**

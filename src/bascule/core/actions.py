@@ -545,6 +545,138 @@ class OrganizeImports(Action):
 
 
 @dataclass(frozen=True, slots=True)
+class ListDebugConfigurations(Action):
+    """List the launch configurations of the workspace and the types of debugger."""
+
+    kind: ClassVar[str] = "debug_configurations"
+
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SetBreakpoints(Action):
+    """Add, remove and list breakpoints. Without arguments it only lists them."""
+
+    kind: ClassVar[str] = "set_breakpoints"
+
+    path: str | None = None
+    """The file of `add` and `remove`, and whose breakpoints are listed. None: all files."""
+    add: Sequence[Mapping[str, Any]] = ()
+    """Each: line, and optionally condition, hit_condition and log_message (which does not stop).
+    A breakpoint in the same line is replaced."""
+    remove: Sequence[int] = ()
+    """Lines whose breakpoints are removed."""
+    clear: bool = False
+    """First remove the breakpoints that agents set, in the file or everywhere."""
+    exceptions: Sequence[str] | None = None
+    """Stop at these exceptions: names of filters of the debugger, such as `uncaught`. They apply to
+    debug sessions of this agent. None: no change."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugStart(Action):
+    """Start a program in the debugger. Answers when it stops or ends, or after `timeout`."""
+
+    kind: ClassVar[str] = "debug_start"
+
+    name: str = ""
+    """A launch configuration, as `debug_configurations` lists it."""
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    """An own configuration instead: `type`, `request` and what the debugger needs."""
+    folder: str = ""
+    """Name or path of the workspace folder. Empty: the one that has the configuration."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugContinue(Action):
+    """Let the program run until it stops or ends. If it runs already, only wait for that."""
+
+    kind: ClassVar[str] = "debug_continue"
+
+    thread: int | None = None
+    """None: the thread that stopped last."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugStep(Action):
+    """Execute one line: `over` calls, `into` a call, or `out` of the function."""
+
+    kind: ClassVar[str] = "debug_step"
+
+    step: Literal["over", "into", "out"] = "over"
+    thread: int | None = None
+    """None: the thread that stopped last."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugPause(Action):
+    """Stop the program where it is."""
+
+    kind: ClassVar[str] = "debug_pause"
+
+    thread: int | None = None
+    """None: any thread."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugState(Action):
+    """Return threads, stack, variables and new output without changing anything."""
+
+    kind: ClassVar[str] = "debug_state"
+
+    thread: int | None = None
+    """None: the thread that stopped last."""
+    frame: int = 0
+    """Whose source lines and variables: 0 is the top of the stack."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugEvaluate(Action):
+    """Evaluate an expression in the program, which may change it."""
+
+    kind: ClassVar[str] = "debug_evaluate"
+
+    expression: str
+    frame: int = 0
+    """In this frame of the stack: 0 is the top."""
+    thread: int | None = None
+    """None: the thread that stopped last."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugSetVariable(Action):
+    """Assign a new value to a variable of the stopped program."""
+
+    kind: ClassVar[str] = "debug_set_variable"
+
+    name: str
+    value: str
+    """An expression in the language of the program."""
+    frame: int = 0
+    thread: int | None = None
+    """None: the thread that stopped last."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DebugStop(Action):
+    """End the program that the agent debugs, or start it again."""
+
+    kind: ClassVar[str] = "debug_stop"
+
+    restart: bool = False
+    """Start it again with the same configuration, and answer as `debug_start` does."""
+    thought: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Selection(Action):
     """Return the user's selection in the active editor."""
 
@@ -628,7 +760,9 @@ ACTIONS: Mapping[str, type[Action]] = {
         *(MakeDir, RemoveDir, Remove, ListDir, Glob, Grep, Interrupt),
         *(ListCheckpoints, ShowCheckpoint, RestoreCheckpoint),
         *(Diagnostics, Symbols, LanguageLookup, RenameSymbol, ApplyCodeAction, FormatFile),
-        *(OrganizeImports, Selection, OpenFile, ShowDiff, AskUser, VscodeCommand, BridgeRequest),
+        *(OrganizeImports, ListDebugConfigurations, SetBreakpoints, DebugStart, DebugContinue),
+        *(DebugStep, DebugPause, DebugState, DebugEvaluate, DebugSetVariable, DebugStop),
+        *(Selection, OpenFile, ShowDiff, AskUser, VscodeCommand, BridgeRequest),
     )
 }
 """Every action class by its `kind`."""

@@ -17,6 +17,8 @@
         EditNoMatch         edit.no_match           EditAmbiguous       edit.ambiguous
         EditInvalid         edit.invalid            NoEditHistory       edit.no_history
         NoSuchSymbol        symbol.not_found        NoSuchCodeAction    symbol.no_action
+        NoDebugSession      debug.no_session        NoDebugConfiguration  debug.no_configuration
+        ProgramRunning      debug.running           AlreadyDebugging    debug.already
         InvalidArchive      archive.invalid         InvalidRequest      request.invalid
         NoWindow            window.none             NoSuchWindow        window.not_found
         AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
@@ -38,6 +40,7 @@
         InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
         TargetBroken        target.broken           CloneFailed         workspace.clone_failed
         MissingExtra        machine.missing_extra   DeniedByRule        rule.denied
+        DebugFailed         debug.failed
       LinkError           a connection failed or was lost; a retry may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -260,6 +263,30 @@ class NoSuchCodeAction(UsageError):
     code = "symbol.no_action"
 
 
+class NoDebugSession(UsageError):
+    """The agent debugs nothing in this window."""
+
+    code = "debug.no_session"
+
+
+class NoDebugConfiguration(UsageError):
+    """There is no such launch configuration or type of debugger. The message lists the others."""
+
+    code = "debug.no_configuration"
+
+
+class ProgramRunning(UsageError):
+    """The program in the debugger runs, so it has no stack to look at or step in."""
+
+    code = "debug.running"
+
+
+class AlreadyDebugging(UsageError):
+    """The agent debugs a program already, and can debug one at a time."""
+
+    code = "debug.already"
+
+
 class InvalidArchive(UsageError):
     """The archive is damaged, or has entries with paths outside the destination."""
 
@@ -429,6 +456,12 @@ class ConsentDenied(ExecutionError):
     """A person refused the action, did not answer in time, or could not be asked."""
 
     code = "consent.denied"
+
+
+class DebugFailed(ExecutionError):
+    """The debugger could not do it: start the program, evaluate the expression, and so on."""
+
+    code = "debug.failed"
 
 
 class DeniedByRule(ExecutionError):

@@ -483,6 +483,80 @@ class CodeChanged(Observation):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DebugConfigurationList(Observation):
+    """The launch configurations of the workspace. `content` has one line for each."""
+
+    kind: ClassVar[str] = "debug_configurations"
+
+    items: Sequence[Mapping[str, Any]] = ()
+    """Each: name, type, request, folder, configuration (as in launch.json). A compound has the type
+    `compound`."""
+    types: Sequence[str] = ()
+    """The types of debugger that the window has, for `debug_start` with a `configuration`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakpointList(Observation):
+    """The breakpoints of the window. `content` has one line for each, with `path:line`."""
+
+    kind: ClassVar[str] = "breakpoints"
+
+    items: Sequence[Mapping[str, Any]] = ()
+    """Each: path, line, enabled, condition, hit_condition, log_message, by ("agent" or "user")."""
+    exceptions: Sequence[str] = ()
+    """The filters for exceptions of this agent's debug sessions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugSnapshot(Observation):
+    """Where a program in the debugger is. `content` has the same as text."""
+
+    kind: ClassVar[str] = "debug_state"
+
+    state: Literal["stopped", "running", "ended"]
+    name: str = ""
+    """The name of the debug session."""
+    reason: str = ""
+    """Why it stopped, such as `breakpoint`, `step`, `exception`, `pause`."""
+    description: str = ""
+    """More about the reason, such as the text of the exception."""
+    exit_code: int | None = None
+    path: str | None = None
+    line: int | None = None
+    thread: int | None = None
+    threads: Sequence[Mapping[str, Any]] = ()
+    """Each: id, name, stopped."""
+    frames: Sequence[Mapping[str, Any]] = ()
+    """The stack from its top. Each: frame, name, path, line."""
+    lines: Sequence[Mapping[str, Any]] = ()
+    """The source lines around the place. Each: line, text."""
+    variables: Sequence[Mapping[str, Any]] = ()
+    """Local variables of the frame. Each: scope, name, value, type."""
+    output: str = ""
+    """What the program printed since the last answer; at most 16000 characters, the last ones."""
+    truncated: bool = False
+    """Whether frames, variables or output were left out."""
+    taken_over: bool = False
+    """Whether the user controlled the program since the last answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebugValue(Observation):
+    """The value of an expression or variable in the debugger. `content` has it as text."""
+
+    kind: ClassVar[str] = "debug_evaluate"
+
+    expression: str
+    value: str = ""
+    type: str = ""
+    children: Sequence[Mapping[str, Any]] = ()
+    """Its parts. Each: name, value, type."""
+    output: str = ""
+    """What the program printed since the last answer."""
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selected(Observation):
     kind: ClassVar[str] = "selection"
 
@@ -547,6 +621,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = {
         *(DirMade, DirRemoved, FileRemoved, DirListing, GlobResult, GrepResult, Interrupted),
         *(CheckpointList, CheckpointDetail, CheckpointRestored),
         *(Diagnosed, SymbolsFound, LanguageFound, CodeChanged, Selected, FileOpened, DiffShown),
+        *(DebugConfigurationList, BreakpointList, DebugSnapshot, DebugValue),
         *(UserAnswered, VscodeCommandDone, BridgeAnswered),
     )
 }
