@@ -26,6 +26,9 @@ import { personFile, RuleSources } from "./consent/rule_sources";
 import { unlinked } from "./consent/visible_text";
 import type { Log } from "./common/log";
 import type { HubConnection } from "./hub/connection";
+import { AgentBreakpoints } from "./agent_debugging/agent_breakpoints";
+import { AgentDebugger } from "./agent_debugging/agent_debugger";
+import { configurationOf } from "./agent_debugging/launch_configurations";
 import { CodeActionFinder } from "./language/code_actions";
 import { CodeChanges } from "./language/code_changes";
 import { LanguageDocuments } from "./language/language_documents";
@@ -218,7 +221,13 @@ export function buildExecutor(parts: {
   const language = new LanguageFeatures(resolver, languageDocuments, settled);
   const servers = new LanguageServers();
   const codeActions = new CodeActionFinder();
-  context.subscriptions.push(language, servers, codeActions);
+  const debugging = new AgentDebugger(
+    new AgentBreakpoints(languageDocuments),
+    languageDocuments,
+    (work) => started.during(work),
+    log,
+  );
+  context.subscriptions.push(language, servers, codeActions, debugging);
   const executor: Executor = new Executor({
     names,
     started,
@@ -243,6 +252,7 @@ export function buildExecutor(parts: {
       new CodeChanges(resolver, documents),
       (work) => started.during(work),
     ),
+    debugger: debugging,
     window: new WindowActions(
       resolver,
       virtualDocuments,
@@ -261,11 +271,13 @@ export function buildExecutor(parts: {
           hub: hub(),
           limits: checkpoints.limits,
           restored: (args) => restoredPaths(checkpoints, args),
+          launch: (args) => configurationOf(args).configuration,
         }),
       commands: {
         review: (action) => reviewer.review(action),
         confirm: (action, review) => reviewer.confirm(action, review),
         readsOutput: (action) => reviewer.readsOutput(action),
+        cannotJudge: (action) => reviewer.cannotJudge(action),
         count: (review) => reviewer.count(review),
         allowAlways: (action, allowed) => allowAlways(rules, action.agent, allowed),
         rulesFile: rules.personFile,

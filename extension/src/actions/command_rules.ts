@@ -7,6 +7,7 @@
 import * as path from "node:path";
 import { isPlainRule } from "../consent/rule_edits";
 import { rulesFor, type RuleSources } from "../consent/rule_sources";
+import { runsInDebugger } from "../consent/debugger_programs";
 import type { AgentAction } from "../hub/messages";
 import {
   decideCommand,
@@ -135,6 +136,18 @@ export class CommandReviewer {
     const { shells, nameOf } = this.settings;
     const isEmpty = is_input ? command === "" : !command.trim();
     return isEmpty && !is_static && shells.has(nameOf(action), shellOf(action));
+  }
+
+  /**
+   * Whether the action runs code that rules would judge as a command, but cannot see: in the
+   * debugger. Launch configurations of the workspace are protected files, so the user wrote them.
+   */
+  cannotJudge(action: AgentAction): boolean {
+    const { name } = action.args as { name?: string };
+    if (!runsInDebugger(action) || (action.action === "debug_start" && name)) return false;
+    const { rules, problems } = this.settings.sources.current();
+    const { lists } = rulesFor(action.agent, rules);
+    return problems.length > 0 || lists.ask.length > 0 || lists.deny.length > 0;
   }
 
   /** Counts the rules that decided. */

@@ -13,6 +13,7 @@ import {
   type ConsentRequest,
   type RequestedCommand,
 } from "../consent/request";
+import { runsInDebugger } from "../consent/debugger_programs";
 import { shortened } from "../consent/visible_text";
 import type {
   ApprovalAnswer,
@@ -61,6 +62,8 @@ export interface ConsentSettings {
     /** The same in the agent's shell, for a command that is allowed. */
     confirm(action: AgentAction, review: CommandReview): Promise<CommandReview>;
     readsOutput(action: AgentAction): boolean;
+    /** Whether the user must be asked, because there are rules that cannot see what will run. */
+    cannotJudge(action: AgentAction): boolean;
     count(review: CommandReview): void;
     /** Adds allow rules for the agent. */
     allowAlways(action: AgentAction, rules: readonly CommandRule[]): Promise<void>;
@@ -133,7 +136,8 @@ export class Consent {
     const { commands, admitted } = this.settings;
     const review = commands.review(action);
     if (review?.verdict === "deny") this.refuseByRule(action, review);
-    if (protectedPaths(request).length) return { isSettled: false, review };
+    if (protectedPaths(request).length || commands.cannotJudge(action))
+      return { isSettled: false, review };
     if (commands.readsOutput(action) || (!review?.insists && this.isAdmitted(action, rule)))
       return { isSettled: true, review };
     if (review?.verdict !== "allow" || admitted.isStopped()) return { isSettled: false, review };
@@ -184,7 +188,10 @@ export class Consent {
 
   private rule(action: AgentAction): Rule {
     const rules = this.settings.rules();
-    return rules[action.action] ?? rules["*"] ?? "ask";
+    const rest = rules["*"] ?? "ask";
+    const own = rules[action.action];
+    // Code in the debugger is no way around the answer for commands.
+    return runsInDebugger(action) ? strictest(rules["run"] ?? rest, own ?? "allow") : (own ?? rest);
   }
 
   private isAdmitted(action: AgentAction, rule: Rule): boolean {
@@ -224,6 +231,11 @@ export class Consent {
       throw new Failure(
         "consent.denied",
         `'${kind}' was not done: its path leads elsewhere than when the user was asked`,
+      );
+    if (JSON.stringify(now.parts) !== JSON.stringify(request.parts))
+      throw new Failure(
+        "consent.denied",
+        `'${kind}' was not done: its launch configuration is not the one that the user was asked about`,
       );
     const key = keyOf(action);
     if (answer === "workspace" && key !== undefined) admitted.add(key);
@@ -268,6 +280,12 @@ export function summary(action: AgentAction, shown = (path: string): string => p
   const about = action.action === "edit" ? path : (path ?? partsOf(args)[0]?.text);
   return `${action.action} ${shortened(about ?? "")}`.trim();
 }
+
+function strictest(one: Rule, other: Rule): Rule {
+  return STRICTNESS.find((rule) => rule === one || rule === other) ?? "ask";
+}
+
+const STRICTNESS: readonly Rule[] = ["deny", "ask", "allow"];
 
 interface ConsentDecision {
   isSettled: boolean;

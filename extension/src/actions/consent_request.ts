@@ -31,11 +31,13 @@ export interface RequestContext {
   limits: readonly string[];
   /** Absolute paths that a restore would change. */
   restored: (args: Args) => Promise<string[]>;
+  /** The launch configuration that a `debug_start` names. Fails if there is none. */
+  launch: (args: Args) => Record<string, unknown>;
 }
 
 export async function consentRequest(
   action: AgentAction,
-  { resolver, cwd, hub, limits, restored }: RequestContext,
+  { resolver, cwd, hub, limits, restored, launch }: RequestContext,
 ): Promise<ConsentRequest> {
   const args = action.args as Args;
   const given = typeof args["cwd"] === "string" ? args["cwd"] : "";
@@ -50,7 +52,7 @@ export async function consentRequest(
     requester: { name: action.agent, hub },
     cwd: RUNS.has(action.action) ? path.resolve(cwd, given) : "",
     paths,
-    parts: partsOf(args),
+    parts: partsOf(kind === "debug_start" ? { ...args, configuration: launch(args) } : args),
     ...(mayChange && limits.length ? { limits } : {}),
   };
 }

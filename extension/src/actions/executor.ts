@@ -15,6 +15,8 @@ import {
   type ExtrasOf,
   type ObservationBody,
 } from "../protocol";
+import type { AgentDebugger, DebugCall } from "../agent_debugging/agent_debugger";
+import { listConfigurations } from "../agent_debugging/launch_configurations";
 import type { Patience } from "../language/language_servers";
 import type { Lookups } from "../language/lookups";
 import type { Refactorings } from "../language/refactorings";
@@ -41,6 +43,7 @@ export interface ExecutorParts {
   language: LanguageFeatures;
   lookups: Lookups;
   refactorings: Refactorings;
+  debugger: AgentDebugger;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -113,8 +116,13 @@ const TIMES_ITSELF = new Set([
   "grep",
   "browse",
   "browse_interactive",
+  "debug_start",
+  "debug_continue",
+  "debug_step",
+  "debug_pause",
+  "debug_stop",
 ]);
-/** Milliseconds that an action without a timeout waits for a language server. */
+/** Milliseconds that an action without a timeout waits for a language server or a program. */
 const DEFAULT_PATIENCE_MS = 60_000;
 const BROWSING = new Set(["browse", "browse_interactive"]);
 const CHECKPOINTS = new Set(["checkpoints", "checkpoint", "restore"]);
@@ -129,7 +137,7 @@ export class Executor implements ActionExecutor {
 
   constructor(private readonly parts: ExecutorParts) {
     const { shells, kernels, files, editor, search, language, window, checkpoints } = parts;
-    const { lookups, refactorings } = parts;
+    const { lookups, refactorings, debugger: debugging } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -150,6 +158,16 @@ export class Executor implements ActionExecutor {
       format: (args, context) => refactorings.format(args, context.cwd, patienceOf(context)),
       organize_imports: (args, context) =>
         refactorings.organizeImports(args, context.cwd, patienceOf(context)),
+      debug_configurations: () => Promise.resolve().then(listConfigurations),
+      set_breakpoints: (args, { cwd, agent }) => debugging.setBreakpoints(args, cwd, agent),
+      debug_start: (args, context) => debugging.start(args, debugCall(context)),
+      debug_continue: (args, context) => debugging.continue(args, debugCall(context)),
+      debug_step: (args, context) => debugging.step(args, debugCall(context)),
+      debug_pause: (args, context) => debugging.pause(args, debugCall(context)),
+      debug_state: (args, { agent }) => debugging.state(args, agent),
+      debug_evaluate: (args, { agent }) => debugging.evaluate(args, agent),
+      debug_set_variable: (args, { agent }) => debugging.setVariable(args, agent),
+      debug_stop: (args, context) => debugging.stop(args, debugCall(context)),
       selection: () => Promise.resolve(language.selection()),
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
@@ -311,6 +329,7 @@ export class Executor implements ActionExecutor {
   }
 
   end(): void {
+    this.parts.debugger.endAll();
     this.parts.kernels.endAll();
     this.parts.shells.endAll();
   }
@@ -329,6 +348,11 @@ export class Executor implements ActionExecutor {
 function patienceOf({ timeout, signal }: ActionContext): Patience {
   const milliseconds = timeout === undefined ? DEFAULT_PATIENCE_MS : timeout * 900;
   return { until: performance.now() + milliseconds, signal };
+}
+
+function debugCall({ agent, timeout, signal }: ActionContext): DebugCall {
+  const milliseconds = timeout === undefined ? DEFAULT_PATIENCE_MS : timeout * 1000;
+  return { agent, until: performance.now() + milliseconds, signal };
 }
 
 /** The shell whose directory counts. For anything but a command in a shell, the default shell. */

@@ -8,7 +8,15 @@ export interface FileChangeScope {
   followsLinks?: boolean;
 }
 
-const PROGRAMS = new Set(["run", "run_ipython", "vscode_command"]);
+const PROGRAMS = new Set([
+  "run",
+  "run_ipython",
+  "vscode_command",
+  "debug_start",
+  "debug_continue",
+  "debug_step",
+  "debug_evaluate",
+]);
 /** A rename or a refactoring changes whatever files use the symbol. */
 const REFACTORINGS = new Set(["rename_symbol", "apply_code_action"]);
 const EDITS = new Set(["write", "edit", "mkdir", "format", "organize_imports"]);

@@ -66,7 +66,10 @@ const LISTED_LENGTH = 200;
 /** A text of one line with more characters is wrapped, and its length is shown. */
 const LONG_LINE = 72;
 /** The main argument of an action comes first; others follow in the order sent. */
-const FIRST = ["command", "code", "request", "url", "what", "path", "pattern", "question"];
+const FIRST = [
+  ...["command", "code", "request", "url", "what", "path", "pattern", "question"],
+  ...["configuration", "expression"],
+];
 
 const WORDS: Readonly<Record<string, string>> = {
   run: "run a command in a shell",
@@ -90,6 +93,16 @@ const WORDS: Readonly<Record<string, string>> = {
   apply_code_action: "change code by a quick fix or refactoring",
   format: "format a file",
   organize_imports: "organize the imports of a file",
+  debug_configurations: "list the launch configurations",
+  set_breakpoints: "list or change breakpoints",
+  debug_start: "run a program in the debugger",
+  debug_continue: "let the program in the debugger run",
+  debug_step: "execute a line in the debugger",
+  debug_pause: "pause the program in the debugger",
+  debug_state: "look at the program in the debugger",
+  debug_evaluate: "run code in the program in the debugger",
+  debug_set_variable: "change a variable in the debugger",
+  debug_stop: "end the program in the debugger",
   selection: "read what you have selected",
   open_file: "open a file in an editor",
   show_diff: "show you a diff",

@@ -62,6 +62,8 @@ const READS = new Set([
   "diagnostics",
   "symbols",
   "language",
+  "debug_configurations",
+  "debug_state",
   "selection",
   "checkpoints",
   "checkpoint",

@@ -7,7 +7,16 @@ const AFTER_MS = 1000;
 const MAX_COMMANDS = 200;
 
 /** Kinds of actions that may change any file. Edits and writes report their own changes. */
-export const CHANGES_FILES: ReadonlySet<string> = new Set(["run", "run_ipython", "rm", "rmdir"]);
+export const CHANGES_FILES: ReadonlySet<string> = new Set([
+  "run",
+  "run_ipython",
+  "rm",
+  "rmdir",
+  "debug_start",
+  "debug_continue",
+  "debug_step",
+  "debug_evaluate",
+]);
 
 interface CommandInterval {
   id: string;

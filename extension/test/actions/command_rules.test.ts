@@ -95,6 +95,7 @@ function window_(
       review: (action) => reviewer.review(action),
       confirm: (action, review) => reviewer.confirm(action, review),
       readsOutput: (action) => reviewer.readsOutput(action),
+      cannotJudge: (action) => reviewer.cannotJudge(action),
       count: (review) => reviewer.count(review),
       allowAlways: (action, rules) => sources.add({ rules, agent: action.agent, why: "asked" }),
       rulesFile: person,
@@ -380,4 +381,22 @@ test("nobody answers: the agent gets an error that says so", async () => {
   const { admit, refused } = window_({ patienceMs: 10 });
   await expect(admit(command("npm test"))).rejects.toThrow("nobody answered in time");
   expect(refused).toEqual(["time"]);
+});
+
+test("with rules that ask or deny, code in the debugger asks an admitted agent each time", async () => {
+  const start = (args: object): AgentAction =>
+    ({ ...command(""), action: "debug_start", args }) as unknown as AgentAction;
+  rules('[[deny]]\nrun = ["git push"]\n');
+  const judged = window_();
+  judged.admitted.add("a1");
+  judged.say("once");
+  await judged.admit(start({ configuration: { type: "node", program: "push.js" } }));
+  expect(judged.asked).toHaveLength(1);
+  await judged.admit(start({ name: "Main" })); // the user wrote it
+  expect(judged.asked).toHaveLength(1);
+  rules('[[allow]]\nrun = ["git diff"]\n');
+  const free = window_();
+  free.admitted.add("a1");
+  await free.admit(start({ configuration: { type: "node", program: "push.js" } }));
+  expect(free.asked).toEqual([]);
 });

@@ -53,6 +53,7 @@ function consent(
       review: () => undefined,
       confirm: (_, review) => Promise.resolve(review),
       readsOutput: () => false,
+      cannotJudge: () => false,
       count: () => undefined,
       allowAlways: () => Promise.resolve(),
       rulesFile: "/rules.toml",
@@ -275,4 +276,51 @@ test("a long request is published whole, and a longer one cut to what the hub ad
   const size = Buffer.byteLength(JSON.stringify(cut));
   expect(size).toBeLessThan(256 << 10);
   expect(size).toBeGreaterThan(230 << 10);
+});
+
+test.each([
+  ["debug_start", { name: "Main" }],
+  ["debug_evaluate", { expression: "1" }],
+  ["debug_set_variable", { name: "a", value: "1" }],
+  ["debug_stop", { restart: true }],
+  ["set_breakpoints", { path: "/a.js", add: [{ line: 1, condition: "f()" }] }],
+])("code in the debugger needs the consent to commands: %s", async (kind, args) => {
+  const refusing = consent({ rules: () => ({ "*": "allow", run: "deny", [kind]: "allow" }) });
+  await expect(refusing.consent.admit(action(kind, args), never)).rejects.toMatchObject(denied);
+  const asking = consent({ rules: () => ({ "*": "allow", run: "ask" }) });
+  asking.say("once");
+  await asking.consent.admit(action(kind, args), never);
+  expect(asking.asked).toHaveLength(1);
+  const stricter = consent({ rules: () => ({ run: "allow", [kind]: "deny" }) });
+  await expect(stricter.consent.admit(action(kind, args), never)).rejects.toMatchObject(denied);
+  const allowing = consent({ rules: () => ({ run: "allow" }) });
+  await allowing.consent.admit(action(kind, args), never);
+  expect(allowing.asked).toEqual([]);
+});
+
+test("looking and stepping in the debugger follow their own rules", async () => {
+  const { consent: made, asked } = consent({ rules: () => ({ "*": "allow", run: "ask" }) });
+  for (const kind of ["debug_step", "debug_continue", "debug_state", "debug_stop"])
+    await made.admit(action(kind), never);
+  await made.admit(action("set_breakpoints", { path: "/a.js", add: [{ line: 1 }] }), never);
+  expect(asked).toEqual([]);
+});
+
+test("a launch configuration that changed while the user read is not started", async () => {
+  let program = "a.js";
+  const { consent: made, say } = consent({
+    describe: ({ action: kind, agent }) =>
+      Promise.resolve({
+        kind,
+        requester: { name: agent, hub: "hub" },
+        cwd: "",
+        paths: [],
+        parts: [{ name: "configuration", text: program }],
+      }),
+    publish: () => (program = "b.js"),
+  });
+  say("once");
+  await expect(made.admit(action("debug_start", { name: "Main" }), never)).rejects.toMatchObject(
+    denied,
+  );
 });

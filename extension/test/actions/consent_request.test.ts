@@ -10,6 +10,7 @@ const context: RequestContext = {
   hub: "http://hub",
   limits: ["Checkpoints leave out node_modules"],
   restored: () => Promise.resolve(["/tmp/a.txt", "/tmp/.vscode/settings.json"]),
+  launch: () => ({ type: "node", program: "/tmp/main.js" }),
 };
 
 const request = (action: string, args: object) =>
@@ -57,4 +58,9 @@ test("the question about a command shows its places as they were sent", async ()
   const text = fullText(await request("vscode_command", args));
   expect(text).toContain('"$uri": "a.ts"');
   expect(text).toContain('"$range": [');
+});
+
+test("the question about a launch configuration shows all of it", async () => {
+  const asked = await request("debug_start", { name: "Main" });
+  expect(fullText(asked)).toContain('"program": "/tmp/main.js"');
 });

@@ -1,0 +1,117 @@
+/** The launch configurations of the workspace, and the types of debugger that VS Code has. */
+import * as vscode from "vscode";
+import { Failure } from "../common/failure";
+import { observe, type ObservationBody } from "../protocol";
+
+export interface LaunchConfiguration {
+  name: string;
+  folder: vscode.WorkspaceFolder | undefined;
+  /** As it is in `launch.json`. */
+  configuration: Record<string, unknown>;
+  isCompound: boolean;
+}
+
+/** What `debug_start` names. */
+export interface LaunchOrder {
+  name?: string | undefined;
+  configuration?: Record<string, unknown> | undefined;
+  folder?: string | undefined;
+}
+
+export function listConfigurations(): ObservationBody<"debug_configurations"> {
+  const items = launchConfigurations().map(({ name, folder, configuration, isCompound }) => ({
+    name,
+    type: isCompound ? "compound" : textOf(configuration["type"]),
+    request: isCompound ? "launch" : textOf(configuration["request"]),
+    folder: folder?.name ?? "",
+    configuration,
+  }));
+  const lines = items.map(({ name, type, request, configuration }) => {
+    const program = configuration["program"] ?? configuration["module"] ?? configuration["url"];
+    return `${name}: ${type}, ${request}${typeof program === "string" ? `, ${program}` : ""}`;
+  });
+  const types = debuggerTypes();
+  const content = [
+    ...(lines.length ? lines : ["The workspace has no launch configurations"]),
+    `Types for a configuration of your own: ${types.join(", ")}`,
+  ].join("\n");
+  return observe("debug_configurations", content, { items, types });
+}
+
+/** The configuration that an action names. Fails if there is none or its debugger is missing. */
+export function configurationOf(order: LaunchOrder): LaunchConfiguration {
+  const { name = "", configuration = {}, folder = "" } = order;
+  const isAdHoc = Object.keys(configuration).length > 0;
+  if (isAdHoc === Boolean(name))
+    throw new Failure(
+      "debug.no_configuration",
+      "Give either the `name` of a launch configuration or a `configuration`",
+    );
+  const found = isAdHoc ? adHoc(configuration, folder) : named(name, folder);
+  const type = found.configuration["type"];
+  if (!found.isCompound && !debuggerTypes().includes(String(type)))
+    throw new Failure(
+      "debug.no_configuration",
+      `VS Code has no debugger of the type '${String(type)}'. It has: ${debuggerTypes().join(", ")}`,
+    );
+  return found;
+}
+
+function adHoc(given: Record<string, unknown>, folder: string): LaunchConfiguration {
+  const configuration = { request: "launch", name: "Agent", ...given };
+  return { name: configuration.name, folder: folderOf(folder), configuration, isCompound: false };
+}
+
+function named(name: string, folder: string): LaunchConfiguration {
+  const wanted = folder ? folderOf(folder) : undefined;
+  const found = launchConfigurations().find(
+    (each) => each.name === name && (!wanted || each.folder === wanted),
+  );
+  if (found) return found;
+  const names = launchConfigurations().map((each) => `'${each.name}'`);
+  throw new Failure(
+    "debug.no_configuration",
+    `There is no launch configuration '${name}'. There are: ${names.join(", ") || "none"}`,
+  );
+}
+
+function launchConfigurations(): LaunchConfiguration[] {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const places = folders.length ? folders : [undefined];
+  const found = places.flatMap((folder) => {
+    const launch = vscode.workspace.getConfiguration("launch", folder?.uri ?? null);
+    const of = (key: string, isCompound: boolean): LaunchConfiguration[] =>
+      launch
+        .get<Record<string, unknown>[]>(key, [])
+        .filter((each) => typeof each["name"] === "string")
+        .map((each) => ({
+          name: String(each["name"]),
+          folder,
+          configuration: { ...each },
+          isCompound,
+        }));
+    return [...of("configurations", false), ...of("compounds", true)];
+  });
+  return found;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+function folderOf(given: string): vscode.WorkspaceFolder | undefined {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  if (!given) return folders[0];
+  const found = folders.find((each) => each.name === given || each.uri.fsPath === given);
+  if (found) return found;
+  const names = folders.map((each) => each.name).join(", ") || "none";
+  throw new Failure("debug.no_configuration", `There is no folder '${given}'. There are: ${names}`);
+}
+
+function debuggerTypes(): string[] {
+  const types = vscode.extensions.all.flatMap(({ packageJSON }) => {
+    const { contributes } = packageJSON as { contributes?: { debuggers?: { type?: string }[] } };
+    return (contributes?.debuggers ?? []).flatMap(({ type }) => type ?? []);
+  });
+  return [...new Set(types)].sort();
+}
