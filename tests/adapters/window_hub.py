@@ -13,20 +13,34 @@ from bascule.core.actions import (
     Action,
     ApplyCodeAction,
     AskUser,
+    DebugContinue,
+    DebugEvaluate,
+    DebugPause,
+    DebugSetVariable,
+    DebugStart,
+    DebugState,
+    DebugStep,
+    DebugStop,
     Diagnostics,
     FormatFile,
     LanguageLookup,
+    ListDebugConfigurations,
     OpenFile,
     OrganizeImports,
     RenameSymbol,
     Selection,
+    SetBreakpoints,
     ShowDiff,
     Symbols,
     VscodeCommand,
 )
 from bascule.core.contracts import OnProgress
 from bascule.core.observations import (
+    BreakpointList,
     CodeChanged,
+    DebugConfigurationList,
+    DebugSnapshot,
+    DebugValue,
     Diagnosed,
     DiffShown,
     FileOpened,
@@ -60,6 +74,8 @@ class EditorSandbox(Sandbox):
         shows = (
             *(AskUser, Diagnostics, OpenFile, Selection, ShowDiff, Symbols, VscodeCommand),
             *(LanguageLookup, RenameSymbol, ApplyCodeAction, FormatFile, OrganizeImports),
+            *(ListDebugConfigurations, SetBreakpoints, DebugStart, DebugContinue, DebugStep),
+            *(DebugPause, DebugState, DebugEvaluate, DebugSetVariable, DebugStop),
         )
         return super().capabilities | {kind.kind for kind in shows}
 
@@ -93,6 +109,20 @@ class EditorSandbox(Sandbox):
                 return CodeChanged(content=f"Formatted {action.path}", cause=action.id)
             case OrganizeImports():
                 return CodeChanged(content=f"Organized {action.path}", cause=action.id)
+            case ListDebugConfigurations():
+                return DebugConfigurationList(content="Main: node, launch", cause=action.id)
+            case SetBreakpoints():
+                lines = [f"{action.path}:{each['line']}" for each in action.add]
+                return BreakpointList(content="\n".join(lines), cause=action.id)
+            case DebugStart() | DebugContinue() | DebugStep() | DebugPause() | DebugState():
+                text = f"Stopped by {action.kind} at sums.py:2 in add"
+                return DebugSnapshot(content=text, state="stopped", line=2, cause=action.id)
+            case DebugStop():
+                return DebugSnapshot(content="'Main' has ended", state="ended", cause=action.id)
+            case DebugEvaluate(expression=text):
+                return DebugValue(content=f"{text} = 3", expression=text, cause=action.id)
+            case DebugSetVariable(name=name, value=value):
+                return DebugValue(content=f"{name} = {value}", expression=name, cause=action.id)
             case VscodeCommand():
                 arguments = list(action.arguments)
                 return VscodeCommandDone(command=action.command, result=arguments, cause=action.id)

@@ -19,17 +19,23 @@ import pytest
 from bascule.core.actions import (
     ApplyCodeAction,
     CmdRun,
+    DebugSetVariable,
+    DebugStart,
+    DebugStep,
+    DebugStop,
     Diagnostics,
     FormatFile,
     LanguageLookup,
     OrganizeImports,
     RenameSymbol,
+    SetBreakpoints,
 )
 from bascule.core.contracts import OutputProgress
 from bascule.core.errors import NoSuchPath, UsageError
 from bascule.core.identity import EventId
 from bascule.core.observations import CmdOutput
 from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, SyncWindowRuntime, Verbs
+from bascule.runtime.debug_verbs import DebugVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.runtime.window_verbs import WindowVerbs
@@ -88,11 +94,11 @@ def test_its_methods_take_what_the_others_take() -> None:
 def test_a_window_has_the_methods_of_its_runtime() -> None:
     verbs = {
         name: value
-        for cls in (WindowVerbs, LanguageVerbs)
+        for cls in (WindowVerbs, LanguageVerbs, DebugVerbs)
         for name, value in vars(cls).items()
         if inspect.iscoroutinefunction(value) and not name.startswith("_")
     }
-    assert {"diagnostics", "references", "rename_symbol"} < verbs.keys()
+    assert {"diagnostics", "references", "rename_symbol", "debug_start"} < verbs.keys()
     for name, value in verbs.items():
         ours = inspect.signature(getattr(SyncWindowRuntime, name))
         assert ours == inspect.signature(value), name
@@ -123,6 +129,11 @@ def test_a_window_passes_on_all_that_it_is_given() -> None:
         window.format("a.ts")
         window.organize_imports("a.ts", timeout=6)
         window.diagnostics("a.ts", settle=True)
+        window.set_breakpoints("a.ts", add=[{"line": 3}], remove=[4], exceptions=["all"])
+        window.debug_start(configuration={"type": "node"}, folder="b", timeout=6)
+        window.debug_step("out", thread=2, timeout=6)
+        window.debug_set_variable("a", "1", frame=2, thread=3)
+        window.debug_stop(restart=True, timeout=6)
     assert [replace(each, id=EventId("")) for each in done] == [
         replace(each, id=EventId(""))
         for each in (
@@ -135,6 +146,11 @@ def test_a_window_passes_on_all_that_it_is_given() -> None:
             FormatFile("a.ts"),
             OrganizeImports("a.ts", timeout=6),
             Diagnostics("a.ts", settle=True),
+            SetBreakpoints("a.ts", [{"line": 3}], [4], exceptions=["all"]),
+            DebugStart("", {"type": "node"}, "b", timeout=6),
+            DebugStep("out", 2, timeout=6),
+            DebugSetVariable("a", "1", 2, 3),
+            DebugStop(restart=True, timeout=6),
         )
     ]
 

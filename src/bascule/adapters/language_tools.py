@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bascule.core.actions import (
@@ -17,21 +16,7 @@ from bascule.core.actions import (
     VscodeCommand,
 )
 
-Arguments = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LanguageTool:
-    """One tool: the description that a model sees, and the action that it runs."""
-
-    name: str
-    title: str
-    description: str
-    properties: Mapping[str, Any]
-    required: Sequence[str]
-    kind: type[Action]
-    action: Callable[[Arguments], Action]
-    changes_files: bool = False
+from .editor_tool import Arguments, EditorTool
 
 
 def _text(description: str) -> dict[str, Any]:
@@ -74,11 +59,11 @@ def _lookup(
     description: str,
     properties: Mapping[str, Any],
     required: Sequence[str] = _NEEDED,
-) -> LanguageTool:
+) -> EditorTool:
     def action(given: Arguments) -> Action:
         return LanguageLookup(what, **{_FIELDS.get(name, name): given[name] for name in given})
 
-    return LanguageTool(
+    return EditorTool(
         name=what,
         title=title,
         description=description,
@@ -162,7 +147,7 @@ _LOOKUPS: Final = (
 )
 
 _CHANGES: Final = (
-    LanguageTool(
+    EditorTool(
         name="rename_symbol",
         title="Rename a symbol",
         description="Rename a symbol in all files that use it, with VS Code's language server. "
@@ -174,7 +159,7 @@ _CHANGES: Final = (
         action=lambda given: RenameSymbol(**given),
         changes_files=True,
     ),
-    LanguageTool(
+    EditorTool(
         name="apply_code_action",
         title="Apply a fix or refactoring",
         description="Apply a quick fix or refactoring by the title that code_actions listed for "
@@ -185,7 +170,7 @@ _CHANGES: Final = (
         action=lambda given: ApplyCodeAction(**given),
         changes_files=True,
     ),
-    LanguageTool(
+    EditorTool(
         name="format",
         title="Format a file",
         description=f"Format a file with VS Code's formatter for its language.{_CHANGE}",
@@ -195,7 +180,7 @@ _CHANGES: Final = (
         action=lambda given: FormatFile(given["path"]),
         changes_files=True,
     ),
-    LanguageTool(
+    EditorTool(
         name="organize_imports",
         title="Organize imports",
         description=f"Sort the imports of a file and remove unused ones.{_CHANGE}",
@@ -205,7 +190,7 @@ _CHANGES: Final = (
         action=lambda given: OrganizeImports(given["path"]),
         changes_files=True,
     ),
-    LanguageTool(
+    EditorTool(
         name="vscode_command",
         title="Run a VS Code command",
         description="Run a command of VS Code by its id, if the user's settings allow it. The "
@@ -225,4 +210,4 @@ _CHANGES: Final = (
     ),
 )
 
-LANGUAGE_TOOLS: Final[Sequence[LanguageTool]] = (*_LOOKUPS, *_CHANGES)
+LANGUAGE_TOOLS: Final[Sequence[EditorTool]] = (*_LOOKUPS, *_CHANGES)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from bascule.core.observations import (
+    BreakpointList,
     CodeChanged,
+    DebugConfigurationList,
+    DebugSnapshot,
+    DebugValue,
     Diagnosed,
     DiffShown,
     FileOpened,
@@ -266,3 +270,70 @@ class SyncWindowRuntime(SyncRuntime):
 
     def organize_imports(self, path: str, *, timeout: float | None = None) -> CodeChanged:
         return self._wait(self._window.organize_imports(path, timeout=timeout))
+
+    def debug_configurations(self) -> DebugConfigurationList:
+        return self._wait(self._window.debug_configurations())
+
+    def set_breakpoints(
+        self,
+        path: str | None = None,
+        *,
+        add: Sequence[Mapping[str, Any]] = (),
+        remove: Sequence[int] = (),
+        clear: bool = False,
+        exceptions: Sequence[str] | None = None,
+    ) -> BreakpointList:
+        return self._wait(
+            self._window.set_breakpoints(
+                path, add=add, remove=remove, clear=clear, exceptions=exceptions
+            )
+        )
+
+    def debug_start(
+        self,
+        name: str = "",
+        *,
+        configuration: Mapping[str, Any] | None = None,
+        folder: str = "",
+        timeout: float | None = None,
+    ) -> DebugSnapshot:
+        return self._wait(
+            self._window.debug_start(
+                name, configuration=configuration, folder=folder, timeout=timeout
+            )
+        )
+
+    def debug_continue(
+        self, *, thread: int | None = None, timeout: float | None = None
+    ) -> DebugSnapshot:
+        return self._wait(self._window.debug_continue(thread=thread, timeout=timeout))
+
+    def debug_step(
+        self,
+        step: Literal["over", "into", "out"] = "over",
+        *,
+        thread: int | None = None,
+        timeout: float | None = None,
+    ) -> DebugSnapshot:
+        return self._wait(self._window.debug_step(step, thread=thread, timeout=timeout))
+
+    def debug_pause(
+        self, *, thread: int | None = None, timeout: float | None = None
+    ) -> DebugSnapshot:
+        return self._wait(self._window.debug_pause(thread=thread, timeout=timeout))
+
+    def debug_state(self, *, thread: int | None = None, frame: int = 0) -> DebugSnapshot:
+        return self._wait(self._window.debug_state(thread=thread, frame=frame))
+
+    def debug_evaluate(
+        self, expression: str, *, frame: int = 0, thread: int | None = None
+    ) -> DebugValue:
+        return self._wait(self._window.debug_evaluate(expression, frame=frame, thread=thread))
+
+    def debug_set_variable(
+        self, name: str, value: str, *, frame: int = 0, thread: int | None = None
+    ) -> DebugValue:
+        return self._wait(self._window.debug_set_variable(name, value, frame=frame, thread=thread))
+
+    def debug_stop(self, *, restart: bool = False, timeout: float | None = None) -> DebugSnapshot:
+        return self._wait(self._window.debug_stop(restart=restart, timeout=timeout))

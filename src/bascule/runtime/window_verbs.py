@@ -24,12 +24,13 @@ from bascule.core.observations import (
     VscodeCommandDone,
 )
 
+from .debug_verbs import DebugVerbs
 from .language_verbs import LanguageVerbs
 
 Severity = Literal["error", "warning", "information", "hint"]
 
 
-class WindowVerbs(LanguageVerbs):
+class WindowVerbs(LanguageVerbs, DebugVerbs):
     """`Verbs`, and methods that need an editor and its user."""
 
     async def diagnostics(

@@ -111,6 +111,18 @@ def test_language_features_are_tools(place: HubWithWindow, folder: Path, workspa
     assert "$uri" in text_of(command)
 
 
+def test_the_debugger_is_tools(place: HubWithWindow, workspace: Path) -> None:
+    stopped, value = converse(
+        workspace,
+        use_bascule("window", hub=place.url, token=place.token),
+        call("vscode_debug_start", name="Main"),
+        call("vscode_debug_evaluate", expression="a"),
+    )
+
+    assert text_of(stopped) == "Stopped by debug_start at sums.py:2 in add"
+    assert text_of(value) == "a = 3"
+
+
 def test_a_question_nobody_answers_is_taken_back_with_an_interrupt(
     place: HubWithWindow, workspace: Path
 ) -> None:

@@ -9,12 +9,15 @@ from typing import Any
 from bascule.adapters.terminal_text import readable
 from bascule.core.errors import BasculeError
 from bascule.core.observations import (
+    BreakpointList,
     BrowserOutput,
     CellMetadata,
     CheckpointList,
     CheckpointRestored,
     CmdOutput,
     CodeChanged,
+    DebugSnapshot,
+    DebugValue,
     DiffShown,
     Error,
     FileDownloaded,
@@ -72,6 +75,11 @@ def _result_of(seen: Observation) -> ToolResult:
         case CodeChanged():
             facts = {"files": list(seen.files), "diff": seen.diff}
             return ToolResult(text=seen.content, facts=facts)
+        case DebugSnapshot() | DebugValue():
+            return ToolResult(text=seen.content, facts=_debug_facts(seen))
+        case BreakpointList():
+            facts = {"items": list(seen.items), "exceptions": list(seen.exceptions)}
+            return ToolResult(text=seen.content, facts=facts)
         case VscodeCommandDone():
             return ToolResult(text=to_json(seen.result).decode())
         case BrowserOutput():
@@ -96,6 +104,22 @@ def _facts(seen: CheckpointList | CheckpointRestored) -> dict[str, Any]:
 
 def _language_facts(seen: LanguageFound) -> dict[str, Any]:
     return {"items": list(seen.items), "total": seen.total, "waited": seen.waited}
+
+
+def _debug_facts(seen: DebugSnapshot | DebugValue) -> dict[str, Any]:
+    if isinstance(seen, DebugValue):
+        return {"value": seen.value, "type": seen.type, "children": list(seen.children)}
+    return {
+        "state": seen.state,
+        "reason": seen.reason,
+        "exit_code": seen.exit_code,
+        "path": seen.path,
+        "line": seen.line,
+        "threads": list(seen.threads),
+        "frames": list(seen.frames),
+        "variables": list(seen.variables),
+        "taken_over": seen.taken_over,
+    }
 
 
 def error_result(error: BasculeError) -> ToolResult:

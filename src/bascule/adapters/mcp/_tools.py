@@ -6,7 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bascule.adapters.language_tools import LANGUAGE_TOOLS, LanguageTool
+from bascule.adapters.debug_tools import DEBUG_TOOLS
+from bascule.adapters.editor_tool import EditorTool
+from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.core.actions import (
     Action,
     AskUser,
@@ -125,7 +127,7 @@ def _reword_edit_error(message: str) -> str:
     return _EDIT_NAMES.sub(renamed, message)
 
 
-def _language_tool(tool: LanguageTool) -> Tool:
+def _editor_tool(tool: EditorTool) -> Tool:
     return Tool(
         name=tool.name,
         title=tool.title,
@@ -430,7 +432,7 @@ TOOLS: Final[Sequence[Tool]] = (
         kind=Symbols,
         action=lambda given: Symbols(given.get("path"), query=given.get("query", "")),
     ),
-    *map(_language_tool, LANGUAGE_TOOLS),
+    *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS)),
     Tool(
         name="selection",
         title="What the user selected",

@@ -15,7 +15,9 @@ from openhands.sdk.mcp.definition import MCPToolAction, MCPToolObservation
 from openhands.sdk.mcp.tool import MCPToolDefinition
 from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 
-from bascule.adapters.language_tools import LANGUAGE_TOOLS, LanguageTool
+from bascule.adapters.debug_tools import DEBUG_TOOLS
+from bascule.adapters.editor_tool import EditorTool
+from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
 from bascule.core.observations import DiffShown, Observation, UserAnswered, VscodeCommandDone
 from bascule.wire import to_json
@@ -65,7 +67,7 @@ def _ask_user(_runtime: ConversationRuntime, given: Arguments) -> Action:
     return AskUser(given["question"], options=tuple(given.get("options") or ()))
 
 
-def _language_tool(tool: LanguageTool) -> _WindowTool:
+def _editor_tool(tool: EditorTool) -> _WindowTool:
     def action(runtime: ConversationRuntime, given: Arguments) -> Action:
         path = given.get("path")
         return tool.action({**given, "path": runtime.path(path)} if path else given)
@@ -83,7 +85,7 @@ def _language_tool(tool: LanguageTool) -> _WindowTool:
 
 
 _TOOLS: Final = (
-    *map(_language_tool, LANGUAGE_TOOLS),
+    *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS)),
     _WindowTool(
         "vscode_diagnostics",
         Diagnostics,
@@ -169,7 +171,9 @@ class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
     """Creates the tools that the runtime supports; none in a sandbox, which has no editor."""
 
     name = "vscode"
-    catalog_description = "Language features, files, diffs and questions of the user's VS Code."
+    catalog_description = (
+        "Language features, debugger, files, diffs and questions of the user's VS Code."
+    )
 
     @classmethod
     def create(cls, conv_state: Any) -> Sequence[MCPToolDefinition]:
