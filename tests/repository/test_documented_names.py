@@ -17,6 +17,7 @@ from bascule.cli.app import COMMANDS, tree
 from bascule.cli.hub_settings import HubFile
 from bascule.cli.sandbox import _parser
 from bascule.core.contracts import Runtime
+from bascule.runtime.debug_verbs import DebugVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.verbs import Verbs
 from bascule.runtime.window_verbs import WindowVerbs
@@ -102,7 +103,7 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     page = (PROJECT / "docs/guides/python.md").read_text()
     section = page.partition("## Methods\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    every, recorded, copying, window, language = (
+    every, recorded, copying, window, language, debugger = (
         [*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows
     )
 
@@ -110,6 +111,7 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     assert set(copying) <= methods(Runtime)
     assert set(window) == methods(WindowVerbs)
     assert set(language) == methods(LanguageVerbs)
+    assert set(debugger) == methods(DebugVerbs)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
