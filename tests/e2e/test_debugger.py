@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from playwright.async_api import expect
 
 from bascule.core.errors import (
+    ActionCancelled,
     AlreadyDebugging,
     DebugFailed,
     InvalidRange,
@@ -22,8 +24,9 @@ from bascule.core.errors import (
 )
 from bascule.core.observations import DebugSnapshot
 from bascule.runtime.vscode import VSCodeRuntime
+from tests.contracts.runtime import gone
 
-from .driving import run_command
+from .driving import clear_toast, run_command
 from .rig import EditorWindow, Rig
 
 _FILES = {
@@ -40,7 +43,7 @@ for (const each of [1, 2, 3]) {
 console.log("total", total);
 """,
     "dies.js": 'console.log("before");\nprocess.exit(3);\n',
-    "waits.js": 'console.log("up");\nsetInterval(() => undefined, 100);\n',
+    "waits.js": 'console.log("up", process.pid);\nsetInterval(() => undefined, 100);\n',
     ".vscode/launch.json": json.dumps(
         {
             "version": "0.2.0",
@@ -205,8 +208,28 @@ async def test_an_agent_that_waits_is_answered_when_the_person_pauses(
     assert seen.note == "The user took over the debugger since your last answer: paused"
 
 
-async def _prints(agent: VSCodeRuntime, seen: DebugSnapshot, text: str) -> None:
+async def test_stopping_everything_ends_the_program(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    program = {"type": "node", "name": "Waits", "program": f"{window.folder}/waits.js"}
+    started = await agent.debug_start(configuration=program, timeout=1)
+    printed = await _prints(agent, started, "up")
+    waiting = asyncio.create_task(agent.debug_continue())
+
+    await rig.on(run_command(window.page, "Bascule: Stop Everything Agents Do Here"))
+
+    with pytest.raises(ActionCancelled):
+        await waiting
+    await gone(int(re.findall(r"up (\d+)", printed)[0]))
+    await rig.on(clear_toast(window.page, "Bascule: stopped"))
+    await rig.on(run_command(window.page, "Bascule: Apply the Consent Settings Again"))
+    await rig.on(clear_toast(window.page, "the setting bascule.consent applies again"))
+    assert (await agent.debug_state()).state == "ended"
+
+
+async def _prints(agent: VSCodeRuntime, seen: DebugSnapshot, text: str) -> str:
     """Wait until the program in the debugger has printed this, in this answer or a later one."""
     async with asyncio.timeout(60):
         while text not in seen.output:
             seen = await agent.debug_continue(timeout=0.5)
+    return seen.output
