@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,12 +102,14 @@ class Terminal:
 
 
 @contextmanager
-def at_terminal(*arguments: str, cwd: Path, env: Mapping[str, str]) -> Iterator[Terminal]:
-    """Run one of our commands on a terminal of its own."""
+def at_terminal(
+    *arguments: str, cwd: Path, env: Mapping[str, str], program: Sequence[str] = BASCULE
+) -> Iterator[Terminal]:
+    """Run a command, by default one of `bascule`, on a terminal of its own."""
     pid, descriptor = pty.fork()
     if pid == 0:
         os.chdir(cwd)
-        os.execve(BASCULE[0], [*BASCULE, *arguments], dict(env))
+        os.execve(program[0], [*program, *arguments], dict(env))
     terminal = Terminal(pid, descriptor)
     try:
         yield terminal

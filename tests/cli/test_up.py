@@ -15,6 +15,7 @@ from .processes import BASCULE, TIMEOUT, Terminal, at_terminal, bascule, ended, 
 
 pytestmark = pytest.mark.slow
 
+PROJECT = Path(__file__).parents[2]
 CTRL_C, CTRL_D, CTRL_Z, CTRL_BACKSLASH = "\x03", "\x04", "\x1a", "\x1c"
 
 
@@ -71,6 +72,21 @@ def test_output_is_shown_as_it_comes_and_ctrl_c_ends_the_command_alone(
     assert "[130] " in terminal.expect(" $ ")
     enter(terminal, "echo al''ive")
     terminal.expect("alive\r\n")
+
+
+@pytest.mark.parametrize(("moment", "status"), [("start", 130), ("end", 3)])
+def test_ctrl_c_at_a_rare_moment_leaves_the_prompt_usable(
+    tmp_path: Path, moment: str, status: int
+) -> None:
+    """Just after a command was sent, and between its end and the next prompt."""
+    program = (sys.executable, "-m", "tests.cli.ctrl_c_prompt")
+    env = environment(TERM="dumb", COLUMNS="500", PYTHONPATH=str(PROJECT))
+    with at_terminal(moment, cwd=tmp_path, env=env, program=program) as terminal:
+        terminal.expect(" $ ")
+        enter(terminal, "sleep 60" if moment == "start" else "(exit 3)")
+        assert f"[{status}] " in terminal.expect(" $ ")
+        enter(terminal, "exit")
+        assert terminal.status() == 0
 
 
 STUBBORN = """\

@@ -9,9 +9,9 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -65,7 +65,8 @@ class Prompt:
         import readline  # noqa: F401  # line editing for `input`, when imported
 
         self._directory = self._first_directory()
-        with signals_interrupt_input():
+        # Outside of `_line` and `_keys` there is nothing to interrupt.
+        with signals_interrupt_input(), _signal_handler(signal.SIGINT, _ignore):
             return self._run_lines()
 
     def _run_lines(self) -> int:
@@ -109,7 +110,8 @@ class Prompt:
         if not self._is_terminal:
             return line.removesuffix("\n") if (line := sys.stdin.readline()) else None
         try:
-            return input("> " if continued else self._prompt())
+            with _signal_handler(signal.SIGINT, signal.default_int_handler):
+                return input("> " if continued else self._prompt())
         except EOFError:
             self._print_note("")
             return None
@@ -131,8 +133,8 @@ class Prompt:
     def _execute(self, command: str) -> int:
         self._progress_range = None
         action = CmdRun(command, blocking=True, shell=self._shell)
-        running = self._loop.start(self._runtime.act(action, on_progress=self._show))
-        with self._keys():
+        with self._keys():  # before the start: the output of a command may invite a Ctrl-C
+            running = self._loop.start(self._runtime.act(action, on_progress=self._show))
             if self._is_terminal:
                 self._pass_on_lines_until(running)
             observation = running.result()
@@ -191,13 +193,10 @@ class Prompt:
                 key = _KEYS[signal.Signals(number)]
                 self._act(CmdRun(key, is_input=True, shell=self._shell))
 
-        numbers = tuple(_KEYS) if self._is_terminal else (signal.SIGINT,)
-        before = {number: signal.signal(number, press) for number in numbers}
-        try:
+        with ExitStack() as stack:
+            for number in _KEYS if self._is_terminal else (signal.SIGINT,):
+                stack.enter_context(_signal_handler(number, press))
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _act(self, action: Action) -> None:
         """Run an action while a command runs. Its result is not needed; failures are logged."""
@@ -221,6 +220,21 @@ class Prompt:
 
     def _print_note(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)  # noqa: T201
+
+
+@contextmanager
+def _signal_handler(
+    number: signal.Signals, handler: Callable[[int, FrameType | None], Any]
+) -> Iterator[None]:
+    before = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    pass
 
 
 @contextmanager
