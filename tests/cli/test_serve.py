@@ -104,7 +104,7 @@ def test_what_cannot_be_listened_on_is_one_sentence(tmp_path: Path) -> None:
             second = run("serve", "--port", taken, "--state-dir", other, env=env)
         foreign = run("serve", "--host", "192.0.2.1", "--state-dir", str(state), env=env)
 
-    for refused, complaint in ((second, f":{taken}: "), (foreign, "no address of this machine")):
+    for refused, complaint in ((second, f":{taken}: "), (foreign, "does not have the address")):
         assert refused.returncode == 2
         said = [line for line in refused.stderr.splitlines() if " WARNING " not in line]
         assert len(said) == 1

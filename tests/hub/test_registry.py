@@ -118,4 +118,4 @@ def test_a_window_that_was_cut_off_is_to_be_reloaded_and_one_that_left_is_not() 
         registry.lost(sid, was_cut_off=was_cut_off)
         with pytest.raises(WindowGone) as gone:
             registry.active_host(WINDOW.id)
-        assert ("reload the window" in gone.value.message) is was_cut_off
+        assert ("reload it" in gone.value.message) is was_cut_off

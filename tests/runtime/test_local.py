@@ -209,8 +209,8 @@ async def test_with_checkpoints_an_action_is_listed_shown_and_restored(
 
 async def test_a_home_directory_and_a_store_inside_get_no_checkpoints(tmp_path: Path) -> None:
     for directory, store, why in (
-        (Path("~").expanduser(), tmp_path, "Open the folder of one project instead"),
-        (Path("/"), tmp_path, "Open the folder of one project instead"),
+        (Path("~").expanduser(), tmp_path, "Open the folder of a project instead"),
+        (Path("/"), tmp_path, "Open the folder of a project instead"),
         (tmp_path, tmp_path / "store", "inside of the workspace"),
     ):
         with pytest.raises(CheckpointsUnavailable, match=why):

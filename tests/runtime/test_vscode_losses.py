@@ -259,7 +259,7 @@ async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Pa
         running = asyncio.create_task(runtime.run("echo up; sleep 60", on_progress=begun))
         await begun.wait()
         window.editor_is_dead = True
-        with pytest.raises(OutcomeUnknown, match="3 bytes of its output came") as told:
+        with pytest.raises(OutcomeUnknown, match="3 bytes of its output arrived") as told:
             await running
         assert told.value.detail["sent"] is True
         assert told.value.detail["output_bytes"] == 3

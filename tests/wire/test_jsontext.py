@@ -76,7 +76,7 @@ def test_a_value_nested_without_end_does_not_go_out() -> None:
     ids=lambda data: repr(data[:12]),
 )
 def test_what_is_not_json_is_refused(data: bytes) -> None:
-    with pytest.raises(InvalidAction, match="not JSON we accept"):
+    with pytest.raises(InvalidAction, match="not valid JSON"):
         from_json(data)
 
 
