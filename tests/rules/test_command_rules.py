@@ -10,6 +10,7 @@ import pytest
 
 from bascule.rules import CommandContext, Parser, Rules
 from bascule.rules.judge import judge
+from bascule.rules.syntax import SimpleCommand
 
 _FILE = Path(__file__).parents[1] / "contracts/vectors/command_rules.json"
 _CASES = json.loads(_FILE.read_text())
@@ -29,3 +30,10 @@ def test_a_text_has_the_verdict_of_its_strictest_part(case: dict[str, Any], pars
     rules = Rules.of(case["allow"], case["ask"], case["deny"])
     decision = judge(case["command"], rules, context, parser.parse)
     assert decision.verdict == case["verdict"], decision.parts
+
+
+@pytest.mark.parametrize(("word", "is_many"), [("<()", True), (">( )", True), ("<(ls)", False)])
+def test_an_empty_process_substitution_may_become_no_word(word: str, is_many: bool) -> None:
+    [command] = Parser().parse(f"cat {word}").nodes
+    assert isinstance(command, SimpleCommand)
+    assert command.words[1].is_many is is_many

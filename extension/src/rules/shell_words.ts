@@ -27,7 +27,7 @@ export function unknownWord(
 
 export function shellWord(word: Word, span: TextSpan): ShellWord {
   const { text } = word;
-  if (hasTilde(text)) return unknownWord(span, text, { splits: false });
+  if (hasTilde(text)) return unknownWord(span, text, { splits: splits(word.parts ?? []) });
   if (!word.parts) return { text, ...span, value: word.value, prefix: word.value, splits: false };
   let prefix = "";
   for (const part of word.parts) {
@@ -132,7 +132,9 @@ function quotedLiteral(parts: readonly DoubleQuotedChild[]): Literal {
 function splits(parts: readonly WordPart[]): boolean {
   return parts.some((part) => {
     if (part.type === "DoubleQuoted") return part.parts.some(isAllArguments);
-    if (part.type === "AnsiCQuoted" || part.type === "ProcessSubstitution") return false;
+    if (part.type === "AnsiCQuoted") return false;
+    // An empty process substitution, such as `<()`, becomes no word.
+    if (part.type === "ProcessSubstitution") return !part.script?.commands.length;
     return !literalOf(part).whole;
   });
 }

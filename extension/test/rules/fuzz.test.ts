@@ -106,6 +106,17 @@ function isSeen(ran: readonly string[], words: readonly ShellWord[]): boolean {
   );
 }
 
+// Texts that the generator found.
+test.each(["c1 ~{1..3}", "c1 ~{1,$v}", "c1 >()", "c1 <() a"])(
+  "the engine sees the words of %s",
+  async (text) => {
+    const seen = commandsOf(text) ?? [];
+    const ran = await ranIn(text, join(mkdtempSync(join(scratch, "found")), "log"));
+    expect(ran).toHaveLength(1);
+    expect(ran.filter((each) => !seen.some((words) => isSeen(each, words)))).toEqual([]);
+  },
+);
+
 test(
   `bash runs no command that the engine does not see, with its words (seed ${SEED})`,
   async () => {

@@ -360,8 +360,9 @@ class _Builder:
                 case "DblQuoted" if not part.get("Dollar"):
                     self._parts(part.get("Parts") or (), characters, inside, in_quotes=True)
                 case _:
-                    is_one = in_quotes or part["Type"] == "ProcSubst"
-                    characters.expansion(quoted=is_one)
+                    # An empty process substitution, such as `<()`, becomes no word.
+                    is_file = part["Type"] == "ProcSubst" and bool(part.get("Stmts"))
+                    characters.expansion(quoted=in_quotes or is_file)
                     inside.extend(self._expansion(part))
 
     def _expansion(self, part: Json) -> Iterator[Node]:
