@@ -27,9 +27,10 @@ await build({
     outfile: "dist/rules-batch.js",
 });
 
-// The process that has a kernel is the sandbox's own; it runs in the user's Python, so it comes along.
+// The sandbox's programs for IPython; they run in the user's Python.
 await mkdir("dist", { recursive: true });
 await copyFile("../src/bascule/sandbox/ipython/_worker_main.py", "dist/ipython_worker.py");
+await copyFile("../src/bascule/sandbox/ipython/_kernel_main.py", "dist/_kernel_main.py");
 // So does the schema of nets, for whatever completes YAML: what `bascule net schema` prints.
 await copyFile("../src/bascule/net/evolve.schema.json", "dist/evolve.schema.json");
 

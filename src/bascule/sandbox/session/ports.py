@@ -37,7 +37,7 @@ DECLARED: Final = (98, 99)
 path at start (`APP_PORT_1`, `APP_BASE_PATH_1`, `APP_PORT_2`, `APP_BASE_PATH_2`)."""
 _DEFAULT_PORTS: Final = (8011, 8012)
 _BROWSER: Final = "bascule.sandbox.browser.worker"
-_KERNELS: Final = ("bascule/sandbox/ipython/_kernel_main.py", "-m ipykernel_launcher")
+_KERNELS: Final = ("/_kernel_main.py -f ", "-m ipykernel_launcher")
 """Parts of the command lines of the sandbox's kernel and of Jupyter's kernels."""
 _EPHEMERAL_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 

@@ -261,7 +261,7 @@ async def test_root_of_a_session_is_root_among_what_is_the_sessions(sudoer: Sess
     ]
     assert (home.exit_code, "Permission denied" in home.content) == (2, True)
     assert ended.content.splitlines()[-1] == "143"
-    assert lowered.content.startswith("openhands\nsudo: --made-up is not known here")
+    assert lowered.content.startswith("openhands\nsudo: --made-up is not supported here")
     assert lowered.exit_code != 0
 
 
