@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bascule.core.actions import Browse, BrowseInteractive
-from bascule.core.observations import FileDownloaded
+from bascule.core.observations import BrowserOutput, FileDownloaded
 
 from .conftest import BrowserUser, bid, make_browser
 from .pages import PageServer
@@ -390,13 +390,19 @@ async def test_a_file_is_uploaded(visitor: BrowserUser, pages: PageServer) -> No
     page = await visitor.well(f"goto('{pages.url}/upload')")
     chosen = await visitor.well(f"upload_file('{bid(page, 'Choose File')}', 'note.txt')")
     assert "value='note.txt'" in chosen.content
-    assert "from the sandbox" in chosen.content
+    await until_shown(visitor, chosen, "from the sandbox")
 
     page = await visitor.well(f"goto('{pages.url}/upload')")
     picked = await visitor.well(f"upload_file('{bid(page, 'Pick')}', 'note.txt')")
     missing = await visitor.do(f"upload_file('{bid(page, 'Pick')}', 'none.txt')")
-    assert "from the sandbox" in picked.content
+    await until_shown(visitor, picked, "from the sandbox")
     assert "none.txt is not a file" in missing.last_browser_action_error
+
+
+async def until_shown(visitor: BrowserUser, output: BrowserOutput, text: str) -> None:
+    """The page reads the file after the action has ended."""
+    while text not in output.content:
+        output = await visitor.well("noop()")
 
 
 # Files ------------------------------------------------------------------------------------
