@@ -350,6 +350,7 @@ function patienceOf({ timeout, signal }: ActionContext): Patience {
   return { until: performance.now() + milliseconds, signal };
 }
 
+/** Ends with the timeout: the answer is that the program is still running, not an error. */
 function debugCall({ agent, timeout, signal }: ActionContext): DebugCall {
   const milliseconds = timeout === undefined ? DEFAULT_PATIENCE_MS : timeout * 1000;
   return { agent, until: performance.now() + milliseconds, signal };

@@ -24,7 +24,7 @@ import {
 } from "./program_snapshot";
 import { shortValue, snapshotText, takeoverNote, variableLine } from "./snapshot_text";
 
-/** The agent and its patience. */
+/** The agent of an action, and how long the action may wait. */
 export interface DebugCall {
   agent: string;
   /** When to answer that the program is still running, by the clock of `performance.now()`. */

@@ -23,10 +23,10 @@ from bascule.runtime.verbs import expect
 
 PERSON: Final = "Demo person"
 """The name under which answers are recorded."""
-_REVIEW: Final = 120.0
+_REVIEW_TIMEOUT: Final = 120.0
 """Maximum seconds until a change is listed and reviewed."""
 
-_Seen = TypeVar("_Seen", bound=Observation)
+_ObservationT = TypeVar("_ObservationT", bound=Observation)
 
 
 class DemoPerson:
@@ -51,13 +51,13 @@ class DemoPerson:
 
     async def question(self, action_id: EventId) -> Question:
         """The window's question about this action, as soon as it is asked."""
-        with self._news("approvals") as news:
+        with self._change_event("approvals") as changed:
             while True:
-                news.clear()
+                changed.clear()
                 for each in self._sockets.approvals.pending():
                     if (each.get("window_id"), each.get("cause")) == (self._window_id, action_id):
                         return each
-                await news.wait()
+                await changed.wait()
 
     async def answer(self, question: Question, answer: str) -> bool:
         """Answer a question. False if somebody else has answered it."""
@@ -77,17 +77,18 @@ class DemoPerson:
         the window has sent its list again. Raises `EditConflict` if that takes too long.
         """
         try:
-            async with asyncio.timeout(_REVIEW):
-                with self._news("review") as news:
+            async with asyncio.timeout(_REVIEW_TIMEOUT):
+                with self._change_event("review") as changed:
                     while True:
-                        news.clear()  # before reading: a list that arrives later starts a new try
+                        # Before reading, so that a list that arrives later starts a new try.
+                        changed.clear()
                         if await self._try_review(name, answer, line):
                             return
-                        await news.wait()
+                        await changed.wait()
         except TimeoutError:
             raise EditConflict(
-                f"The change of {name} was not listed for review within {_REVIEW:g} seconds; "
-                "perhaps somebody has reviewed it already"
+                f"The change of {name} was not listed for review within {_REVIEW_TIMEOUT:g} "
+                "seconds; perhaps somebody has reviewed it already"
             ) from None
 
     async def restore(self, title: str) -> Sequence[str]:
@@ -131,20 +132,20 @@ class DemoPerson:
         files = self._sockets.reviews.of(self._window_id).files
         return next((each for each in files if each.name == name), None)
 
-    async def _act(self, action: Action, kind: type[_Seen]) -> _Seen:
+    async def _act(self, action: Action, kind: type[_ObservationT]) -> _ObservationT:
         return expect(await self._sessions.act(self._identity, self._session_id, action), kind)
 
     @contextmanager
-    def _news(self, topic: Topic) -> Iterator[asyncio.Event]:
+    def _change_event(self, topic: Topic) -> Iterator[asyncio.Event]:
         """An event that is set whenever something about `topic` changes in the hub."""
-        news = asyncio.Event()
+        event = asyncio.Event()
 
-        def on_change(changed: Topic, _which: str) -> None:
-            if changed == topic:
-                news.set()
+        def on_change(changed_topic: Topic, _which: str) -> None:
+            if changed_topic == topic:
+                event.set()
 
         unsubscribe = self._changes.subscribe(on_change)
         try:
-            yield news
+            yield event
         finally:
             unsubscribe()

@@ -107,7 +107,7 @@ class TrustSteps:
                 self._seen("VS Code asks a person whether the agent may run this command.")
                 await _unless_done(self._pause(), running)
                 if await self._person.answer(question, answer):
-                    self._seen(_told(question, answer))
+                    self._seen(_describe_answer(question, answer))
             else:
                 self._seen("VS Code does not ask: the command is allowed already.")
             return expect(await running, CmdOutput)
@@ -122,7 +122,7 @@ class TrustSteps:
         self._say(DemoMessage("seen", text.strip()))
 
 
-def _told(question: Question, answer: str) -> str:
+def _describe_answer(question: Question, answer: str) -> str:
     if answer != "always":
         return "The person allows it once."
     rules = ", ".join(str(each["text"]) for each in question["proposals"])

@@ -460,7 +460,7 @@ class KernelWorker:
             if running is not None and running.request_id == request["id"]:
                 await self._stop(running)
             reply.state = "cancelled"
-        except Exception as error:  # noqa: BLE001 - an request is always answered
+        except Exception as error:  # noqa: BLE001 - every request is answered
             reply.state = "lost"
             reply.notes.append(f"{type(error).__name__}: {error}")
         kernel = self._kernel
