@@ -18,7 +18,8 @@ from typing import Any
 import uvloop
 
 import bascule
-from bascule.core.actions import FileRead, OpenFile
+from bascule.core.actions import FileRead
+from bascule.core.editor_actions import OpenFile
 from bascule.sandbox.vscode.installation import VERSION
 from bascule.wire import encode_action, encode_observation
 from benchmarks.peers.measurements import percentile

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bascule.core.actions import (
-    Action,
+from bascule.core.actions import Action
+from bascule.core.contracts import OnProgress
+from bascule.core.editor_actions import (
     ApplyCodeAction,
     AskUser,
     DebugContinue,
@@ -34,8 +35,7 @@ from bascule.core.actions import (
     Symbols,
     VscodeCommand,
 )
-from bascule.core.contracts import OnProgress
-from bascule.core.observations import (
+from bascule.core.editor_observations import (
     BreakpointList,
     CodeChanged,
     DebugConfigurationList,
@@ -45,12 +45,12 @@ from bascule.core.observations import (
     DiffShown,
     FileOpened,
     LanguageFound,
-    Observation,
     Selected,
     SymbolsFound,
     UserAnswered,
     VscodeCommandDone,
 )
+from bascule.core.observations import Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings

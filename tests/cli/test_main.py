@@ -142,11 +142,26 @@ def test_help_takes_little_work() -> None:
 @pytest.mark.slow
 def test_starting_a_sandbox_loads_nothing_that_only_later_requests_need() -> None:
     later = {"bascule.cli.app", "starlette", "bascule.sandbox.files.file_actions"}
-    loaded = "bascule.cli.sandbox, bascule.sandbox.server.serve"
-    code = f"import sys, {loaded}; print({later!r} & set(sys.modules))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert ran.stdout == "set()\n"
+    assert not later & _modules_after("import bascule.cli.sandbox, bascule.sandbox.server.serve")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "statement",
+    ["from bascule.hub import Hub", "import bascule.sandbox.session.__main__"],
+    ids=["hub", "session"],
+)
+def test_hubs_and_sessions_start_without_the_kinds_for_editors(statement: str) -> None:
+    editor = {"bascule.core.editor_actions", "bascule.core.editor_observations"}
+
+    assert not editor & _modules_after(statement)
+
+
+def _modules_after(statement: str) -> set[str]:
+    code = f"{statement}; import sys; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(ran.stdout.split())
 
 
 def _work_of_children() -> float:

@@ -6,28 +6,30 @@ from types import ModuleType
 
 import pytest
 
-from bascule.core import actions, observations
-from bascule.core.actions import ACTIONS, NOT_EXECUTABLE, Action, CmdRun
+from bascule.core import actions, editor_actions, editor_observations, observations
+from bascule.core.actions import NOT_EXECUTABLE, Action, CmdRun
 from bascule.core.contracts import MANDATORY_CAPABILITIES
-from bascule.core.observations import OBSERVATIONS, CmdMetadata, CmdOutput, Observation
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
+from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
 
-def subclasses(module: ModuleType, base: type) -> set[type]:
+def subclasses(base: type, *modules: ModuleType) -> set[type]:
     return {
         value
+        for module in modules
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, base) and value is not base
     }
 
 
 def test_every_action_is_in_the_table_under_its_kind() -> None:
-    assert set(ACTIONS.values()) == subclasses(actions, Action)
+    assert set(ACTIONS.values()) == subclasses(Action, actions, editor_actions)
     assert all(cls.kind == kind for kind, cls in ACTIONS.items())
     assert "" not in ACTIONS
 
 
 def test_every_observation_is_in_the_table_under_its_kind() -> None:
-    assert set(OBSERVATIONS.values()) == subclasses(observations, Observation)
+    assert set(OBSERVATIONS.values()) == subclasses(Observation, observations, editor_observations)
     assert all(cls.kind == kind for kind, cls in OBSERVATIONS.items())
     assert "" not in OBSERVATIONS
 

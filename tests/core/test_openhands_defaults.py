@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from bascule.core.actions import ACTIONS, Action
-from bascule.core.observations import OBSERVATIONS, CellMetadata, CmdMetadata, Observation
+from bascule.core.actions import Action
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
+from bascule.core.observations import CellMetadata, CmdMetadata, Observation
 
 REQUIRED = object()
 

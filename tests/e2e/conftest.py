@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-from bascule.core.actions import VscodeCommand
+from bascule.core.editor_actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .code_server import WAITING

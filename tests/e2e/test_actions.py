@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from bascule.core.actions import (
+from bascule.core.editor_actions import (
     AskUser,
     Diagnostics,
     OpenFile,
@@ -19,15 +19,15 @@ from bascule.core.actions import (
     Symbols,
     VscodeCommand,
 )
-from bascule.core.errors import ConsentDenied, EditConflict, PathOutsideRoots
-from bascule.core.observations import (
+from bascule.core.editor_observations import (
     Diagnosed,
     DiffShown,
-    Error,
     Selected,
     SymbolsFound,
     UserAnswered,
 )
+from bascule.core.errors import ConsentDenied, EditConflict, PathOutsideRoots
+from bascule.core.observations import Error
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .driving import answer_question, open_question

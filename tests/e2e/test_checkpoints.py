@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bascule.core.actions import CmdRun, FileEdit, FileRead, OpenFile, RestoreCheckpoint
+from bascule.core.actions import CmdRun, FileEdit, FileRead, RestoreCheckpoint
+from bascule.core.editor_actions import OpenFile
 from bascule.core.observations import CheckpointRestored, Error, Observation
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.checkpoints.trees import picture

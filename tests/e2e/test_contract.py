@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bascule.core.actions import VscodeCommand
+from bascule.core.editor_actions import VscodeCommand
 from bascule.runtime import Verbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.sandbox.settings import SandboxSettings

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
+from bascule.core.editor_observations import DebugSnapshot
 from bascule.core.errors import (
     ActionCancelled,
     AlreadyDebugging,
@@ -22,7 +23,6 @@ from bascule.core.errors import (
     NoSuchPath,
     ProgramRunning,
 )
-from bascule.core.observations import DebugSnapshot
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.contracts.runtime import gone
 

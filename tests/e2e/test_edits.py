@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from bascule.core.actions import OpenFile
+from bascule.core.editor_actions import OpenFile
 from bascule.core.errors import BasculeError, EditConflict, PermissionRefused
 from bascule.runtime.vscode import VSCodeRuntime
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.actions import OpenFile
+from bascule.core.editor_actions import OpenFile
 from bascule.core.errors import LinkError, NoWindow
 from bascule.core.observations import Error
 from bascule.runtime.vscode import VSCodeRuntime

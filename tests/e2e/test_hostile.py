@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bascule.core.actions import Action, BridgeRequest, CmdRun, FileWrite, VscodeCommand
+from bascule.core.actions import Action, CmdRun, FileWrite
+from bascule.core.editor_actions import BridgeRequest, VscodeCommand
 from bascule.core.observations import CmdOutput, Error
 from bascule.runtime.vscode import VSCodeRuntime
 

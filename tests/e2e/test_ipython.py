@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, expect
 
-from bascule.core.actions import IPythonRun, VscodeCommand
+from bascule.core.actions import IPythonRun
+from bascule.core.editor_actions import VscodeCommand
 from bascule.core.observations import Error
 from bascule.runtime import Verbs
 from bascule.runtime.vscode import VSCodeRuntime

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-from bascule.core.actions import FileRead, OpenFile, RenameSymbol, VscodeCommand
+from bascule.core.actions import FileRead
+from bascule.core.editor_actions import OpenFile, RenameSymbol, VscodeCommand
+from bascule.core.editor_observations import CodeChanged
 from bascule.core.errors import (
     ConsentDenied,
     EditConflict,
@@ -22,7 +24,7 @@ from bascule.core.errors import (
     NoSuchSymbol,
     PathOutsideRoots,
 )
-from bascule.core.observations import CodeChanged, Error
+from bascule.core.observations import Error
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .driving import run_command

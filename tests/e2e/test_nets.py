@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.async_api import FrameLocator, Page, expect
 
-from bascule.core.actions import VscodeCommand
+from bascule.core.editor_actions import VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.debug.client import validate
 

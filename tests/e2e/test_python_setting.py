@@ -10,7 +10,8 @@ from pathlib import Path
 
 from playwright.async_api import Page, expect
 
-from bascule.core.actions import Browse, IPythonRun, OpenFile
+from bascule.core.actions import Browse, IPythonRun
+from bascule.core.editor_actions import OpenFile
 from bascule.core.observations import BrowserOutput, Error, IPythonOutput
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.sandbox.browser.pages import serving_pages

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bascule.core.actions import OpenFile, VscodeCommand
+from bascule.core.editor_actions import OpenFile, VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
 
 from .rig import EditorWindow, Rig

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from bascule.core.actions import CmdRun, FileRead, OpenFile, VscodeCommand
+from bascule.core.actions import CmdRun, FileRead
+from bascule.core.editor_actions import OpenFile, VscodeCommand
 from bascule.core.errors import EditConflict
 from bascule.hub.review_messages import ReviewAnswerBody, ReviewFile
 from bascule.runtime.vscode import VSCodeRuntime

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bascule.cli.loop import LoopThread
-from bascule.core.actions import VscodeCommand
+from bascule.core.editor_actions import VscodeCommand
 from bascule.runtime import CloudRuntime, Verbs
 from bascule.sandbox.settings import SandboxSettings
 from tests.contracts.runtime import Make, RuntimeSuite

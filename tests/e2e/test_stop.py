@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Page, expect
 
-from bascule.core.actions import CmdRun, OpenFile, VscodeCommand
+from bascule.core.actions import CmdRun
+from bascule.core.editor_actions import OpenFile, VscodeCommand
 from bascule.core.errors import ActionCancelled
 from bascule.core.observations import BrowserOutput, CmdOutput, Error
 from bascule.runtime.vscode import VSCodeRuntime

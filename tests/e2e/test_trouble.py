@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from bascule.core.actions import CmdRun, VscodeCommand
+from bascule.core.actions import CmdRun
+from bascule.core.editor_actions import VscodeCommand
 from bascule.core.errors import AmbiguousWindow, OutcomeUnknown, WindowUnhealthy
 from bascule.core.observations import CmdOutput
 from bascule.runtime.vscode import VSCodeRuntime

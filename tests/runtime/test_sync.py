@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from bascule.core.actions import (
+from bascule.core.actions import CmdRun
+from bascule.core.contracts import OutputProgress
+from bascule.core.editor_actions import (
     ApplyCodeAction,
-    CmdRun,
     DebugSetVariable,
     DebugStart,
     DebugStep,
@@ -30,7 +31,6 @@ from bascule.core.actions import (
     RenameSymbol,
     SetBreakpoints,
 )
-from bascule.core.contracts import OutputProgress
 from bascule.core.errors import NoSuchPath, UsageError
 from bascule.core.identity import EventId
 from bascule.core.observations import CmdOutput

@@ -10,8 +10,9 @@ from typing import Any, Literal, NewType, Union, get_args, get_origin, get_type_
 
 from hypothesis import strategies as st
 
-from bascule.core.actions import ACTIONS, Action, Condensation
-from bascule.core.observations import OBSERVATIONS, Observation
+from bascule.core.actions import Action, Condensation
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
+from bascule.core.observations import Observation
 
 EVENTS: tuple[type[Action] | type[Observation], ...] = (*ACTIONS.values(), *OBSERVATIONS.values())
 NAMES = [f"{cls.__name__}" for cls in EVENTS]

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bascule.core.actions import (
-    ACTIONS,
     Action,
     CmdRun,
     Condensation,
@@ -21,12 +20,12 @@ from bascule.core.actions import (
     ListDir,
     McpCall,
     Message,
-    VscodeCommand,
 )
+from bascule.core.editor_actions import VscodeCommand
 from bascule.core.errors import InvalidAction, UnknownKind
 from bascule.core.identity import EventId
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
 from bascule.core.observations import (
-    OBSERVATIONS,
     CellMetadata,
     CmdMetadata,
     CmdOutput,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bascule.core.observations import OBSERVATIONS
+from bascule.core.kinds import OBSERVATIONS
 from bascule.wire import reply_envelope
 from tests.core.test_openhands_defaults import OBSERVATION_FIELDS
 

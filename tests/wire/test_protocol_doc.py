@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from bascule.core import errors
-from bascule.core.actions import ACTIONS, NOT_EXECUTABLE, CmdRun
+from bascule.core.actions import NOT_EXECUTABLE, CmdRun
 from bascule.core.errors import BasculeError
-from bascule.core.observations import OBSERVATIONS, CmdOutput
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
+from bascule.core.observations import CmdOutput
 from bascule.wire import decode_action, decode_observation, json_schema
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bascule.core.actions import ACTIONS, Action, CmdRun
+from bascule.core.actions import Action, CmdRun
 from bascule.core.contracts import OutputProgress
 from bascule.core.errors import NoSuchPath
-from bascule.core.observations import OBSERVATIONS, CmdOutput
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
+from bascule.core.observations import CmdOutput
 from bascule.wire import (
     encode_action,
     encode_observation,

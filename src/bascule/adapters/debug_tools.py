@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bascule.core.actions import (
-    Action,
+from bascule.core.actions import Action
+from bascule.core.editor_actions import (
     DebugContinue,
     DebugEvaluate,
     DebugPause,

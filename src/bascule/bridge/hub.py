@@ -9,8 +9,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from bascule.core.actions import BridgeRequest
 from bascule.core.contracts import OnProgress, OutputProgress, WindowLink
+from bascule.core.editor_actions import BridgeRequest
+from bascule.core.editor_observations import BridgeAnswered
 from bascule.core.errors import (
     BasculeError,
     BridgeClosed,
@@ -23,7 +24,7 @@ from bascule.core.errors import (
     UnknownRequest,
 )
 from bascule.core.identity import new_id
-from bascule.core.observations import BridgeAnswered, Error, Observation
+from bascule.core.observations import Error, Observation
 from bascule.core.window_choice import choose
 from bascule.core.windows import WindowId
 from bascule.link.hub import HubLink

@@ -212,7 +212,7 @@ def _in_store(action: CheckpointAction, directory: Path) -> Observation:
 
 
 async def _at_hub(action: CheckpointAction, place: _Place) -> Observation:
-    from bascule.core.observations import OBSERVATIONS
+    from bascule.core.kinds import OBSERVATIONS
     from bascule.runtime.verbs import expect
 
     target = use_hub(place.hub)

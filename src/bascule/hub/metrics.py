@@ -9,8 +9,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from bascule.core.actions import ACTIONS
-from bascule.core.observations import OBSERVATIONS
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 

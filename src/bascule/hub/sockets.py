@@ -11,7 +11,6 @@ from uuid import UUID
 
 import socketio
 
-from bascule.core.actions import ACTIONS
 from bascule.core.contracts import Closable
 from bascule.core.errors import (
     BasculeError,
@@ -25,6 +24,7 @@ from bascule.core.errors import (
     WindowUnhealthy,
 )
 from bascule.core.identity import EventId
+from bascule.core.kinds import ACTIONS
 from bascule.core.printable import one_line
 from bascule.core.sessions import SessionId
 from bascule.core.windows import Folder, Window, WindowId

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from bascule.core.actions import (
+from bascule.core.editor_actions import (
     DebugContinue,
     DebugEvaluate,
     DebugPause,
@@ -17,7 +17,7 @@ from bascule.core.actions import (
     ListDebugConfigurations,
     SetBreakpoints,
 )
-from bascule.core.observations import (
+from bascule.core.editor_observations import (
     BreakpointList,
     DebugConfigurationList,
     DebugSnapshot,

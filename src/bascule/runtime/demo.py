@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from bascule.core.observations import CmdOutput
 
-from .vscode import VSCodeRuntime
+if TYPE_CHECKING:
+    from .vscode import VSCodeRuntime
 
 AGENT: Final = "Demo agent"
 """The name under which the demo acts."""

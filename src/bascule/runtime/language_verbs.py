@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bascule.core.actions import (
+from bascule.core.editor_actions import (
     ApplyCodeAction,
     FormatFile,
     LanguageLookup,
     OrganizeImports,
     RenameSymbol,
 )
-from bascule.core.observations import CodeChanged, LanguageFound
+from bascule.core.editor_observations import CodeChanged, LanguageFound
 
 from .verbs import Verbs
 

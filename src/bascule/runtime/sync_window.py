@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from bascule.core.observations import (
+from bascule.core.editor_observations import (
     BreakpointList,
     CodeChanged,
     DebugConfigurationList,

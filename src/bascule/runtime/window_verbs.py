@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from bascule.core.actions import (
+from bascule.core.editor_actions import (
     AskUser,
     Diagnostics,
     OpenFile,
@@ -14,7 +14,7 @@ from bascule.core.actions import (
     Symbols,
     VscodeCommand,
 )
-from bascule.core.observations import (
+from bascule.core.editor_observations import (
     Diagnosed,
     DiffShown,
     FileOpened,

@@ -15,10 +15,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from bascule.bridge import BridgeClient, TransportReceiver
-from bascule.core.actions import BridgeRequest
 from bascule.core.contracts import OnProgress, OutputProgress
+from bascule.core.editor_actions import BridgeRequest
+from bascule.core.editor_observations import BridgeAnswered
 from bascule.core.errors import BridgeError, UnknownRequest
-from bascule.core.observations import BridgeAnswered, Observation
+from bascule.core.observations import Observation
 from bascule.wire import to_json
 from bascule.wire.bridge import (
     MAX_MESSAGE,

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
-from bascule.core.actions import Action, BridgeRequest
+from bascule.core.actions import Action
 from bascule.core.contracts import Closable, OnProgress, OutputProgress
+from bascule.core.editor_actions import BridgeRequest
 from bascule.core.errors import (
     BasculeError,
     HubUnreachable,

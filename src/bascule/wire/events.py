@@ -13,10 +13,11 @@ from typing import Any, TypeVar, cast
 
 from pydantic_core import ValidationError
 
-from bascule.core.actions import ACTIONS, Action, Condensation
+from bascule.core.actions import Action, Condensation
 from bascule.core.errors import InvalidAction
 from bascule.core.identity import now
-from bascule.core.observations import OBSERVATIONS, CmdOutput, IPythonOutput, Observation
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
+from bascule.core.observations import CmdOutput, IPythonOutput, Observation
 
 from . import _openhands, _validation_errors
 from ._event_messages import action_message, observation_message

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bascule.core.actions import ACTIONS, Action
+from bascule.core.actions import Action
+from bascule.core.kinds import ACTIONS, OBSERVATIONS
 from bascule.core.observations import (
-    OBSERVATIONS,
     CellMetadata,
     CmdMetadata,
     CmdOutput,

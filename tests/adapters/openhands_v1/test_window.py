@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bascule.adapters.openhands_v1 import use_bascule
-from bascule.core.actions import CmdRun, OpenFile, ShowDiff
+from bascule.core.actions import CmdRun
+from bascule.core.editor_actions import OpenFile, ShowDiff
 from bascule.core.errors import AmbiguousWindow, HubUnreachable, NoWindow
 from tests.adapters.window_hub import HubWithWindow, open_hub_with_window
 

@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any, Final
 
-from bascule.core.actions import CmdRun, Diagnostics
+from bascule.core.actions import CmdRun
 from bascule.core.contracts import OnProgress, Runtime
+from bascule.core.editor_actions import Diagnostics
 from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
 

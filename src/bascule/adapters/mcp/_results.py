@@ -7,30 +7,32 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bascule.adapters.terminal_text import readable
+from bascule.core.editor_observations import (
+    BreakpointList,
+    CodeChanged,
+    DebugSnapshot,
+    DebugValue,
+    DiffShown,
+    FileOpened,
+    LanguageFound,
+    Selected,
+    UserAnswered,
+    VscodeCommandDone,
+)
 from bascule.core.errors import BasculeError
 from bascule.core.observations import (
-    BreakpointList,
     BrowserOutput,
     CellMetadata,
     CheckpointList,
     CheckpointRestored,
     CmdOutput,
-    CodeChanged,
-    DebugSnapshot,
-    DebugValue,
-    DiffShown,
     Error,
     FileDownloaded,
-    FileOpened,
     FileWritten,
     GlobResult,
     Interrupted,
     IPythonOutput,
-    LanguageFound,
     Observation,
-    Selected,
-    UserAnswered,
-    VscodeCommandDone,
 )
 from bascule.wire import to_json
 

@@ -11,11 +11,9 @@ from bascule.adapters.editor_tool import EditorTool
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.core.actions import (
     Action,
-    AskUser,
     Browse,
     BrowseInteractive,
     CmdRun,
-    Diagnostics,
     FileEdit,
     FileRead,
     FileWrite,
@@ -25,13 +23,10 @@ from bascule.core.actions import (
     IPythonRun,
     ListCheckpoints,
     ListDir,
-    OpenFile,
     RestoreCheckpoint,
-    Selection,
     ShowCheckpoint,
-    ShowDiff,
-    Symbols,
 )
+from bascule.core.editor_actions import AskUser, Diagnostics, OpenFile, Selection, ShowDiff, Symbols
 
 from ._tool import Arguments, Tool
 

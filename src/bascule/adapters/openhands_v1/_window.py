@@ -18,8 +18,10 @@ from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
-from bascule.core.actions import Action, AskUser, Diagnostics, OpenFile, ShowDiff
-from bascule.core.observations import DiffShown, Observation, UserAnswered, VscodeCommandDone
+from bascule.core.actions import Action
+from bascule.core.editor_actions import AskUser, Diagnostics, OpenFile, ShowDiff
+from bascule.core.editor_observations import DiffShown, UserAnswered, VscodeCommandDone
+from bascule.core.observations import Observation
 from bascule.wire import to_json
 
 from ._conversation_runtime import ConversationRuntime, RuntimeHold, hold

@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from bascule.core.contracts import Closable, WindowLink
 from bascule.core.errors import BasculeError, NoSuchSession
@@ -19,10 +19,9 @@ from bascule.hub.sessions.service import Sessions
 from bascule.hub.sessions.session_request import SessionRequest
 from bascule.hub.sockets import Sockets
 from bascule.runtime.demo import AGENT, DemoMessage, fix_a_bug
-from bascule.runtime.vscode import VSCodeRuntime
 
-from .person import DemoPerson
-from .trust_steps import DONE, TrustSteps
+if TYPE_CHECKING:
+    from bascule.runtime.vscode import VSCodeRuntime
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +125,8 @@ class Demos(Closable):
             self._change(row, phase="failed", cause=f"It failed: {error!r}; the hub's log has more")
 
     async def _act(self, row: SessionRow) -> None:
+        from bascule.runtime.vscode import VSCodeRuntime  # most hubs never play the demo
+
         agent = _agent(row.owner)
         await self._sessions.resume(agent, row.id)
         await self._sessions.until_ready(row.id)
@@ -139,6 +140,9 @@ class Demos(Closable):
         self._change(row, phase="done")
 
     async def _play_steps(self, row: SessionRow, runtime: VSCodeRuntime) -> None:
+        from .person import DemoPerson
+        from .trust_steps import DONE, TrustSteps
+
         def say(said: DemoMessage) -> None:
             self._publish_message(row, said)
 

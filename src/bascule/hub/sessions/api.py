@@ -10,7 +10,7 @@ from fastapi import Body, FastAPI, Header, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
 from bascule.core.actions import Action, ListCheckpoints, RestoreCheckpoint, ShowCheckpoint
-from bascule.core.observations import OBSERVATIONS
+from bascule.core.kinds import OBSERVATIONS
 from bascule.core.sessions import SessionId
 from bascule.hub.disconnects import disconnect_of
 from bascule.hub.guard import ARCHIVES

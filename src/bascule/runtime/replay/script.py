@@ -12,8 +12,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from bascule.core.actions import ACTIONS, Action
+from bascule.core.actions import Action
 from bascule.core.errors import BasculeError, InvalidRequest
+from bascule.core.kinds import ACTIONS
 from bascule.wire import decode_action, from_json
 from bascule.wire.trajectory import overlay_of, to_bascule_event
 
