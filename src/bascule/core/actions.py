@@ -8,9 +8,10 @@ All classes are frozen. Fields of a class may be positional, those of `Action` a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
+from .event_class import EventBase, event_class
 from .identity import EventId, new_id
 
 Source = Literal["agent", "user", "environment"]
@@ -19,8 +20,8 @@ SecurityRisk = Literal[-1, 0, 1, 2]
 """Unknown, low, medium, high."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Action:
+@event_class(kw_only=True)
+class Action(EventBase):
     """The fields that all actions have."""
 
     kind: ClassVar[str] = ""
@@ -39,7 +40,7 @@ class Action:
 # Work in a sandbox or window ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class CmdRun(Action):
     """Run a command in a shell. An empty `command` reads more output of the running command, and
     `is_input` types into it."""
@@ -72,7 +73,7 @@ class CmdRun(Action):
     runs."""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class IPythonRun(Action):
     """Run a cell in the IPython kernel, or send input to the running cell (`is_input`)."""
 
@@ -93,7 +94,7 @@ class IPythonRun(Action):
     None: the default."""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class FileRead(Action):
     """Read a file: lines `start` to `end` (from 0; -1: to the end), or `view_range` (from 1)."""
 
@@ -108,7 +109,7 @@ class FileRead(Action):
     view_range: Sequence[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class FileWrite(Action):
     """Write a file, or replace its lines `start` to `end`."""
 
@@ -122,7 +123,7 @@ class FileWrite(Action):
     security_risk: SecurityRisk = -1
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class FileEdit(Action):
     """Edit a file by command: `view`, `create`, `str_replace`, `insert` or `undo_edit`."""
 
@@ -144,7 +145,7 @@ class FileEdit(Action):
     """Bascule's own, for `view`; OpenHands sends line ranges with `read`."""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Browse(Action):
     """Open a page in the browser and return its text."""
 
@@ -156,7 +157,7 @@ class Browse(Action):
     return_axtree: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class BrowseInteractive(Action):
     """Act in the browser with BrowserGym calls such as `click('12')`."""
 
@@ -169,7 +170,7 @@ class BrowseInteractive(Action):
     return_axtree: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class McpCall(Action):
     """Call a tool of an MCP server."""
 
@@ -184,12 +185,12 @@ class McpCall(Action):
 # Talk between agent and user; nothing to execute ----------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Null(Action):
     kind: ClassVar[str] = "null"
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Message(Action):
     kind: ClassVar[str] = "message"
 
@@ -200,7 +201,7 @@ class Message(Action):
     security_risk: SecurityRisk = -1
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class SystemMessage(Action):
     kind: ClassVar[str] = "system"
 
@@ -210,14 +211,14 @@ class SystemMessage(Action):
     agent_class: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Think(Action):
     kind: ClassVar[str] = "think"
 
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Finish(Action):
     kind: ClassVar[str] = "finish"
 
@@ -226,7 +227,7 @@ class Finish(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Reject(Action):
     kind: ClassVar[str] = "reject"
 
@@ -234,7 +235,7 @@ class Reject(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Delegate(Action):
     kind: ClassVar[str] = "delegate"
 
@@ -243,7 +244,7 @@ class Delegate(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Recall(Action):
     kind: ClassVar[str] = "recall"
 
@@ -252,7 +253,7 @@ class Recall(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ChangeAgentState(Action):
     kind: ClassVar[str] = "change_agent_state"
 
@@ -260,7 +261,7 @@ class ChangeAgentState(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Condensation(Action):
     """Forget events: either a list of ids or a range; a summary needs its offset."""
 
@@ -273,12 +274,12 @@ class Condensation(Action):
     summary_offset: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class CondensationRequest(Action):
     kind: ClassVar[str] = "condensation_request"
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class TaskTracking(Action):
     kind: ClassVar[str] = "task_tracking"
 
@@ -287,7 +288,7 @@ class TaskTracking(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class LoopRecovery(Action):
     kind: ClassVar[str] = "loop_recovery"
 
@@ -297,7 +298,7 @@ class LoopRecovery(Action):
 # Bascule's own --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class MakeDir(Action):
     """Create a directory and its parents; no error if it exists already."""
 
@@ -307,7 +308,7 @@ class MakeDir(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class RemoveDir(Action):
     """Remove an empty directory; with `recursive`, also a directory with contents."""
 
@@ -318,7 +319,7 @@ class RemoveDir(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Remove(Action):
     """Remove a file or symbolic link (the link itself, not its target)."""
 
@@ -328,7 +329,7 @@ class Remove(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ListDir(Action):
     kind: ClassVar[str] = "list"
 
@@ -339,7 +340,7 @@ class ListDir(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Glob(Action):
     """Find files by pattern (`**/*.py`), most recently modified first, without ignored files."""
 
@@ -352,7 +353,7 @@ class Glob(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Grep(Action):
     """Find lines by regular expression, without ignored and binary files."""
 
@@ -369,7 +370,7 @@ class Grep(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Interrupt(Action):
     """Interrupt the running program of a shell, or the running cell of the kernel, as Ctrl-C would.
     With `kill`, kill it."""
@@ -383,7 +384,7 @@ class Interrupt(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ListCheckpoints(Action):
     """List the checkpoints of the workspace: what each action changed in it."""
 
@@ -392,7 +393,7 @@ class ListCheckpoints(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ShowCheckpoint(Action):
     """Show which paths one action changed, and the changes as a diff."""
 
@@ -404,7 +405,7 @@ class ShowCheckpoint(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class RestoreCheckpoint(Action):
     """Undo what one action changed, or everything since then.
 

@@ -6,13 +6,14 @@ Import it only where windows are used: `kinds` loads it on first use.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from .actions import Action
+from .event_class import event_class
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Diagnostics(Action):
     """List the problems that the editor reports, for one file or for all files."""
 
@@ -28,7 +29,7 @@ class Diagnostics(Action):
     changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Symbols(Action):
     """List the symbols of a file, or search the workspace for symbols by name."""
 
@@ -52,7 +53,7 @@ LookupKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class LanguageLookup(Action):
     """Look something up with the editor's language features. Changes nothing.
 
@@ -82,7 +83,7 @@ class LanguageLookup(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class RenameSymbol(Action):
     """Rename a symbol in all files that use it, and save them. One undo takes it back."""
 
@@ -96,7 +97,7 @@ class RenameSymbol(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ApplyCodeAction(Action):
     """Apply a quick fix or refactoring that `code_actions` lists for the same place."""
 
@@ -112,7 +113,7 @@ class ApplyCodeAction(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class FormatFile(Action):
     """Format a file with the editor's formatter for its language, and save it."""
 
@@ -122,7 +123,7 @@ class FormatFile(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class OrganizeImports(Action):
     """Sort the imports of a file and remove unused ones, and save it."""
 
@@ -132,7 +133,7 @@ class OrganizeImports(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ListDebugConfigurations(Action):
     """List the launch configurations of the workspace and the types of debugger."""
 
@@ -141,7 +142,7 @@ class ListDebugConfigurations(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class SetBreakpoints(Action):
     """Add, remove and list breakpoints. Without arguments it only lists them."""
 
@@ -162,7 +163,7 @@ class SetBreakpoints(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugStart(Action):
     """Start a program in the debugger. Answers when it stops or ends, or after `timeout`."""
 
@@ -177,7 +178,7 @@ class DebugStart(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugContinue(Action):
     """Let the program run until it stops or ends. If it runs already, only wait for that."""
 
@@ -188,7 +189,7 @@ class DebugContinue(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugStep(Action):
     """Execute one line: `over` calls, `into` a call, or `out` of the function."""
 
@@ -200,7 +201,7 @@ class DebugStep(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugPause(Action):
     """Stop the program where it is."""
 
@@ -211,7 +212,7 @@ class DebugPause(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugState(Action):
     """Return threads, stack, variables and new output without changing anything."""
 
@@ -224,7 +225,7 @@ class DebugState(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugEvaluate(Action):
     """Evaluate an expression in the program, which may change it."""
 
@@ -238,7 +239,7 @@ class DebugEvaluate(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugSetVariable(Action):
     """Assign a new value to a variable of the stopped program."""
 
@@ -253,7 +254,7 @@ class DebugSetVariable(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class DebugStop(Action):
     """End the program that the agent debugs, or start it again."""
 
@@ -264,7 +265,7 @@ class DebugStop(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class Selection(Action):
     """Return the user's selection in the active editor."""
 
@@ -273,7 +274,7 @@ class Selection(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class OpenFile(Action):
     """Open a file in the user's editor, at a line."""
 
@@ -286,7 +287,7 @@ class OpenFile(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class ShowDiff(Action):
     """Show the user a diff between a file and its proposed content."""
 
@@ -298,7 +299,7 @@ class ShowDiff(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class AskUser(Action):
     """Ask the user a question. The answer is free text, or one of `options`."""
 
@@ -310,7 +311,7 @@ class AskUser(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class VscodeCommand(Action):
     """Run a VS Code command by id."""
 
@@ -323,7 +324,7 @@ class VscodeCommand(Action):
     thought: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@event_class()
 class BridgeRequest(Action):
     """Send a bridge request to a window, as a script started in the window would.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from .event_class import event_class
 from .observations import Observation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Diagnosed(Observation):
     kind: ClassVar[str] = "diagnostics"
 
@@ -20,7 +20,7 @@ class Diagnosed(Observation):
     """Whether the problems belong to the current text. None: the action did not ask for this."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class SymbolsFound(Observation):
     kind: ClassVar[str] = "symbols"
 
@@ -29,7 +29,7 @@ class SymbolsFound(Observation):
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class LanguageFound(Observation):
     """The results of a lookup. `content` has one line for each, with `path:line`."""
 
@@ -47,7 +47,7 @@ class LanguageFound(Observation):
     """Seconds that the window waited for a language server that was still starting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class CodeChanged(Observation):
     """The editor changed files: by a rename, a code action or a formatter. They are saved."""
 
@@ -62,7 +62,7 @@ class CodeChanged(Observation):
     """Seconds that the window waited for a language server that was still starting."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DebugConfigurationList(Observation):
     """The launch configurations of the workspace. `content` has one line for each."""
 
@@ -75,7 +75,7 @@ class DebugConfigurationList(Observation):
     """The types of debugger that the window has, for `debug_start` with a `configuration`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class BreakpointList(Observation):
     """The breakpoints of the window. `content` has one line for each, with `path:line`."""
 
@@ -87,7 +87,7 @@ class BreakpointList(Observation):
     """The filters for exceptions of this agent's debug sessions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DebugSnapshot(Observation):
     """Where a program in the debugger is. `content` has the same as text."""
 
@@ -120,7 +120,7 @@ class DebugSnapshot(Observation):
     """Whether the user controlled the program since the last answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DebugValue(Observation):
     """The value of an expression or variable in the debugger. `content` has it as text."""
 
@@ -136,7 +136,7 @@ class DebugValue(Observation):
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Selected(Observation):
     kind: ClassVar[str] = "selection"
 
@@ -147,14 +147,14 @@ class Selected(Observation):
     end_column: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class FileOpened(Observation):
     kind: ClassVar[str] = "open_file"
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DiffShown(Observation):
     kind: ClassVar[str] = "show_diff"
 
@@ -162,7 +162,7 @@ class DiffShown(Observation):
     outcome: Literal["shown", "accepted", "rejected"] = "shown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class UserAnswered(Observation):
     """The user's answer, in `content`."""
 
@@ -173,7 +173,7 @@ class UserAnswered(Observation):
     """False if the user dismissed the question."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class VscodeCommandDone(Observation):
     kind: ClassVar[str] = "vscode_command"
 
@@ -182,7 +182,7 @@ class VscodeCommandDone(Observation):
     """As JSON. Values such as `Uri` and `Range` have the forms of `VscodeCommand.arguments`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class BridgeAnswered(Observation):
     kind: ClassVar[str] = "bridge"
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from .actions import Source
+from .event_class import EventBase, event_class
 from .identity import EventId, new_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+@event_class(kw_only=True)
+class Observation(EventBase):
     """The fields that all observations have."""
 
     kind: ClassVar[str] = ""
@@ -82,7 +83,7 @@ class CmdMetadata:
     """Seconds from sending the command to this answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class CmdOutput(Observation):
     """The output of a shell command, as decoded text; otherwise unchanged."""
 
@@ -129,7 +130,7 @@ class CellMetadata:
     """Seconds from sending the cell to this answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class IPythonOutput(Observation):
     """The output, result and exception of a cell as text, and its images as data URLs."""
 
@@ -145,7 +146,7 @@ class IPythonOutput(Observation):
         return self.metadata.state == "done"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class FileContent(Observation):
     """The requested lines of a file; a data URL for images, PDF and video."""
 
@@ -157,14 +158,14 @@ class FileContent(Observation):
     """Bascule's own: the error code if the editor's `view` failed; `content` has the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class FileWritten(Observation):
     kind: ClassVar[str] = "write"
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class FileEdited(Observation):
     kind: ClassVar[str] = "edit"
 
@@ -179,7 +180,7 @@ class FileEdited(Observation):
     """Bascule's own: the error code if the edit failed; `content` has the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class BrowserOutput(Observation):
     kind: ClassVar[str] = "browse"
 
@@ -201,7 +202,7 @@ class BrowserOutput(Observation):
     filter_visible_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Error(Observation):
     """The action failed; `content` has the reason, `error_id` is the code of the error."""
 
@@ -210,14 +211,14 @@ class Error(Observation):
     error_id: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class FileDownloaded(Observation):
     kind: ClassVar[str] = "download"
 
     file_path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class McpResult(Observation):
     kind: ClassVar[str] = "mcp"
 
@@ -228,44 +229,44 @@ class McpResult(Observation):
 # Talk between agent and user ------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Nothing(Observation):
     kind: ClassVar[str] = "null"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Success(Observation):
     kind: ClassVar[str] = "success"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class UserRejected(Observation):
     kind: ClassVar[str] = "user_rejected"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Condensed(Observation):
     kind: ClassVar[str] = "condense"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Thought(Observation):
     kind: ClassVar[str] = "think"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class LoopDetected(Observation):
     kind: ClassVar[str] = "loop_detection"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Delegated(Observation):
     kind: ClassVar[str] = "delegate"
 
     outputs: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class AgentStateChanged(Observation):
     kind: ClassVar[str] = "agent_state_changed"
 
@@ -273,7 +274,7 @@ class AgentStateChanged(Observation):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Recalled(Observation):
     kind: ClassVar[str] = "recall"
 
@@ -291,7 +292,7 @@ class Recalled(Observation):
     microagent_knowledge: Sequence[Mapping[str, str]] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class TasksTracked(Observation):
     kind: ClassVar[str] = "task_tracking"
 
@@ -302,7 +303,7 @@ class TasksTracked(Observation):
 # Bascule's own --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DirMade(Observation):
     kind: ClassVar[str] = "mkdir"
 
@@ -311,14 +312,14 @@ class DirMade(Observation):
     """False if the directory existed already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DirRemoved(Observation):
     kind: ClassVar[str] = "rmdir"
 
     path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class FileRemoved(Observation):
     kind: ClassVar[str] = "rm"
 
@@ -334,7 +335,7 @@ class DirEntry:
     modified: float = 0.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class DirListing(Observation):
     """Directories first, then files, each sorted by name. `content` has one entry per line;
     directories end with `/`."""
@@ -346,7 +347,7 @@ class DirListing(Observation):
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class GlobResult(Observation):
     kind: ClassVar[str] = "glob"
 
@@ -365,7 +366,7 @@ class GrepMatch:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class GrepResult(Observation):
     kind: ClassVar[str] = "grep"
 
@@ -375,7 +376,7 @@ class GrepResult(Observation):
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class Interrupted(Observation):
     kind: ClassVar[str] = "interrupt"
 
@@ -384,7 +385,7 @@ class Interrupted(Observation):
     """False if no program was running."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class CheckpointList(Observation):
     """The checkpoints of the workspace, oldest first. `content` has one line for each."""
 
@@ -398,7 +399,7 @@ class CheckpointList(Observation):
     """Files and directories that cannot be restored. Each: path, size, reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class CheckpointDetail(Observation):
     """The changes of one action. `content` is a unified diff."""
 
@@ -412,7 +413,7 @@ class CheckpointDetail(Observation):
     """Whether the diff was too long and lacks its end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@event_class(kw_only=True)
 class CheckpointRestored(Observation):
     """The result of a restore. `content` has one line for each path."""
 
