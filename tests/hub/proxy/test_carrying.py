@@ -149,6 +149,18 @@ async def test_plain_requests_share_a_kept_connection(hub: ProxyHub) -> None:
     assert opened == 1
 
 
+async def test_requests_that_take_no_kept_connection_leave_at_most_one(
+    hub: ProxyHub, bearer: dict[str, str]
+) -> None:
+    async with hub.echo(), aiohttp.ClientSession(headers=bearer) as http:
+        for _ in range(5):
+            async with http.post(f"{hub.url}{BASE}/", data=b"some") as reply:
+                assert reply.status == 200
+                await reply.read()
+
+    assert [len(each) for each in hub.hub.proxy.pool._idle.values()] == [1]
+
+
 async def test_a_kept_connection_that_the_target_closed_is_not_noticed(hub: ProxyHub) -> None:
     """Each connection answers once and is closed by the time the next request is on its way."""
 

@@ -235,8 +235,9 @@ class Exchange(RequestResponseCycle):
             origin=admission.origin,
         )
         has_body = self.request.has_body
-        may_repeat = self.request.method in _IDEMPOTENT and not has_body
-        pooled = pool.take(admission.target) if may_repeat and not self.request.is_upgrade else None
+        pooled = None
+        if self._may_repeat and not self.request.is_upgrade:
+            pooled = pool.take(admission.target)
         if pooled is not None:
             try:
                 await self._exchange(pooled, head, has_body=False)
@@ -249,6 +250,11 @@ class Exchange(RequestResponseCycle):
             raise TargetUnreachable(
                 f"It closed the connection without an answer ({admission.target.label})"
             ) from None
+
+    @property
+    def _may_repeat(self) -> bool:
+        """Whether the request can be sent again if a pooled connection turns out to be closed."""
+        return self.request.method in _IDEMPOTENT and not self.request.has_body
 
     async def _exchange(self, upstream: UpstreamConnection, head: bytes, *, has_body: bool) -> None:
         if self.disconnected:
@@ -273,7 +279,7 @@ class Exchange(RequestResponseCycle):
         self._upstream = None
         is_complete = self._is_reusable and self._is_body_sent and not self._is_tunnel
         if is_complete and self._answer is not None and self._answer.is_kept:
-            self._proxy.pool.give(upstream)
+            self._proxy.pool.give(upstream, only_if_none_idle=not self._may_repeat)
         else:
             upstream.leave(abruptly=False)
 

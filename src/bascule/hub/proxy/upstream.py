@@ -121,11 +121,17 @@ class UpstreamPool:
                 return upstream
         return None
 
-    def give(self, upstream: UpstreamConnection) -> None:
+    def give(self, upstream: UpstreamConnection, *, only_if_none_idle: bool = False) -> None:
+        """Keep the connection for a later request, or close it if there are enough idle ones.
+
+        `only_if_none_idle` is for connections of requests that never take one from the pool:
+        otherwise each of them would leave another idle connection.
+        """
         upstream.release()
         upstream.transport.resume_reading()
         idle = self._idle.setdefault(upstream.target, [])
-        if len(idle) >= _MAX_IDLE or upstream.transport.is_closing():
+        max_idle = 1 if only_if_none_idle else _MAX_IDLE
+        if len(idle) >= max_idle or upstream.transport.is_closing():
             upstream.transport.close()
             return
         loop = asyncio.get_running_loop()
