@@ -23,7 +23,7 @@ import { messageOf } from "./common/failure";
 import type { Checkpoints } from "./checkpoints/checkpoints";
 import type { Questions } from "./consent/questions";
 import { personFile, RuleSources } from "./consent/rule_sources";
-import { unlinked } from "./consent/visible_text";
+import { withoutLinks } from "./consent/visible_text";
 import type { Log } from "./common/log";
 import type { HubConnection } from "./hub/connection";
 import { AgentBreakpoints } from "./agent_debugging/agent_breakpoints";
@@ -53,7 +53,8 @@ const NO_TERMINAL =
   "Bascule: agents' commands run through VS Code's shell integration in this window, because Bascule's own " +
   "terminals need Linux and VS Code's terminal library. Commands are slower, and some exit codes are unknown.";
 
-const NO_BROWSER = "they need Chromium and a Python with bascule[browser] (setting bascule.python)";
+const NO_BROWSER =
+  "browser actions need Chromium and a Python with bascule[browser] (setting bascule.python)";
 
 export function buildShells(key: string, log: Log): Shells {
   const { makeShell, canInspect } = shellMaker(log);
@@ -72,8 +73,8 @@ export function buildShells(key: string, log: Log): Shells {
 
 /** Bascule's own terminals where possible, otherwise VS Code's ordinary terminals. */
 function shellMaker(log: Log): { makeShell: MakeShell; canInspect: boolean } {
-  const wanted = setting("terminal.kind") === "own";
-  const pty = wanted && process.platform === "linux" ? bundledPty(log) : undefined;
+  const isWanted = setting("terminal.kind") === "own";
+  const pty = isWanted && process.platform === "linux" ? bundledPty(log) : undefined;
   if (pty) {
     const makeShell: MakeShell = (request) => {
       const shell = new BashShell(request.name, pty, request.settings, log, request.logFile);
@@ -82,30 +83,32 @@ function shellMaker(log: Log): { makeShell: MakeShell; canInspect: boolean } {
     };
     return { makeShell, canInspect: true };
   }
-  let wasWarned = !wanted;
+  let mustWarn = isWanted;
   const makeShell: MakeShell = (request) => {
-    if (!wasWarned) void vscode.window.showWarningMessage(NO_TERMINAL);
-    wasWarned = true;
+    if (mustWarn) void vscode.window.showWarningMessage(NO_TERMINAL);
+    mustWarn = false;
     return new IntegratedShell(request, log);
   };
   return { makeShell, canInspect: false };
 }
 
-/** The user's rules for commands and those of the workspace. */
+/** The rules for commands: those of the user and those of the workspace. */
 export function buildRuleSources(log: Log): RuleSources {
   const sources = new RuleSources({
     personFile: personFile(),
     folders: roots,
     onProblem: (message) => {
       log.warn(message);
-      void vscode.window.showWarningMessage(`Bascule: rules for commands: ${unlinked(message)}`);
+      void vscode.window.showWarningMessage(
+        `Bascule: rules for commands: ${withoutLinks(message)}`,
+      );
     },
   });
   sources.current(); // reports problems now, not with the first command
   return sources;
 }
 
-/** The headless browser beside this window; undefined if no Python with a browser was found. */
+/** The headless browser for agents; undefined if no Python with a browser was found. */
 export async function buildBrowser(
   key: string,
   hub: () => string,
@@ -161,7 +164,7 @@ export function buildKernels(
         followShell: setting("ipython.followShell"),
       };
     },
-    most: () => setting("ipython.maxKernels"),
+    maxKernels: () => setting("ipython.maxKernels"),
     show: (agent, code) => notebooks.show(agent, code),
   });
   const notebooks: Notebooks = new Notebooks({
@@ -183,7 +186,7 @@ export function buildExecutor(parts: {
   virtualDocuments: VirtualDocuments;
   connection: () => HubConnection | undefined;
   documents: Documents;
-  acting: ExecutorParts["acting"];
+  acting: ExecutorParts["actingAgent"];
   review: ExecutorParts["review"];
   checkpoints: Checkpoints;
   bridge: ExecutorParts["bridge"];
@@ -224,19 +227,19 @@ export function buildExecutor(parts: {
   const debugging = new AgentDebugger(
     new AgentBreakpoints(languageDocuments),
     languageDocuments,
-    (work) => started.during(work),
+    (work) => started.recordDuring(work),
     log,
   );
   context.subscriptions.push(language, servers, codeActions, debugging);
   const executor: Executor = new Executor({
     names,
     started,
-    acting: parts.acting,
+    actingAgent: parts.acting,
     review: parts.review,
     checkpoints,
     absolute: (path, cwd) => resolver.absolute(path, cwd),
     whyNoBrowser: () => NO_BROWSER,
-    browsing: browser.then((worker) => worker && new BrowserActions(worker, log)),
+    browser: browser.then((worker) => worker && new BrowserActions(worker, log)),
     shells,
     bridge,
     kernels,
@@ -250,7 +253,7 @@ export function buildExecutor(parts: {
       servers,
       codeActions,
       new CodeChanges(resolver, documents),
-      (work) => started.during(work),
+      (work) => started.recordDuring(work),
     ),
     debugger: debugging,
     window: new WindowActions(
@@ -269,7 +272,7 @@ export function buildExecutor(parts: {
           resolver,
           cwd: executor.cwd(action),
           hub: hub(),
-          limits: checkpoints.limits,
+          limitNotes: checkpoints.limitNotes,
           restored: (args) => restoredPaths(checkpoints, args),
           launch: (args) => configurationOf(args).configuration,
         }),
@@ -278,7 +281,7 @@ export function buildExecutor(parts: {
         confirm: (action, review) => reviewer.confirm(action, review),
         readsOutput: (action) => reviewer.readsOutput(action),
         cannotJudge: (action) => reviewer.cannotJudge(action),
-        count: (review) => reviewer.count(review),
+        countUsedRules: (review) => reviewer.countUsedRules(review),
         allowAlways: (action, allowed) => allowAlways(rules, action.agent, allowed),
         rulesFile: rules.personFile,
       },
@@ -304,7 +307,10 @@ async function restoredPaths(
   return [...restored, ...removed].map((each) => path.join(roots()[0] ?? "", each));
 }
 
-/** The user is told if the rules cannot be stored; the command they answered for still runs. */
+/**
+ * Stores allow rules after the answer "always". If that fails, an error message tells the user, and
+ * the command still runs.
+ */
 async function allowAlways(
   sources: RuleSources,
   agent: string,
@@ -316,7 +322,7 @@ async function allowAlways(
     await sources.add({ rules, agent, why });
   } catch (error) {
     const text = `Bascule: the rules could not be added to ${sources.personFile}: ${messageOf(error)}`;
-    void vscode.window.showErrorMessage(unlinked(text));
+    void vscode.window.showErrorMessage(withoutLinks(text));
   }
 }
 

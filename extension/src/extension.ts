@@ -78,13 +78,13 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     activity.fileChanged(change);
     if (setting("reveal")) highlighter.show(change);
   });
-  // Early, because editors that VS Code restores ask for the bases.
+  // Before other parts, because editors that VS Code restores ask for the bases.
   const review: Review = buildReview({
     directory: stateDirectory(context, "review", identity.window_id),
     roots,
     ripgrep: findRipgrep(vscode.env.appRoot),
     isOn: () => setting("review"),
-    turn: (file, work) => documents.turn({ real: file, shown: file }, work),
+    turn: (file, work) => documents.withLock({ real: file, displayPath: file }, work),
     log,
   });
   subscriptions.push(review);

@@ -7,7 +7,7 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "./common/disposables";
 import { messageOf } from "./common/failure";
 import type { Log } from "./common/log";
-import { unlinked } from "./consent/visible_text";
+import { withoutLinks } from "./consent/visible_text";
 import { hubAddress } from "./hub/address";
 import {
   HubConnection,
@@ -156,7 +156,7 @@ export class HubClient implements Disposable {
     let problem = "";
     for (;;) {
       const code = await vscode.window.showInputBox({
-        prompt: `${problem ? `${unlinked(problem)}. ` : ""}Pairing code from the hub`,
+        prompt: `${problem ? `${withoutLinks(problem)}. ` : ""}Pairing code from the hub`,
         ignoreFocusOut: true,
       });
       if (!code) return false;
@@ -250,7 +250,7 @@ function remoteKind(): WindowDescription["remote"] {
   return vscode.env.uiKind === vscode.UIKind.Web ? "web" : "local";
 }
 
-/** A round trip through the editor. Only the fact that it answers matters, not the result. */
+/** A round trip through the editor. Only the fact that the editor answers matters. */
 async function probe(context: vscode.ExtensionContext): Promise<void> {
   const place = vscode.workspace.workspaceFolders?.[0]?.uri ?? context.globalStorageUri;
   await vscode.workspace.fs.stat(place).then(

@@ -52,7 +52,7 @@ export class StopCommand {
     const { shells, kernels, browser } = this.parts;
     kernels.stop();
     shells.stop(); // ends every process with this host's mark, kernels and browsers included
-    (await browser)?.dispose(); // the next page starts it again
+    (await browser)?.dispose(); // the next page starts the browser again
   }
 
   private notify(actions: number, others: number): void {

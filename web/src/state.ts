@@ -73,7 +73,7 @@ export const connection = new HubConnection(key ?? "", {
   },
 });
 
-/** A refused WebSocket has no reason, so a REST call checks whether the user is signed out. */
+/** The browser gives no reason for a refused WebSocket, so a REST call checks the sign-in. */
 async function checkSignedOut(): Promise<void> {
   try {
     await rest.sessions();

@@ -3,14 +3,14 @@ import { effect, signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
 
-const STORED = "bascule.theme";
+const STORAGE_KEY = "bascule.theme";
 
-export const theme = signal<Theme>(read());
+export const theme = signal<Theme>(storedTheme());
 
 effect(() => {
   if (theme.value === "system") delete document.documentElement.dataset["theme"];
   else document.documentElement.dataset["theme"] = theme.value;
-  localStorage.setItem(STORED, theme.value);
+  localStorage.setItem(STORAGE_KEY, theme.value);
 });
 
 export function nextTheme(): void {
@@ -18,7 +18,7 @@ export function nextTheme(): void {
   theme.value = order[(order.indexOf(theme.value) + 1) % order.length] ?? "system";
 }
 
-function read(): Theme {
-  const kept = localStorage.getItem(STORED);
+function storedTheme(): Theme {
+  const kept = localStorage.getItem(STORAGE_KEY);
   return kept === "light" || kept === "dark" ? kept : "system";
 }

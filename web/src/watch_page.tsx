@@ -5,10 +5,10 @@ import { connection, me, sessions, connectionState } from "./state";
 import { Timeline, useLog } from "./timeline/timeline";
 import { Icon } from "./ui/icons";
 import { Badge, EmptyState } from "./ui/parts";
-import { DemoSteps, demoOf, PLAY } from "./views/demo";
+import { DemoSteps, demoOf, PLAY_LINK } from "./views/demo";
 import { nameOf } from "./views/sessions";
 
-const SANDBOX =
+const FRAME_PERMISSIONS =
   "allow-scripts allow-same-origin allow-forms allow-popups allow-popups-to-escape-sandbox " +
   "allow-modals allow-downloads";
 
@@ -84,7 +84,7 @@ function Bar(props: {
           <span>Start a session</span>
         </a>
         {!props.isDemo && (
-          <a class="button" href={PLAY}>
+          <a class="button" href={PLAY_LINK}>
             <Icon name="play" />
             <span>Watch a demo</span>
           </a>
@@ -139,7 +139,7 @@ function Editor(props: {
             // redirect.
             allow="clipboard-read *; clipboard-write *; fullscreen *"
             // No allow-top-navigation: the frame cannot navigate this tab.
-            sandbox={SANDBOX}
+            sandbox={FRAME_PERMISSIONS}
             onLoad={props.onLoaded}
           />
         </>

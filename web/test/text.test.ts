@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { pieces, plain } from "../src/timeline/ansi";
-import { lines } from "../src/timeline/diff";
-import { crumbsOf, isText, pictureKind } from "../src/views/file_paths";
-import { assignments, requestBody } from "../src/views/session_form";
+import { styledPieces, plainText } from "../src/timeline/ansi";
+import { diffLines } from "../src/timeline/diff";
+import { crumbsOf, isText, imageType } from "../src/views/file_paths";
+import { parseAssignments, requestBody } from "../src/views/session_form";
 
 describe("terminal output", () => {
   it("keeps colours and leaves out the rest of what a terminal is told", () => {
-    expect(pieces("a\x1b[1;31mred\x1b[0m\x1b]0;title\x07\x1b[2Kb")).toEqual([
+    expect(styledPieces("a\x1b[1;31mred\x1b[0m\x1b]0;title\x07\x1b[2Kb")).toEqual([
       { text: "a", style: "" },
       { text: "red", style: "ansi-1 ansi-bold" },
       { text: "b", style: "" },
@@ -14,17 +14,17 @@ describe("terminal output", () => {
   });
 
   it("shows the last of what a progress bar wrote over itself", () => {
-    expect(plain("10%\r50%\r100%\r\ndone\n")).toBe("100%\ndone\n");
+    expect(plainText("10%\r50%\r100%\r\ndone\n")).toBe("100%\ndone\n");
   });
 
   it("is text, whatever it holds", () => {
-    expect(plain("<script>alert(1)</script>")).toBe("<script>alert(1)</script>");
+    expect(plainText("<script>alert(1)</script>")).toBe("<script>alert(1)</script>");
   });
 });
 
 describe("a change", () => {
   it("is what lies between the lines that stayed", () => {
-    expect(lines("a\nb\nc\n", "a\nB\nc\n").map((line) => line.sign + line.text)).toEqual([
+    expect(diffLines("a\nb\nc\n", "a\nB\nc\n").map((line) => line.sign + line.text)).toEqual([
       " a",
       "-b",
       "+B",
@@ -33,7 +33,7 @@ describe("a change", () => {
   });
 
   it("is all of a new file", () => {
-    expect(lines("", "x\ny\n")).toHaveLength(2);
+    expect(diffLines("", "x\ny\n")).toHaveLength(2);
   });
 });
 
@@ -44,8 +44,8 @@ describe("a path", () => {
   });
 
   it("is a picture only by a name that says so", () => {
-    expect(pictureKind("a/b.SVG")).toBe("image/svg+xml");
-    expect(pictureKind("page.html")).toBeNull();
+    expect(imageType("a/b.SVG")).toBe("image/svg+xml");
+    expect(imageType("page.html")).toBeNull();
   });
 
   it("leads to text if its bytes are", () => {
@@ -73,7 +73,7 @@ describe("the form for a session", () => {
   });
 
   it("reads variables line by line and refuses what is none", () => {
-    expect(assignments("A=1\n\nB=x=y\n")).toEqual({ A: "1", B: "x=y" });
-    expect(() => assignments("no")).toThrow(/NAME=value/);
+    expect(parseAssignments("A=1\n\nB=x=y\n")).toEqual({ A: "1", B: "x=y" });
+    expect(() => parseAssignments("no")).toThrow(/NAME=value/);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { TimelineEntry } from "../src/hub/types";
-import { durationOf, outcomeOf, passes, subjectOf } from "../src/timeline/describe";
+import { durationText, outcomeOf, matchesFilter, subjectOf } from "../src/timeline/describe";
 import { TimelineLog, type TimelineRow } from "../src/timeline/timeline_log";
 
 const began = (n: number, id: string, command = "make"): TimelineEntry => ({
@@ -126,15 +126,15 @@ describe("a row", () => {
   });
 
   it("is found by what it asked and by what came of it", () => {
-    expect(passes(row, { text: "needle", group: "all" })).toBe(true);
-    expect(passes(row, { text: "ECHO", group: "commands" })).toBe(true);
-    expect(passes(row, { text: "", group: "files" })).toBe(false);
-    expect(passes(row, { text: "", group: "failed" })).toBe(false);
+    expect(matchesFilter(row, { text: "needle", group: "all" })).toBe(true);
+    expect(matchesFilter(row, { text: "ECHO", group: "commands" })).toBe(true);
+    expect(matchesFilter(row, { text: "", group: "files" })).toBe(false);
+    expect(matchesFilter(row, { text: "", group: "failed" })).toBe(false);
   });
 
   it("tells its time in units that fit", () => {
-    expect(durationOf(0.0004)).toBe("1 ms");
-    expect(durationOf(3.21)).toBe("3.2 s");
-    expect(durationOf(125)).toBe("2 min 5 s");
+    expect(durationText(0.0004)).toBe("1 ms");
+    expect(durationText(3.21)).toBe("3.2 s");
+    expect(durationText(125)).toBe("2 min 5 s");
   });
 });

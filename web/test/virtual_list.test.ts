@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { visibleRows, topOf, totalOf } from "../src/timeline/virtual_list";
 
-const shape = (count: number, extra: [number, number][] = []) => ({
+const shape = (count: number, extraHeights: [number, number][] = []) => ({
   count,
   height: 30,
-  extra: new Map(extra),
+  extraHeights: new Map(extraHeights),
 });
 
 describe("a long list", () => {

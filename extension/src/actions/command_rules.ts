@@ -1,8 +1,8 @@
 /**
  * Applies the rules to `run` actions: what they say about a command text in the agent's shell.
  *
- * Input to a running program is no command: rules say nothing about it. The same holds for every
- * other kind of action.
+ * Rules say nothing about input to a running program, which is not a command, and nothing about
+ * other kinds of actions.
  */
 import * as path from "node:path";
 import { isPlainRule } from "../consent/rule_edits";
@@ -32,12 +32,12 @@ import { DEFAULT_SHELL } from "../terminal/shells";
 /** What the rules say about one command text. */
 export interface CommandReview extends CommandDecision {
   /** Needs approval even if the agent is admitted. */
-  readonly insists: boolean;
+  readonly mustAsk: boolean;
   /** Allow rules that would settle parts of the question. */
   readonly proposals: readonly CommandRule[];
-  /** The rule of a file that decided about a part. */
+  /** The rule, with its file, that decided about a part. */
   readonly ruleOf: (part: CommandPart) => FileRule | undefined;
-  /** If the text is allowed: what must hold in the shell when it starts. */
+  /** If the text is allowed: what must be true of the shell when the command starts. */
   readonly premise: ShellPremise;
 }
 
@@ -79,9 +79,9 @@ export class CommandReviewer {
   }
 
   /**
-   * What the rules say in the agent's shell, for a text that they allow: bash is asked for its
-   * directory, and whether names are functions. While a command runs there, or before bash has
-   * started, the review stays as it is; its premise is checked when the command starts.
+   * For a text that the rules allow: what they say in the agent's shell. Bash is asked for its
+   * directory, and whether names are functions. While a command runs in the shell, or before bash
+   * has started, the review stays as it is; its premise is checked when the command starts.
    */
   async confirm(action: AgentAction, review: CommandReview): Promise<CommandReview> {
     const { shells, nameOf } = this.settings;
@@ -92,7 +92,7 @@ export class CommandReviewer {
     if (!state) return review;
     const objection = shellObjection(state);
     if (objection !== undefined || state === UNCLEAR)
-      return { ...review, ...asking(review, text, objection ?? "") };
+      return { ...review, ...withApproval(review, text, objection ?? "") };
     const now = state.cwd === cwd ? review : this.reviewIn(action, text, state.cwd);
     return { ...now, ...withoutRedefined(now, redefinedNames(state)) };
   }
@@ -118,8 +118,8 @@ export class CommandReviewer {
     const isUnknown = decision.verdict === "allow" && !lists.allow.length ? NO_RULES : undefined;
     const reason = objection ?? isUnknown;
     return {
-      ...(reason === undefined ? decision : asking(decision, text, reason)),
-      insists: problems.length > 0 || decision.parts.some(insisting),
+      ...(reason === undefined ? decision : withApproval(decision, text, reason)),
+      mustAsk: problems.length > 0 || decision.parts.some(mustAskAbout),
       proposals: objection === undefined ? proposals(decision) : [],
       ruleOf: (part) => (part.rule ? origins.get(part.rule) : undefined),
       premise: {
@@ -139,8 +139,8 @@ export class CommandReviewer {
   }
 
   /**
-   * Whether the action runs code that rules would judge as a command, but cannot see: in the
-   * debugger. Launch configurations of the workspace are protected files, so the user wrote them.
+   * Whether there are rules that cannot see the code that the action runs in the debugger. False
+   * for launch configurations of the workspace: they are protected files, so the user wrote them.
    */
   cannotJudge(action: AgentAction): boolean {
     const { name } = action.args as { name?: string };
@@ -150,10 +150,10 @@ export class CommandReviewer {
     return problems.length > 0 || lists.ask.length > 0 || lists.deny.length > 0;
   }
 
-  /** Counts the rules that decided. */
-  count({ parts, ruleOf }: CommandReview): void {
+  /** Adds 1 to the use count of each rule that decided. */
+  countUsedRules({ parts, ruleOf }: CommandReview): void {
     const used = new Set(parts.flatMap((part) => ruleOf(part) ?? []));
-    for (const rule of used) this.settings.sources.count(rule);
+    for (const rule of used) this.settings.sources.countUse(rule);
   }
 }
 
@@ -164,14 +164,14 @@ function commandText(action: AgentAction): string | undefined {
   return is_input || !command.trim() ? undefined : command;
 }
 
-/** A static command has a shell of its own, which starts where the default shell is. */
+/** A static command has its own shell, which starts in the directory of the default shell. */
 function shellOf(action: AgentAction): string {
   const { shell, is_static } = action.args as RunArgs;
   return is_static ? DEFAULT_SHELL : shell || DEFAULT_SHELL;
 }
 
-function insisting({ verdict, insists }: CommandPart): boolean {
-  return verdict === "ask" && insists;
+function mustAskAbout({ verdict, mustAsk }: CommandPart): boolean {
+  return verdict === "ask" && mustAsk;
 }
 
 function proposals(decision: CommandDecision): CommandRule[] {
@@ -181,11 +181,11 @@ function proposals(decision: CommandDecision): CommandRule[] {
 }
 
 /** The decision with one more part: the whole text needs approval. */
-function asking({ parts }: CommandDecision, text: string, reason: string): CommandDecision {
+function withApproval({ parts }: CommandDecision, text: string, reason: string): CommandDecision {
   const whole = { text, start: 0, end: text.length, verdict: "ask", reason } as const;
   return decisionOf([
     ...parts,
-    { ...whole, rule: null, lacksRule: null, name: null, insists: false },
+    { ...whole, rule: null, lacksRule: null, name: null, mustAsk: false },
   ]);
 }
 

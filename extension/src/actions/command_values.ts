@@ -5,7 +5,7 @@
  */
 import { Failure } from "../common/failure";
 
-/** Creates the values, and recognizes them. */
+/** Creates values of VS Code's types, and recognizes them. */
 export interface ValueTypes {
   /** From a path, or a URI with its scheme. */
   uri(given: string): object;
@@ -29,7 +29,7 @@ const FORMS = new Set(["$uri", "$position", "$range", "$selection", "$location"]
 /** Nested values beyond this depth are left out of results. */
 const MAX_DEPTH = 40;
 
-/** Replaces every JSON form, at any depth. Fails with `action.invalid` if one is wrong. */
+/** Replaces every JSON form, at any depth. Fails with `action.invalid` if a form is wrong. */
 export function withValues(args: readonly unknown[], types: ValueTypes): unknown[] {
   return args.map((each, n) => converted(each, `arguments[${n}]`, types));
 }
@@ -102,7 +102,7 @@ function invalid(at: string, why: string): Failure {
   return new Failure("action.invalid", `The command was not run: ${at}: ${why}`);
 }
 
-/** A result as JSON. Functions and values below themselves are left out. */
+/** A result as JSON. Functions and values that contain themselves are left out. */
 export function asJson(value: unknown, types: ValueTypes): unknown {
   return plain(value, types, []) ?? null;
 }

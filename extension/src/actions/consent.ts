@@ -29,13 +29,13 @@ import type { CommandReview } from "./command_rules";
  * Maximum bytes of a request, as JSON, in a message to the hub. The window shows the whole request.
  * The hub accepts 256 KiB for a whole question (`MAX_QUESTION` in `hub/approvals.py`).
  */
-const PUBLISHED_BYTES = 240 << 10;
+const MAX_PUBLISHED_BYTES = 240 << 10;
 
-/** Parts of a command, and characters of each, in a message to the hub. */
-const PUBLISHED_PARTS = 50;
-const PART_LENGTH = 200;
-/** A label with more characters says how many rules there are; the question's text lists them. */
-const LABEL_LENGTH = 80;
+/** Maximum parts of a command, and characters of each part, in a message to the hub. */
+const MAX_PUBLISHED_PARTS = 50;
+const MAX_PART_CHARS = 200;
+/** Maximum characters of the rules in a label. Of more rules, only the number. */
+const MAX_LABEL_CHARS = 80;
 
 export type Rule = "allow" | "ask" | "deny";
 export type Refusal = "untrusted" | "settings" | "rules" | "time";
@@ -57,20 +57,20 @@ export interface ConsentSettings {
   /** The consent request with resolved paths. Fails if a path is outside the allowed roots. */
   describe: (action: AgentAction) => Promise<ConsentRequest>;
   commands: {
-    /** What the rules say about the command of the action; undefined if it runs none. */
+    /** What the rules say about the command; undefined if the action runs no command. */
     review(action: AgentAction): CommandReview | undefined;
-    /** The same in the agent's shell, for a command that is allowed. */
+    /** For a command that the rules allow: what they say in the agent's shell. */
     confirm(action: AgentAction, review: CommandReview): Promise<CommandReview>;
     readsOutput(action: AgentAction): boolean;
-    /** Whether the user must be asked, because there are rules that cannot see what will run. */
+    /** Whether the user must be asked, because the rules cannot see what will run. */
     cannotJudge(action: AgentAction): boolean;
-    count(review: CommandReview): void;
+    countUsedRules(review: CommandReview): void;
     /** Adds allow rules for the agent. */
     allowAlways(action: AgentAction, rules: readonly CommandRule[]): Promise<void>;
     rulesFile: string;
   };
   questions: Questions;
-  /** Sends the question to the hub, so that it can be answered on its page too. */
+  /** Sends the question to the hub, so that people can answer on the hub's page too. */
   publish: (question: ApprovalRequested) => void;
   publishAnswer: (answered: ApprovalAnswered) => void;
   /** Called when an agent is refused without a question or because nobody answered. */
@@ -79,10 +79,10 @@ export interface ConsentSettings {
 
 /** The last answer about a command of an agent. */
 interface CommandAnswer {
-  /** What was asked: arguments and directory. */
-  asked: string;
+  /** The arguments and the directory in the question, as JSON. */
+  askedAbout: string;
   answer: QuestionAnswer;
-  /** By the clock of `performance.now()`. */
+  /** Time of the answer, by the clock of `performance.now()`. */
   at: number;
 }
 
@@ -96,7 +96,7 @@ export class Consent {
 
   /**
    * Fails with `workspace.untrusted`, `rule.denied` or `consent.denied` if the action may not be
-   * performed. If rules allowed a command, returns what must hold in its shell when it starts.
+   * performed. If rules allowed a command, returns what must be true of its shell at the start.
    * `arrived` is the time of `performance.now()` at which the action arrived.
    */
   async admit(
@@ -119,10 +119,10 @@ export class Consent {
       // The answer to an earlier question may have added a rule or admitted the agent.
       const decision = await this.decide(action, rule, request);
       if (decision.isSettled) return decision.premise;
-      const shown = decision.review
+      const shownRequest = decision.review
         ? withCommand(request, decision.review, this.alwaysChoice(action, decision))
         : request;
-      await this.ask(action, shown, decision.review, { signal, turn, arrived });
+      await this.ask(action, shownRequest, decision.review, { signal, turn, arrived });
       return undefined;
     });
     return abortable(asked, signal);
@@ -138,18 +138,18 @@ export class Consent {
     if (review?.verdict === "deny") this.refuseByRule(action, review);
     if (protectedPaths(request).length || commands.cannotJudge(action))
       return { isSettled: false, review };
-    if (commands.readsOutput(action) || (!review?.insists && this.isAdmitted(action, rule)))
+    if (commands.readsOutput(action) || (!review?.mustAsk && this.isAdmitted(action, rule)))
       return { isSettled: true, review };
     if (review?.verdict !== "allow" || admitted.isStopped()) return { isSettled: false, review };
     const confirmed = await commands.confirm(action, review);
     if (confirmed.verdict !== "allow") return { isSettled: false, review: confirmed };
-    commands.count(confirmed);
+    commands.countUsedRules(confirmed);
     return { isSettled: true, review: confirmed, premise: confirmed.premise };
   }
 
   private refuseByRule(action: AgentAction, review: CommandReview): never {
     const { commands, onRefused } = this.settings;
-    commands.count(review);
+    commands.countUsedRules(review);
     onRefused(action, "rules");
     const part = review.parts.find(({ verdict }) => verdict === "deny");
     const rule = part && review.ruleOf(part);
@@ -167,7 +167,7 @@ export class Consent {
     return { proposals: proposals.map((words) => words.join(" ")), rulesFile: commands.rulesFile };
   }
 
-  /** An answer from the hub's page. The first answer counts. */
+  /** Handles an answer from the hub's page. Only the first answer has an effect. */
   answered({ id, answer, by }: ApprovalAnswered): void {
     this.settings.questions.answer(id, answer, by);
   }
@@ -188,10 +188,12 @@ export class Consent {
 
   private rule(action: AgentAction): Rule {
     const rules = this.settings.rules();
-    const rest = rules["*"] ?? "ask";
+    const otherwise = rules["*"] ?? "ask";
     const own = rules[action.action];
-    // Code in the debugger is no way around the answer for commands.
-    return runsInDebugger(action) ? strictest(rules["run"] ?? rest, own ?? "allow") : (own ?? rest);
+    // Code in the debugger needs at least the same permission as commands.
+    return runsInDebugger(action)
+      ? strictest(rules["run"] ?? otherwise, own ?? "allow")
+      : (own ?? otherwise);
   }
 
   private isAdmitted(action: AgentAction, rule: Rule): boolean {
@@ -208,16 +210,16 @@ export class Consent {
     { signal, turn, arrived }: { signal: AbortSignal; turn: string; arrived: number },
   ): Promise<void> {
     const { admitted, keyOf, describe, onRefused } = this.settings;
-    const asked = JSON.stringify([action.args, request.cwd]);
+    const askedAbout = JSON.stringify([action.args, request.cwd]);
     const last = review && this.answers.get(turn);
-    // The same command was sent again while the user was reading the question: one answer counts
+    // The same command was sent again while the user was reading the question: the answer is used
     // for both.
-    const isSame = last?.asked === asked && arrived < last.at;
+    const isSame = last?.askedAbout === askedAbout && arrived < last.at;
     const { answer, by } = isSame
       ? last.answer
       : await this.question(action, request, review, signal);
     if (review && !isSame)
-      this.answers.set(turn, { asked, answer: { answer, by }, at: performance.now() });
+      this.answers.set(turn, { askedAbout, answer: { answer, by }, at: performance.now() });
     const kind = action.action;
     if (answer === "deny") {
       if (by === "time" && !isSame) onRefused(action, "time");
@@ -273,10 +275,10 @@ export class Consent {
   }
 }
 
-/** One line that describes an action; `shown` formats paths. */
-export function summary(action: AgentAction, shown = (path: string): string => path): string {
+/** One line that describes an action. `formatPath` formats its path. */
+export function summary(action: AgentAction, formatPath = (path: string): string => path): string {
   const args = action.args as Record<string, unknown>;
-  const path = typeof args.path === "string" && args.path ? shown(args.path) : undefined;
+  const path = typeof args.path === "string" && args.path ? formatPath(args.path) : undefined;
   const about = action.action === "edit" ? path : (path ?? partsOf(args)[0]?.text);
   return `${action.action} ${shortened(about ?? "")}`.trim();
 }
@@ -307,7 +309,7 @@ function withCommand(
 function choices({ command }: ConsentRequest): Choice[] {
   const proposals = command?.proposals ?? [];
   const listed = proposals.join(", ");
-  const rules = listed.length > LABEL_LENGTH ? `the ${proposals.length} rules below` : listed;
+  const rules = listed.length > MAX_LABEL_CHARS ? `the ${proposals.length} rules below` : listed;
   return [
     ["Allow Once", "once"],
     ...(proposals.length ? [[`Always for: ${rules}`, "always"] as const] : []),
@@ -323,17 +325,20 @@ function publication(
 ): ApprovalRequested {
   const { id, request, summary, text, expires } = question;
   const command = review && {
-    parts: review.parts.slice(0, PUBLISHED_PARTS).map(({ text: part, verdict, reason }) => ({
-      text: shortened(part, PART_LENGTH),
+    parts: review.parts.slice(0, MAX_PUBLISHED_PARTS).map(({ text: part, verdict, reason }) => ({
+      text: shortened(part, MAX_PART_CHARS),
       verdict,
-      reason: shortened(reason, PART_LENGTH),
+      reason: shortened(reason, MAX_PART_CHARS),
     })),
     proposals: (request.command?.proposals ?? []).map((each) => ({
       rule: each.split(" "),
       text: each,
     })),
   };
-  const detail = cut(text, PUBLISHED_BYTES - Buffer.byteLength(JSON.stringify(command ?? "")));
+  const detail = firstLines(
+    text,
+    MAX_PUBLISHED_BYTES - Buffer.byteLength(JSON.stringify(command ?? "")),
+  );
   return {
     id,
     cause: action.id,
@@ -350,20 +355,20 @@ function publication(
   };
 }
 
-/** The first whole lines of `text` that together have at most `most` bytes as JSON. */
-function cut(text: string, most: number): string {
-  if (bytes(text) <= most) return text;
+/** The first whole lines of `text` that together have at most `maxBytes` bytes as JSON. */
+function firstLines(text: string, maxBytes: number): string {
+  if (jsonBytes(text) <= maxBytes) return text;
   let kept = "";
   let size = 2; // the quotes
   for (const line of text.match(/[^\n]*\n|[^\n]+$/g) ?? []) {
-    size += bytes(line) - 2;
-    if (size > most) break;
+    size += jsonBytes(line) - 2;
+    if (size > maxBytes) break;
     kept += line;
   }
   return kept;
 }
 
-function bytes(text: string): number {
+function jsonBytes(text: string): number {
   return Buffer.byteLength(JSON.stringify(text));
 }
 

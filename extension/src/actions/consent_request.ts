@@ -6,8 +6,8 @@ import { partsOf } from "../consent/request";
 import type { AgentAction } from "../hub/messages";
 import type { PathResolver } from "./paths";
 
-/** Kinds of actions that change the file they name. Only the command `view` of `edit` does not. */
-const WRITES = new Set([
+/** Kinds of actions that change the file they name. Exception: the command `view` of `edit`. */
+const WRITING_ACTIONS = new Set([
   "write",
   "edit",
   "rm",
@@ -18,8 +18,8 @@ const WRITES = new Set([
   "format",
   "organize_imports",
 ]);
-const RUNS = new Set(["run", "run_ipython"]);
-const BRIDGE_WRITES = new Set(["vscode/applyEdit"]);
+const ACTIONS_WITH_CWD = new Set(["run", "run_ipython"]);
+const WRITING_BRIDGE_REQUESTS = new Set(["vscode/applyEdit"]);
 
 type Args = Readonly<Record<string, unknown>>;
 
@@ -27,17 +27,17 @@ export interface RequestContext {
   resolver: PathResolver;
   cwd: string;
   hub: string;
-  /** What checkpoints leave out, or why there are none. */
-  limits: readonly string[];
+  /** What checkpoints leave out, or why there are no checkpoints. */
+  limitNotes: readonly string[];
   /** Absolute paths that a restore would change. */
   restored: (args: Args) => Promise<string[]>;
-  /** The launch configuration that a `debug_start` names. Fails if there is none. */
+  /** The launch configuration that a `debug_start` names. Fails if it does not exist. */
   launch: (args: Args) => Record<string, unknown>;
 }
 
 export async function consentRequest(
   action: AgentAction,
-  { resolver, cwd, hub, limits, restored, launch }: RequestContext,
+  { resolver, cwd, hub, limitNotes, restored, launch }: RequestContext,
 ): Promise<ConsentRequest> {
   const args = action.args as Args;
   const given = typeof args["cwd"] === "string" ? args["cwd"] : "";
@@ -50,10 +50,10 @@ export async function consentRequest(
   return {
     kind: action.action,
     requester: { name: action.agent, hub },
-    cwd: RUNS.has(action.action) ? path.resolve(cwd, given) : "",
+    cwd: ACTIONS_WITH_CWD.has(action.action) ? path.resolve(cwd, given) : "",
     paths,
     parts: partsOf(kind === "debug_start" ? { ...args, configuration: launch(args) } : args),
-    ...(mayChange && limits.length ? { limits } : {}),
+    ...(mayChange && limitNotes.length ? { limitNotes } : {}),
   };
 }
 
@@ -66,10 +66,10 @@ async function pathsOf(
   if (kind === "bridge") return bridgePaths(String(args["request"]), args["params"], resolver);
   const given = args["path"];
   if (typeof given !== "string" || !given) return [];
-  const isWritten = WRITES.has(kind) && !(kind === "edit" && args["command"] === "view");
+  const isWritten = WRITING_ACTIONS.has(kind) && !(kind === "edit" && args["command"] === "view");
   // `rm` removes a symbolic link itself; all other actions follow it.
   const found = await resolver.find(given, cwd, { follow: kind !== "rm", toRead: !isWritten });
-  return [{ given: found.shown, real: found.real, isWritten }];
+  return [{ given: found.displayPath, real: found.real, isWritten }];
 }
 
 /** Collects every absolute `path` at any depth of the parameters: each edit has its own path. */
@@ -86,7 +86,7 @@ async function bridgePaths(
       else collect(each);
   };
   collect(params);
-  const isWritten = BRIDGE_WRITES.has(request);
+  const isWritten = WRITING_BRIDGE_REQUESTS.has(request);
   const paths = [...given].map(async (path) => ({
     given: path,
     real: await resolver.real(path),

@@ -1,9 +1,10 @@
 /**
- * Unified diffs without context lines. The time depends on the size of the change, not of the file.
+ * Unified diffs without context lines. The time depends on the size of the change, not on that of
+ * the file.
  */
 import { splitLines } from "./lines";
 
-/** Changes of more lines are shown as one block: time and memory grow with the square. */
+/** A change of more lines is shown as one block: time and memory grow with its square. */
 const MAX_EDITS = 2000;
 
 export type LineChange = readonly [
@@ -14,7 +15,7 @@ export type LineChange = readonly [
 ];
 
 /** Empty when nothing changed. */
-export function unifiedDiff(before: string, after: string, shown: string): string {
+export function unifiedDiff(before: string, after: string, displayPath: string): string {
   if (before === after) return "";
   const old = splitLines(before);
   const fresh = splitLines(after);
@@ -25,7 +26,7 @@ export function unifiedDiff(before: string, after: string, shown: string): strin
       ...fresh.slice(j1, j2).map((line) => marked("+", line)),
     ].join(""),
   );
-  return `--- ${shown}\n+++ ${shown}\n${hunks.join("")}`.replace(/\n$/, "");
+  return `--- ${displayPath}\n+++ ${displayPath}\n${hunks.join("")}`.replace(/\n$/, "");
 }
 
 /** The line ranges of `old` and the ranges of `fresh` that replace them, in order. */

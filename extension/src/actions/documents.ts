@@ -19,23 +19,23 @@ import { unsavedFiles, unsavedText } from "./unsaved_changes";
 
 /** Milliseconds to wait until an open document shows the file on disk. */
 const FOLLOW_MS = 5000;
-/** Files that `lately` remembers. */
-const MAX_LATELY = 50;
-/** Attempts at a change when other programs keep changing the file. */
-const TRIES = 5;
+/** Maximum number of files in `recentlyWritten`. */
+const MAX_RECENTLY_WRITTEN = 50;
+/** Maximum attempts at a change while other programs keep changing the file. */
+const MAX_TRIES = 5;
 
 export interface FileChange {
-  shown: string;
+  displayPath: string;
   uri: vscode.Uri;
   before: string;
   after: string;
-  /** What was there before. The text `before` is empty unless it was text. */
+  /** What the file was before the change. `before` is empty unless it was text. */
   was: "text" | "binary" | "nothing";
   /** Lines of the new text, counted from 0; `end` is exclusive. */
   lines?: { first: number; end: number };
 }
 
-/** The file was changed since it was read. */
+/** Thrown if the file was changed since it was read. */
 class Outdated extends Error {}
 
 export class Documents {
@@ -52,7 +52,7 @@ export class Documents {
   }
 
   /** Runs `work` while no other action changes the file. */
-  turn<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
+  withLock<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
     return this.locks.hold(target.real, work);
   }
 
@@ -60,22 +60,22 @@ export class Documents {
    * Runs `work`, which reads the file and calls `replace`. Runs `work` again if a program changed
    * the file in between, so that an edit always applies to the current content.
    */
-  async retrying<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
+  async retryIfChanged<T>(target: ResolvedPath, work: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await work();
       } catch (error) {
         if (!(error instanceof Outdated)) throw error;
-        if (tries === TRIES)
+        if (tries === MAX_TRIES)
           throw new Failure(
             "edit.conflict",
-            `${target.shown} is changed by another program repeatedly; nothing was written`,
+            `${target.displayPath} is changed by another program repeatedly; nothing was written`,
           );
       }
     }
   }
 
-  /** Unsaved text of a file; undefined if it is saved. */
+  /** Unsaved text of a file; undefined if the file has no unsaved changes. */
   unsaved(real: string): Promise<string | undefined> {
     return unsavedText(real);
   }
@@ -85,7 +85,7 @@ export class Documents {
     if (unsavedFiles(target.real).length)
       throw new Failure(
         "edit.conflict",
-        `${target.shown} has changes in the editor that the user has not saved; nothing was written. ` +
+        `${target.displayPath} has changes in the editor that the user has not saved; nothing was written. ` +
           "`read` shows them. Ask the user to save or discard them first",
       );
   }
@@ -106,7 +106,7 @@ export class Documents {
     try {
       return await readFile(target.real);
     } catch (error) {
-      const failure = asFailure(error, target.shown);
+      const failure = asFailure(error, target.displayPath);
       if (failure.code === "path.not_found") return undefined;
       throw failure;
     }
@@ -114,7 +114,7 @@ export class Documents {
 
   /** Creates a new file. Fails if it exists. */
   async create(target: ResolvedPath, content: string): Promise<void> {
-    await withPathErrors(target.shown, async () => {
+    await withPathErrors(target.displayPath, async () => {
       await mkdir(path.dirname(target.real), { recursive: true });
       await writeFile(target.real, content, { flag: "wx" });
     });
@@ -126,13 +126,13 @@ export class Documents {
    * longer has the bytes `data`.
    */
   async replace(target: ResolvedPath, data: Buffer, content: string): Promise<Buffer> {
-    const old = textOf(data, target.shown);
-    const format = old ? writable(old.format, content, target.shown) : new TextFormat();
-    const bytes = format.encode(content, target.shown);
+    const old = textOf(data, target.displayPath);
+    const format = old ? writableFormat(old.format, content, target.displayPath) : new TextFormat();
+    const bytes = format.encode(content, target.displayPath);
     if (bytes.equals(data)) return bytes;
     if (!(await this.load(target))?.equals(data)) throw new Outdated();
     this.ensureSaved(target);
-    await withPathErrors(target.shown, () => replaceFile(target.real, bytes));
+    await withPathErrors(target.displayPath, () => replaceFile(target.real, bytes));
     this.notifyChange(target, old ? "text" : "binary", old?.content ?? "", content);
     return bytes;
   }
@@ -142,16 +142,24 @@ export class Documents {
     await Promise.all(this.following.values());
   }
 
-  /** Tells the rest of the extension what an action changed, and follows it in the editor. */
+  /** Reports what an action changed, and waits in the background until the editor shows it. */
   notifyChange(target: ResolvedPath, was: FileChange["was"], before: string, after: string): void {
     const uri = vscode.Uri.file(target.real);
-    this.written.delete(target.real); // to the end
+    this.written.delete(target.real); // so that `add` moves it to the end
     this.written.add(target.real);
     const [oldest] = this.written;
-    if (this.written.size > MAX_LATELY && oldest !== undefined) this.written.delete(oldest);
+    if (this.written.size > MAX_RECENTLY_WRITTEN && oldest !== undefined)
+      this.written.delete(oldest);
     this.follow(target.real, after);
     const lines = before ? changedRange(unixLines(before), unixLines(after)) : undefined;
-    this.onChanged({ shown: target.shown, uri, was, before, after, ...(lines ? { lines } : {}) });
+    this.onChanged({
+      displayPath: target.displayPath,
+      uri,
+      was,
+      before,
+      after,
+      ...(lines ? { lines } : {}),
+    });
   }
 
   private follow(real: string, text: string): void {
@@ -159,7 +167,7 @@ export class Documents {
       ({ uri, isClosed }) => uri.scheme === "file" && uri.fsPath === real && !isClosed,
     );
     if (!document) return;
-    const followed = shows(document, text, FOLLOW_MS).then(() => {
+    const followed = waitUntilShown(document, text, FOLLOW_MS).then(() => {
       if (this.following.get(real) === followed) this.following.delete(real);
     });
     this.following.set(real, followed);
@@ -167,10 +175,10 @@ export class Documents {
 }
 
 /** Waits until the document shows the text. False after the timeout. */
-export async function shows(
+export async function waitUntilShown(
   document: vscode.TextDocument,
   text: string,
-  patienceMs: number,
+  timeoutMs: number,
 ): Promise<boolean> {
   const wanted = unixLines(text);
   const showsText = (): boolean => unixLines(document.getText()) === wanted;
@@ -181,26 +189,26 @@ export async function shows(
       listening.dispose();
       resolve(showsText());
     };
-    const timer = setTimeout(done, patienceMs);
+    const timer = setTimeout(done, timeoutMs);
     const listening = vscode.workspace.onDidChangeTextDocument((event) => {
       if (event.document === document && showsText()) done();
     });
   });
 }
 
-/** The old text; undefined for a binary file, which is simply overwritten. */
-function textOf(data: Buffer, shown: string): DecodedText | undefined {
+/** The old text; undefined for a binary file, which may be overwritten. */
+function textOf(data: Buffer, displayPath: string): DecodedText | undefined {
   try {
-    return decode(data, shown);
+    return decode(data, displayPath);
   } catch {
     return undefined;
   }
 }
 
-/** Keeps the file's encoding if it can represent the new text; otherwise UTF-8. */
-function writable(format: TextFormat, content: string, shown: string): TextFormat {
+/** The file's format if its encoding can represent the new text; otherwise UTF-8. */
+function writableFormat(format: TextFormat, content: string, displayPath: string): TextFormat {
   try {
-    format.encode(content, shown);
+    format.encode(content, displayPath);
     return format;
   } catch {
     return new TextFormat("utf-8", undefined, format.crlf);

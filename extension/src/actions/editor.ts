@@ -17,11 +17,20 @@ import type { ResolvedPath, PathResolver } from "./paths";
 import { decode } from "./text_encoding";
 import { showDirectory, showFile, showSnippet } from "./editor_view";
 
-const EDIT_LIMIT = 10 << 20;
-const HISTORY_DEPTH = 10;
+const MAX_EDIT_BYTES = 10 << 20;
+const MAX_UNDO_STEPS = 10;
 const COMMANDS = "view, create, str_replace, insert, undo_edit";
-const DOCUMENTS = new Set([".docx", ".xlsx", ".pptx", ".pdf", ".mp3", ".wav", ".m4a", ".flac"]);
-const REVIEW =
+const DOCUMENT_EXTENSIONS = new Set([
+  ".docx",
+  ".xlsx",
+  ".pptx",
+  ".pdf",
+  ".mp3",
+  ".wav",
+  ".m4a",
+  ".flac",
+]);
+const REVIEW_ADVICE =
   "Review the changes and make sure they are as expected. Edit the file again if necessary.";
 
 type Edit = ArgsOf<"edit">;
@@ -65,30 +74,32 @@ export class Editor {
   async edit(args: Edit, cwd: string): Promise<ObservationBody<"edit">> {
     if (args.impl_source === "llm_based_edit")
       throw new Failure("capability.missing", "Edits by 'llm_based_edit' are made by the client");
-    const done = await this.do(args, cwd).catch(async (error: unknown): Promise<EditResult> => {
-      if (!(error instanceof Failure)) throw error;
-      const existed = await this.exists(args.path, cwd);
-      return {
-        content: `ERROR:
+    const result = await this.perform(args, cwd).catch(
+      async (error: unknown): Promise<EditResult> => {
+        if (!(error instanceof Failure)) throw error;
+        const existed = await this.exists(args.path, cwd);
+        return {
+          content: `ERROR:
 ${error.message}`,
-        existed,
-        code: error.code,
-      };
-    });
-    return observe("edit", done.content, {
-      path: this.shown(args.path, cwd),
-      prev_exist: done.existed,
+          existed,
+          code: error.code,
+        };
+      },
+    );
+    return observe("edit", result.content, {
+      path: this.displayPathOf(args.path, cwd),
+      prev_exist: result.existed,
       old_content: args.old_str ?? null,
       new_content: args.new_str ?? null,
       impl_source: "oh_aci",
-      diff: done.diff ?? "",
-      error_id: done.code ?? "",
+      diff: result.diff ?? "",
+      error_id: result.code ?? "",
     });
   }
 
   /** Answers a `read` action with the output of the `view` command. */
   async view(args: ArgsOf<"read">, cwd: string): Promise<ObservationBody<"read">> {
-    const path = this.shown(args.path, cwd);
+    const path = this.displayPathOf(args.path, cwd);
     const extras = { path, impl_source: "oh_aci" } as const;
     try {
       return observe("read", await this.show(args.path, args.view_range, cwd), extras);
@@ -98,7 +109,7 @@ ${error.message}`,
     }
   }
 
-  private async do(args: Edit, cwd: string): Promise<EditResult> {
+  private async perform(args: Edit, cwd: string): Promise<EditResult> {
     switch (args.command) {
       case "view":
         return { content: await this.show(args.path, args.view_range, cwd), existed: true };
@@ -122,21 +133,21 @@ ${error.message}`,
     const text = required(args.file_text, "file_text", args);
     ensureNoDocument(args.path);
     const target = await this.resolver.find(args.path, cwd);
-    const { shown } = target;
+    const { displayPath } = target;
     await this.documents
-      .turn(target, () => this.documents.create(target, text))
+      .withLock(target, () => this.documents.create(target, text))
       .catch((error: unknown) => {
         if (!(error instanceof Failure) || error.code !== "path.exists") throw error;
         throw new Failure(
           "path.exists",
-          `${invalidPath(shown)} File already exists at: ${shown}.` +
+          `${invalidPath(displayPath)} File already exists at: ${displayPath}.` +
             " `create` overwrites nothing; change it with `str_replace` or `insert`.",
         );
       });
     return {
-      content: `File created successfully at: ${shown}`,
+      content: `File created successfully at: ${displayPath}`,
       existed: false,
-      diff: unifiedDiff("", text, shown),
+      diff: unifiedDiff("", text, displayPath),
     };
   }
 
@@ -148,7 +159,7 @@ ${error.message}`,
         "No replacement was performed. `new_str` and `old_str` must be different.",
       );
     return this.change(args, cwd, ({ text, asText, target }) =>
-      replaceOnce(text, asText(old), asText(args.new_str ?? ""), target.shown),
+      replaceOnce(text, asText(old), asText(args.new_str ?? ""), target.displayPath),
     );
   }
 
@@ -167,87 +178,87 @@ ${error.message}`,
   private async change(
     args: Edit,
     cwd: string,
-    rule: (file: OpenedFile) => Edited,
+    applyTo: (file: OpenedFile) => Edited,
   ): Promise<EditResult> {
-    return this.opened(args.path, cwd, async (file) => {
+    return this.withOpenedFile(args.path, cwd, async (file) => {
       const { target, data, text } = file;
-      const edited = rule(file);
+      const edited = applyTo(file);
       const after = await this.documents.replace(target, data, edited.content);
       const edits = this.history.get(target.real) ?? [];
-      this.history.set(target.real, [...edits, { before: data, after }].slice(-HISTORY_DEPTH));
-      const snippet = showSnippet(edited.content, edited.line, edited.lines, target.shown);
+      this.history.set(target.real, [...edits, { before: data, after }].slice(-MAX_UNDO_STEPS));
+      const snippet = showSnippet(edited.content, edited.line, edited.lines, target.displayPath);
       return {
-        content: `The file ${target.shown} has been edited. ${snippet}${REVIEW}`,
+        content: `The file ${target.displayPath} has been edited. ${snippet}${REVIEW_ADVICE}`,
         existed: true,
-        diff: unifiedDiff(text, edited.content, target.shown),
+        diff: unifiedDiff(text, edited.content, target.displayPath),
       };
     });
   }
 
   /** Reverts the last edit only. Later changes by others stay in the file. */
   private async undo(args: Edit, cwd: string): Promise<EditResult> {
-    return this.opened(args.path, cwd, async ({ target, data, text }) => {
-      const { shown } = target;
+    return this.withOpenedFile(args.path, cwd, async ({ target, data, text }) => {
+      const { displayPath } = target;
       const versions = this.history.get(target.real) ?? [];
       const last = versions.at(-1);
-      if (!last) throw new Failure("edit.no_history", `No edit history found for ${shown}.`);
+      if (!last) throw new Failure("edit.no_history", `No edit history found for ${displayPath}.`);
       const [before, after, now] = [last.before, last.after, data].map(
-        (bytes) => decode(bytes, shown).content,
+        (bytes) => decode(bytes, displayPath).content,
       ) as [string, string, string];
       const undone = withoutEdit(before, after, now);
       if (undone === undefined)
         throw new Failure(
           "edit.conflict",
-          `${shown} was changed since the last edit, in the same lines or right beside them; ` +
+          `${displayPath} was changed since the last edit, in the same lines or right beside them; ` +
             "nothing was undone. Look at it with `view` and use `str_replace`",
         );
       await this.documents.replace(target, data, undone);
       this.history.set(target.real, versions.slice(0, -1));
-      const view = showFile(unixLines(undone), shown, { whole: undone });
+      const view = showFile(unixLines(undone), displayPath, { whole: undone });
       return {
-        content: `Last edit to ${shown} undone successfully. ${view}`,
+        content: `Last edit to ${displayPath} undone successfully. ${view}`,
         existed: true,
-        diff: unifiedDiff(text, unixLines(undone), shown),
+        diff: unifiedDiff(text, unixLines(undone), displayPath),
       };
     });
   }
 
   /** Reads a text file and runs `work` on it while no other action changes the file. */
-  private async opened(
+  private async withOpenedFile(
     given: string,
     cwd: string,
     work: (file: OpenedFile) => Promise<EditResult>,
   ): Promise<EditResult> {
-    const target = await this.existing(given, cwd);
-    const { shown } = target;
+    const target = await this.findExisting(given, cwd);
+    const { displayPath } = target;
     const change = async (): Promise<EditResult> => {
       this.documents.ensureSaved(target);
       const data = await this.documents.load(target);
-      if (!data) throw missing(shown);
-      if (data.length > EDIT_LIMIT)
+      if (!data) throw missingFile(displayPath);
+      if (data.length > MAX_EDIT_BYTES)
         throw new Failure(
           "file.too_large",
-          `${shown} has ${data.length.toLocaleString("en")} bytes, past the limit of ` +
-            `${EDIT_LIMIT.toLocaleString("en")}. Change it with a program in the shell`,
+          `${displayPath} has ${data.length.toLocaleString("en")} bytes, past the limit of ` +
+            `${MAX_EDIT_BYTES.toLocaleString("en")}. Change it with a program in the shell`,
         );
-      const { content, format } = readable(data, shown);
+      const { content, format } = readable(data, displayPath);
       const asText = (text: string): string => (format.crlf ? unixLines(text) : text);
       return work({ target, data, text: asText(content), asText });
     };
-    return this.documents.turn(target, () => this.documents.retrying(target, change));
+    return this.documents.withLock(target, () => this.documents.retryIfChanged(target, change));
   }
 
-  private async existing(given: string, cwd: string): Promise<ResolvedPath> {
+  private async findExisting(given: string, cwd: string): Promise<ResolvedPath> {
     const target = await this.resolver.find(given, cwd, { toRead: true });
-    const { shown } = target;
+    const { displayPath } = target;
     const stats = await stat(target.real).catch(() => undefined);
-    if (!stats) throw missing(shown);
+    if (!stats) throw missingFile(displayPath);
     if (stats.isDirectory())
       throw new Failure(
         "path.is_directory",
-        `${invalidPath(shown)} The path ${shown} is a directory, which only \`view\` shows.`,
+        `${invalidPath(displayPath)} The path ${displayPath} is a directory, which only \`view\` shows.`,
       );
-    ensureNoDocument(shown);
+    ensureNoDocument(displayPath);
     return target;
   }
 
@@ -256,7 +267,7 @@ ${error.message}`,
     range: readonly number[] | null | undefined,
     cwd: string,
   ): Promise<string> {
-    const { shown, real } = await this.resolver.find(given, cwd, { toRead: true });
+    const { displayPath, real } = await this.resolver.find(given, cwd, { toRead: true });
     if (
       await stat(real).then(
         (stats) => stats.isDirectory(),
@@ -265,18 +276,22 @@ ${error.message}`,
     ) {
       if (range?.length)
         throw new Failure("edit.invalid", "`view_range` is for files; a directory is viewed whole");
-      return showDirectory(real, shown);
+      return showDirectory(real, displayPath);
     }
-    const target = await this.existing(given, cwd);
+    const target = await this.findExisting(given, cwd);
     const text = unixLines(
       await this.files.text(target).catch((error: unknown) => {
-        throw error instanceof Failure && error.code === "file.binary" ? notText(shown) : error;
+        throw error instanceof Failure && error.code === "file.binary"
+          ? notText(displayPath)
+          : error;
       }),
     );
-    return range?.length ? viewLines(text, range, shown) : showFile(text, shown, { whole: text });
+    return range?.length
+      ? viewLines(text, range, displayPath)
+      : showFile(text, displayPath, { whole: text });
   }
 
-  private shown(given: string, cwd: string): string {
+  private displayPathOf(given: string, cwd: string): string {
     try {
       return this.resolver.absolute(given, cwd);
     } catch {
@@ -294,17 +309,17 @@ ${error.message}`,
   }
 }
 
-function viewLines(text: string, range: readonly number[], shown: string): string {
-  const [first, last] = asRange(range);
-  const found = sliceLines(text, first - 1, last);
+function viewLines(text: string, range: readonly number[], displayPath: string): string {
+  const [firstLine, last] = asRange(range);
+  const found = sliceLines(text, firstLine - 1, last);
   if (!found)
     throw new Failure(
       "file.invalid_range",
-      `${invalidRange(range)} ${shown} has lines [1, ${countLines(text)}];` +
-        ` the first element \`${first}\` should be one of them.`,
+      `${invalidRange(range)} ${displayPath} has lines [1, ${countLines(text)}];` +
+        ` the first element \`${firstLine}\` should be one of them.`,
     );
-  const view = showFile(found.replace(/\n$/, ""), shown, { first });
-  const end = first + countLines(found) - 1;
+  const view = showFile(found.replace(/\n$/, ""), displayPath, { firstLine });
+  const end = firstLine + countLines(found) - 1;
   return end < last ? `${view}\nNOTE: the file ends with line ${end}.\n` : view;
 }
 
@@ -329,39 +344,42 @@ function asRange(range: readonly number[]): [number, number] {
   return [first, last];
 }
 
-function readable(data: Buffer, shown: string): ReturnType<typeof decode> {
+function readable(data: Buffer, displayPath: string): ReturnType<typeof decode> {
   try {
-    return decode(data, shown);
+    return decode(data, displayPath);
   } catch {
-    throw notText(shown);
+    throw notText(displayPath);
   }
 }
 
-function notText(shown: string): Failure {
-  return new Failure("file.binary", `${shown} is not text and cannot be viewed or edited here`);
+function notText(displayPath: string): Failure {
+  return new Failure(
+    "file.binary",
+    `${displayPath} is not text and cannot be viewed or edited here`,
+  );
 }
 
-function missing(shown: string): Failure {
+function missingFile(displayPath: string): Failure {
   return new Failure(
     "path.not_found",
-    `${invalidPath(shown)} The path ${shown} does not exist.` +
+    `${invalidPath(displayPath)} The path ${displayPath} does not exist.` +
       " Look for it with `view` on a directory, or make it with `create`.",
   );
 }
 
-function invalidPath(shown: string): string {
-  return `Invalid \`path\` parameter: ${shown}.`;
+function invalidPath(displayPath: string): string {
+  return `Invalid \`path\` parameter: ${displayPath}.`;
 }
 
 function invalidRange(range: readonly number[]): string {
   return `Invalid \`view_range\` parameter: [${range.join(", ")}].`;
 }
 
-function ensureNoDocument(shown: string): void {
-  if (DOCUMENTS.has(path.extname(shown).toLowerCase()))
+function ensureNoDocument(displayPath: string): void {
+  if (DOCUMENT_EXTENSIONS.has(path.extname(displayPath).toLowerCase()))
     throw new Failure(
       "capability.missing",
-      `${shown} is a document or recording, and those are not turned into text here.` +
+      `${displayPath} is a document or recording, and those are not turned into text here.` +
         " Use a program in the shell (`pdftotext`, `pandoc`, …)",
     );
 }

@@ -17,10 +17,10 @@ export interface Edited {
 }
 
 /**
- * Replaces the only occurrence of `old`. If there is no exact match, it ignores line endings and
- * the white space around both strings, which agents get wrong most often.
+ * Replaces the only occurrence of `old`. Without an exact match, tries again without regard to line
+ * endings and to white space around both strings, which agents get wrong most often.
  */
-export function replaceOnce(text: string, old: string, fresh: string, shown: string): Edited {
+export function replaceOnce(text: string, old: string, fresh: string, displayPath: string): Edited {
   for (const [wanted, instead] of readings(text, old, fresh)) {
     const at = text.indexOf(wanted);
     if (at < 0) continue;
@@ -38,7 +38,7 @@ export function replaceOnce(text: string, old: string, fresh: string, shown: str
   }
   throw new Failure(
     "edit.no_match",
-    `No replacement was performed, old_str \`${quoted(old)}\` did not appear verbatim in ${shown}.`,
+    `No replacement was performed, old_str \`${quoted(old)}\` did not appear verbatim in ${displayPath}.`,
   );
 }
 

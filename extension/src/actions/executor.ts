@@ -17,7 +17,7 @@ import {
 } from "../protocol";
 import type { AgentDebugger, DebugCall } from "../agent_debugging/agent_debugger";
 import { listConfigurations } from "../agent_debugging/launch_configurations";
-import type { Patience } from "../language/language_servers";
+import type { WaitLimit } from "../language/language_servers";
 import type { Lookups } from "../language/lookups";
 import type { Refactorings } from "../language/refactorings";
 import { IPYTHON } from "../notebook/kernel";
@@ -49,7 +49,7 @@ export interface ExecutorParts {
   names: AgentNames;
   started: StartedByAgents;
   /** The name of the agent whose action runs. */
-  acting: AsyncLocalStorage<string>;
+  actingAgent: AsyncLocalStorage<string>;
   review: ActionReview;
   checkpoints: ActionCheckpoints;
   /** The absolute path of an argument of an action. */
@@ -65,15 +65,15 @@ export interface ExecutorParts {
       onPiece: (value: unknown) => void;
     }): Promise<{ result: unknown; error: object | null }>;
   };
-  /** Undefined if the machine has no browser. A promise, because the search for it takes time. */
-  browsing: Promise<BrowserActions | undefined>;
+  /** Undefined if the machine has no browser. A promise, because finding a browser takes time. */
+  browser: Promise<BrowserActions | undefined>;
   /** Explains what is missing for a browser. */
   whyNoBrowser: () => string;
 }
 
 /** Records checkpoints; see `checkpoints/`. */
 export interface ActionCheckpoints {
-  /** Why there are none in this window; empty if there are. */
+  /** Why this window has no checkpoints; empty if it has checkpoints. */
   readonly whyOff: string;
   /** Called before the user is asked about an action that may change files. Never rejects. */
   prepare(): Promise<void>;
@@ -83,11 +83,11 @@ export interface ActionCheckpoints {
 
 /** What the review of changes learns about actions; see `changes/`. */
 export interface ActionReview {
-  /** Called before an action that was allowed. Reads the files that it might change. */
+  /** Called before an allowed action runs. Reads the files that the action might change. */
   prepare(kind: string): Promise<void>;
   began(id: string, kind: string, agent: string): void;
   ended(id: string, extras: Record<string, unknown>): void;
-  /** Describes, once, what the user undid of the agent's changes; empty if nothing. */
+  /** Which of the agent's changes the user undid since the last call; empty if none. */
   noteFor(agent: string): string;
 }
 
@@ -108,8 +108,8 @@ type ActionHandlers = {
   ) => Promise<ObservationBody>;
 };
 
-/** Actions that handle their own timeout: it ends the wait and is not an error. */
-const TIMES_ITSELF = new Set([
+/** Kinds of actions that handle their own timeout: the timeout is not an error for them. */
+const HANDLES_OWN_TIMEOUT = new Set([
   "run",
   "run_ipython",
   "glob",
@@ -123,16 +123,18 @@ const TIMES_ITSELF = new Set([
   "debug_stop",
 ]);
 /** Milliseconds that an action without a timeout waits for a language server or a program. */
-const DEFAULT_PATIENCE_MS = 60_000;
-const BROWSING = new Set(["browse", "browse_interactive"]);
-const CHECKPOINTS = new Set(["checkpoints", "checkpoint", "restore"]);
+const DEFAULT_WAIT_MS = 60_000;
+/** Share of an action's timeout for which it waits for a language server. */
+const WAIT_SHARE = 0.9;
+const BROWSER_ACTIONS = new Set(["browse", "browse_interactive"]);
+const CHECKPOINT_ACTIONS = new Set(["checkpoints", "checkpoint", "restore"]);
 
 export class Executor implements ActionExecutor {
   private readonly handlers: ActionHandlers;
   private canBrowse = false;
-  /** Working directory of an action when consent was asked for; it is used when the action runs. */
+  /** The working directory at the time of the consent request; the action runs in it. */
   private readonly cwds = new WeakMap<AgentAction, string>();
-  /** What must hold in the shell when a command starts that rules allowed. */
+  /** For a command that rules allowed: what must be true of its shell when the command starts. */
   private readonly premises = new WeakMap<AgentAction, ShellPremise>();
 
   constructor(private readonly parts: ExecutorParts) {
@@ -149,15 +151,16 @@ export class Executor implements ActionExecutor {
       list: (args, { cwd }) => files.list(args, cwd),
       glob: (args, { cwd, timeout }) => search.glob(args, cwd, timeout),
       grep: (args, { cwd, timeout }) => search.grep(args, cwd, timeout),
-      diagnostics: (args, context) => language.diagnostics(args, context.cwd, patienceOf(context)),
+      diagnostics: (args, context) => language.diagnostics(args, context.cwd, waitLimitOf(context)),
       symbols: (args, { cwd }) => language.symbols(args, cwd),
-      language: (args, context) => lookups.lookup(args, context.cwd, patienceOf(context)),
-      rename_symbol: (args, context) => refactorings.rename(args, context.cwd, patienceOf(context)),
+      language: (args, context) => lookups.lookup(args, context.cwd, waitLimitOf(context)),
+      rename_symbol: (args, context) =>
+        refactorings.rename(args, context.cwd, waitLimitOf(context)),
       apply_code_action: (args, context) =>
-        refactorings.applyCodeAction(args, context.cwd, patienceOf(context)),
-      format: (args, context) => refactorings.format(args, context.cwd, patienceOf(context)),
+        refactorings.applyCodeAction(args, context.cwd, waitLimitOf(context)),
+      format: (args, context) => refactorings.format(args, context.cwd, waitLimitOf(context)),
       organize_imports: (args, context) =>
-        refactorings.organizeImports(args, context.cwd, patienceOf(context)),
+        refactorings.organizeImports(args, context.cwd, waitLimitOf(context)),
       debug_configurations: () => Promise.resolve().then(listConfigurations),
       set_breakpoints: (args, { cwd, agent }) => debugging.setBreakpoints(args, cwd, agent),
       debug_start: (args, context) => debugging.start(args, debugCall(context)),
@@ -173,7 +176,7 @@ export class Executor implements ActionExecutor {
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
       ask_user: (args, { signal }) => window.askUser(args, signal),
       vscode_command: (args, { cwd, signal }) =>
-        parts.started.during(() => window.command(args, cwd, signal)),
+        parts.started.recordDuring(() => window.command(args, cwd, signal)),
       bridge: (args, context) => this.ask(args, context),
       run: (args, { agent, premise, timeout, onProgress, signal }) =>
         shells.run(
@@ -190,9 +193,9 @@ export class Executor implements ActionExecutor {
       checkpoint: (args) => checkpoints.execute("checkpoint", args),
       restore: (args) => checkpoints.execute("restore", args),
       browse: async (args, { timeout, signal }) =>
-        (await this.browsing("browse")).browse(args, timeout, signal),
+        (await this.browserFor("browse")).browse(args, timeout, signal),
       browse_interactive: async (args, { timeout, signal }) =>
-        (await this.browsing("browse_interactive")).interact(args, timeout, signal),
+        (await this.browserFor("browse_interactive")).interact(args, timeout, signal),
     };
   }
 
@@ -209,15 +212,15 @@ export class Executor implements ActionExecutor {
       onProgress("", offset, line);
       offset += line.length;
     };
-    const answered = await this.parts.started.during(() =>
+    const answered = await this.parts.started.recordDuring(() =>
       this.parts.bridge.ask({ agent, id, request, params, signal, onPiece }),
     );
     return observe("bridge", "", { request, ...answered } as ExtrasOf<"bridge">);
   }
 
-  /** Waits until all capabilities are known. True if a browser was added. */
+  /** Waits until all capabilities are known. True if there is a browser. */
   async settle(): Promise<boolean> {
-    this.canBrowse = (await this.parts.browsing) !== undefined;
+    this.canBrowse = (await this.parts.browser) !== undefined;
     return this.canBrowse;
   }
 
@@ -225,20 +228,20 @@ export class Executor implements ActionExecutor {
   get capabilities(): string[] {
     const hasCheckpoints = !this.parts.checkpoints.whyOff;
     return Object.keys(this.handlers)
-      .filter((kind) => this.canBrowse || !BROWSING.has(kind))
-      .filter((kind) => hasCheckpoints || !CHECKPOINTS.has(kind))
+      .filter((kind) => this.canBrowse || !BROWSER_ACTIONS.has(kind))
+      .filter((kind) => hasCheckpoints || !CHECKPOINT_ACTIONS.has(kind))
       .sort();
   }
 
-  private async browsing(kind: string): Promise<BrowserActions> {
-    const browsing = await this.parts.browsing;
-    if (!browsing) throw this.notSupported(kind);
-    return browsing;
+  private async browserFor(kind: string): Promise<BrowserActions> {
+    const browser = await this.parts.browser;
+    if (!browser) throw this.notSupported(kind);
+    return browser;
   }
 
   async admit(action: AgentAction, signal: AbortSignal, arrived: number): Promise<void> {
     this.cwds.set(action, this.cwd(action));
-    if (this.handlers[action.action] && confirmation(action) === "confirmed") {
+    if (this.handlers[action.action] && confirmationOf(action) === "confirmed") {
       if (this.scopeOf(action)) await abortable(this.parts.checkpoints.prepare(), signal);
       const premise = await this.parts.consent.admit(action, signal, arrived);
       if (premise) this.premises.set(action, premise);
@@ -257,10 +260,10 @@ export class Executor implements ActionExecutor {
     onProgress: OnProgress,
     signal: AbortSignal,
   ): Promise<ObservationBody> {
-    const confirmed = confirmation(action);
-    if (confirmed === "rejected")
+    const state = confirmationOf(action);
+    if (state === "rejected")
       return observe("user_rejected", "The user refused this action; it was not done", {});
-    if (confirmed !== "confirmed") return observe("null", "", {});
+    if (state !== "confirmed") return observe("null", "", {}); // still waits for confirmation
     const kind = action.action;
     const handler = this.handlers[kind] as
       ((args: unknown, context: ActionContext) => Promise<ObservationBody>) | undefined;
@@ -269,17 +272,17 @@ export class Executor implements ActionExecutor {
     const cwd = this.cwd(action);
     const agent = this.parts.names.nameOf(action);
     const premise = this.premises.get(action);
-    const work = this.reviewed(action, agent, () =>
-      this.recorded(action, agent, signal, () =>
+    const work = this.withReview(action, agent, () =>
+      this.withCheckpoint(action, agent, signal, () =>
         handler(action.args, { agent, id: action.id, cwd, premise, timeout, onProgress, signal }),
       ),
     );
-    if (timeout === undefined || TIMES_ITSELF.has(kind)) return work;
+    if (timeout === undefined || HANDLES_OWN_TIMEOUT.has(kind)) return work;
     return within(work, timeout * 1000, () => outOfTime(kind, timeout));
   }
 
-  /** Surrounds an action that may change files by a checkpoint. Others do not wait for it. */
-  private recorded(
+  /** Records a checkpoint around an action that may change files. Other actions run directly. */
+  private withCheckpoint(
     action: AgentAction,
     agent: string,
     signal: AbortSignal,
@@ -296,25 +299,28 @@ export class Executor implements ActionExecutor {
     try {
       return changeScope(action, (path) => this.parts.absolute(path, this.cwd(action)));
     } catch (error) {
-      if (error instanceof Failure) return undefined; // the path is invalid, so the action fails
+      if (error instanceof Failure) return undefined; // the action fails: invalid path
       throw error;
     }
   }
 
-  /** Tells the review when the action runs, and the agent which changes the user undid. */
-  private async reviewed(
+  /**
+   * Tells the review when the action begins and ends. Adds a note for the agent about changes that
+   * the user undid.
+   */
+  private async withReview(
     { id, action }: AgentAction,
     agent: string,
     work: () => Promise<ObservationBody>,
   ): Promise<ObservationBody> {
-    const { acting, review } = this.parts;
+    const { actingAgent, review } = this.parts;
     review.began(id, action, agent);
     let extras: Record<string, unknown> = {};
     try {
-      const seen = await acting.run(agent, work);
-      extras = seen.extras;
-      const note = [seen.note, review.noteFor(agent)].filter(Boolean).join("\n");
-      return note ? { ...seen, note } : seen;
+      const observation = await actingAgent.run(agent, work);
+      extras = observation.extras;
+      const note = [observation.note, review.noteFor(agent)].filter(Boolean).join("\n");
+      return note ? { ...observation, note } : observation;
     } finally {
       review.ended(id, extras);
     }
@@ -335,7 +341,7 @@ export class Executor implements ActionExecutor {
   }
 
   private notSupported(kind: string): Failure {
-    const why = BROWSING.has(kind) ? `: ${this.parts.whyNoBrowser()}` : "";
+    const why = BROWSER_ACTIONS.has(kind) ? `: ${this.parts.whyNoBrowser()}` : "";
     return new Failure(
       "capability.missing",
       `'${kind}' actions are not available in this window${why}; it can do: ${this.capabilities.join(", ")}`,
@@ -344,26 +350,26 @@ export class Executor implements ActionExecutor {
   }
 }
 
-/** Ends a little before the action's timeout, so that the answer can say what was waited for. */
-function patienceOf({ timeout, signal }: ActionContext): Patience {
-  const milliseconds = timeout === undefined ? DEFAULT_PATIENCE_MS : timeout * 900;
+/** Ends before the action's timeout, so that there is time for an answer that explains the wait. */
+function waitLimitOf({ timeout, signal }: ActionContext): WaitLimit {
+  const milliseconds = timeout === undefined ? DEFAULT_WAIT_MS : timeout * 1000 * WAIT_SHARE;
   return { until: performance.now() + milliseconds, signal };
 }
 
-/** Ends with the timeout: the answer is that the program is still running, not an error. */
+/** Ends at the action's timeout. The answer is then "still running", which is not an error. */
 function debugCall({ agent, timeout, signal }: ActionContext): DebugCall {
-  const milliseconds = timeout === undefined ? DEFAULT_PATIENCE_MS : timeout * 1000;
+  const milliseconds = timeout === undefined ? DEFAULT_WAIT_MS : timeout * 1000;
   return { agent, until: performance.now() + milliseconds, signal };
 }
 
-/** The shell whose directory counts. For anything but a command in a shell, the default shell. */
+/** The shell whose directory is the action's working directory; undefined: the default shell. */
 function shellOf(action: AgentAction): string | undefined {
   if (action.action !== "run") return undefined;
   const { shell, is_static } = action.args;
   return is_static ? undefined : shell || undefined;
 }
 
-function confirmation(action: AgentAction): string {
+function confirmationOf(action: AgentAction): string {
   const { confirmation_state: state } = action.args as { confirmation_state?: string };
   return state ?? "confirmed";
 }

@@ -10,9 +10,9 @@ import { asFailure, withPathErrors, type ResolvedPath, type PathResolver } from 
 import { decode } from "./text_encoding";
 
 /** Maximum bytes of one `read`, and of a file in which lines are replaced. */
-export const READ_LIMIT = 32 << 20;
+export const MAX_READ_BYTES = 32 << 20;
 
-const MEDIA: Record<string, string> = {
+const MEDIA_TYPES: Record<string, string> = {
   ".png": "image/png",
   ".jpg": "image/jpeg",
   ".jpeg": "image/jpeg",
@@ -38,11 +38,11 @@ export class Files {
     const { start = 0, end = -1 } = args;
     ensureRange(start, end);
     const target = await this.resolver.find(args.path, cwd, { toRead: true });
-    const media = MEDIA[path.extname(args.path).toLowerCase()];
+    const media = MEDIA_TYPES[path.extname(args.path).toLowerCase()];
     const content = media
-      ? `data:${media};base64,${(await bytes(target, "Copy it out instead")).toString("base64")}`
+      ? `data:${media};base64,${(await readBytes(target, "Copy it out instead")).toString("base64")}`
       : sliceLines(await this.text(target), start, end);
-    return observe("read", content, { path: target.shown, impl_source: "default" });
+    return observe("read", content, { path: target.displayPath, impl_source: "default" });
   }
 
   /** The text of a file, including unsaved changes. */
@@ -50,7 +50,7 @@ export class Files {
     const unsaved = await this.documents.unsaved(target.real);
     if (unsaved !== undefined) return unsaved;
     const advice = "Look at parts of it with a program in the shell";
-    return decode(await bytes(target, advice), target.shown).content;
+    return decode(await readBytes(target, advice), target.displayPath).content;
   }
 
   async write(args: ArgsOf<"write">, cwd: string): Promise<ObservationBody<"write">> {
@@ -65,52 +65,61 @@ export class Files {
       const isWhole = start === 0 && end === -1;
       const text = isWhole
         ? content
-        : withLines(decode(data, target.shown).content, content, start, end, target.shown);
+        : withLines(
+            decode(data, target.displayPath).content,
+            content,
+            start,
+            end,
+            target.displayPath,
+          );
       await this.documents.replace(target, data, text);
     };
-    await this.documents.turn(target, () => this.documents.retrying(target, change));
-    return observe("write", "", { path: target.shown });
+    await this.documents.withLock(target, () => this.documents.retryIfChanged(target, change));
+    return observe("write", "", { path: target.displayPath });
   }
 
   async makeDir(args: ArgsOf<"mkdir">, cwd: string): Promise<ObservationBody<"mkdir">> {
-    const { shown, real } = await this.resolver.find(args.path, cwd);
+    const { displayPath, real } = await this.resolver.find(args.path, cwd);
     const stats = await stat(real).catch(() => undefined);
     if (stats && !stats.isDirectory())
       throw new Failure("path.exists", `${args.path} exists, or leads through a file`);
-    const first = await withPathErrors(shown, () => mkdir(real, { recursive: true }));
-    return observe("mkdir", "", { path: shown, created: first !== undefined });
+    const first = await withPathErrors(displayPath, () => mkdir(real, { recursive: true }));
+    return observe("mkdir", "", { path: displayPath, created: first !== undefined });
   }
 
   /** A symbolic link to a directory is not removed, nor is its target. */
   async removeDir(args: ArgsOf<"rmdir">, cwd: string): Promise<ObservationBody<"rmdir">> {
     const target = await this.resolver.find(args.path, cwd, { follow: false });
-    const { shown, real } = target;
-    return withPathErrors(shown, async () => {
+    const { displayPath, real } = target;
+    return withPathErrors(displayPath, async () => {
       const stats = await lstat(real);
       if (!stats.isDirectory())
-        throw new Failure("path.not_directory", `${shown} is not a directory; remove it as a file`);
+        throw new Failure(
+          "path.not_directory",
+          `${displayPath} is not a directory; remove it as a file`,
+        );
       if (await this.resolver.holdsRoot(real))
         throw new Failure(
           "path.permission",
-          `${shown} is a workspace folder, or contains one, so it is not removed. Remove its contents instead`,
+          `${displayPath} is a workspace folder, or contains one, so it is not removed. Remove its contents instead`,
         );
       this.documents.ensureSavedBelow(target);
       if (args.recursive) await rm(real, { recursive: true });
       else await rmdir(real);
-      return observe("rmdir", "", { path: shown });
+      return observe("rmdir", "", { path: displayPath });
     });
   }
 
   async remove(args: ArgsOf<"rm">, cwd: string): Promise<ObservationBody<"rm">> {
     const target = await this.resolver.find(args.path, cwd, { follow: false });
-    const { shown, real } = target;
-    return this.documents.turn(target, () =>
-      withPathErrors(shown, async () => {
+    const { displayPath, real } = target;
+    return this.documents.withLock(target, () =>
+      withPathErrors(displayPath, async () => {
         if ((await lstat(real)).isDirectory())
-          throw new Failure("path.is_directory", `${shown} is a directory; remove it as one`);
+          throw new Failure("path.is_directory", `${displayPath} is a directory; remove it as one`);
         this.documents.ensureSaved(target);
         await unlink(real);
-        return observe("rm", "", { path: shown });
+        return observe("rm", "", { path: displayPath });
       }),
     );
   }
@@ -120,9 +129,9 @@ export class Files {
     const { depth = 1, limit = 1000, include_hidden: hidden = true } = args;
     if (depth < 1 || limit < 1)
       throw new Failure("file.invalid_range", "`depth` and `limit` of a listing are 1 or more");
-    const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
+    const { displayPath, real } = await this.resolver.find(args.path ?? ".", cwd);
     const entries: DirEntry[] = [];
-    await withPathErrors(shown, async () => {
+    await withPathErrors(displayPath, async () => {
       for await (const entry of walk(real, "", depth, hidden))
         if (entries.push(entry) > limit) break;
     });
@@ -130,25 +139,28 @@ export class Files {
     entries.length = Math.min(entries.length, limit);
     const lines = entries.map((entry) => entry.path + (entry.type === "directory" ? "/" : ""));
     if (truncated) lines.push(`(only the first ${limit} entries; list a directory inside)`);
-    return observe("list", lines.join("\n"), { path: shown, entries, truncated });
+    return observe("list", lines.join("\n"), { path: displayPath, entries, truncated });
   }
 }
 
-export async function bytes(target: ResolvedPath, advice: string): Promise<Buffer> {
-  return withPathErrors(target.shown, async () => {
+export async function readBytes(target: ResolvedPath, advice: string): Promise<Buffer> {
+  return withPathErrors(target.displayPath, async () => {
     const stats = await stat(target.real);
     if (stats.isDirectory())
       throw new Failure(
         "path.is_directory",
-        `Path is a directory: ${target.shown}. This works on files only`,
+        `Path is a directory: ${target.displayPath}. This works on files only`,
       );
     if (!stats.isFile())
-      throw new Failure("path.invalid", `${target.shown} is a pipe, socket or device, not a file`);
-    if (stats.size > READ_LIMIT)
+      throw new Failure(
+        "path.invalid",
+        `${target.displayPath} is a pipe, socket or device, not a file`,
+      );
+    if (stats.size > MAX_READ_BYTES)
       throw new Failure(
         "file.too_large",
-        `${target.shown} has ${stats.size.toLocaleString("en")} bytes, past the limit of ` +
-          `${READ_LIMIT.toLocaleString("en")}. ${advice}`,
+        `${target.displayPath} has ${stats.size.toLocaleString("en")} bytes, past the limit of ` +
+          `${MAX_READ_BYTES.toLocaleString("en")}. ${advice}`,
       );
     return readFile(target.real);
   });
@@ -159,13 +171,13 @@ function withLines(
   content: string,
   start: number,
   end: number,
-  shown: string,
+  displayPath: string,
 ): string {
   const lineCount = countLines(old);
   if (start > lineCount)
     throw new Failure(
       "file.invalid_range",
-      `${shown} has ${lineCount} lines; none can be written after line ${start}`,
+      `${displayPath} has ${lineCount} lines; none can be written after line ${start}`,
     );
   const first = skipLines(old, start);
   const after = end === -1 ? "" : old.slice(skipLines(old, end - start, first));
@@ -194,7 +206,7 @@ async function* walk(
   for (const entry of found) {
     const full = path.join(directory, entry.name);
     const info = await lstat(full).catch(() => undefined);
-    if (!info) continue; // removed meanwhile
+    if (!info) continue; // the file was removed meanwhile
     yield {
       path: prefix + entry.name,
       type: kindOf(entry),

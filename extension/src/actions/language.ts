@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { LanguageDocuments } from "../language/language_documents";
-import type { Patience } from "../language/language_servers";
+import type { WaitLimit } from "../language/language_servers";
 import { ProblemWatch } from "../language/settled_problems";
 import { isFromTypeScript, type TypeScriptProblem } from "../language/typescript_server";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
@@ -45,15 +45,15 @@ export class LanguageFeatures implements Disposable {
   async diagnostics(
     args: ArgsOf<"diagnostics">,
     cwd: string,
-    patience: Patience,
+    waitLimit: WaitLimit,
   ): Promise<ObservationBody<"diagnostics">> {
     await this.settled();
     const { limit = 200, severity = "hint", settle = false } = args;
     const least = SEVERITIES.indexOf(severity);
     const own: OwnProblems = new Map();
-    const isSettled = settle ? await this.settle(args.path, cwd, patience, own) : undefined;
+    const isSettled = settle ? await this.settle(args.path, cwd, waitLimit, own) : undefined;
     const found = args.path
-      ? await this.problemsOf(args.path, cwd, patience, own)
+      ? await this.problemsOf(args.path, cwd, waitLimit, own)
       : vscode.languages.getDiagnostics();
     const all = withOwn(found, own).filter((item) => SEVERITIES.indexOf(item.severity) <= least);
     const items = all.slice(0, limit);
@@ -94,14 +94,14 @@ export class LanguageFeatures implements Disposable {
   private async settle(
     path: string | null | undefined,
     cwd: string,
-    patience: Patience,
+    waitLimit: WaitLimit,
     own: OwnProblems,
   ): Promise<boolean> {
     const documents = path
       ? [(await this.documents.open(path, cwd)).document]
       : await this.documents.openWritten();
     const settled = documents.map(async (document) => {
-      const found = await this.watch.settle(document, patience);
+      const found = await this.watch.settle(document, waitLimit);
       if (found.own) own.set(document.uri.fsPath, found.own);
       return found.isSettled;
     });
@@ -111,17 +111,17 @@ export class LanguageFeatures implements Disposable {
   private async problemsOf(
     given: string,
     cwd: string,
-    patience: Patience,
+    waitLimit: WaitLimit,
     own: OwnProblems,
   ): Promise<[vscode.Uri, readonly vscode.Diagnostic[]][]> {
-    const { shown, real } = await this.resolver.find(given, cwd);
+    const { displayPath, real } = await this.resolver.find(given, cwd);
     const uri = vscode.Uri.file(real);
     const open = async (): Promise<vscode.TextDocument> => vscode.workspace.openTextDocument(uri);
-    const document = await withPathErrors(shown, open);
+    const document = await withPathErrors(displayPath, open);
     if (own.has(real)) return [[uri, vscode.languages.getDiagnostics(uri)]];
-    // VS Code shows TypeScript's problems only of files in tabs.
-    const soon = Math.min(patience.until, performance.now() + FIRST_DIAGNOSTICS_MS);
-    const found = await this.watch.own(document, { ...patience, until: soon });
+    // VS Code shows problems of TypeScript only for files that are open in tabs.
+    const soon = Math.min(waitLimit.until, performance.now() + FIRST_DIAGNOSTICS_MS);
+    const found = await this.watch.own(document, { ...waitLimit, until: soon });
     if (typeof found !== "string") {
       own.set(real, found);
       return [[uri, vscode.languages.getDiagnostics(uri)]];
@@ -133,9 +133,9 @@ export class LanguageFeatures implements Disposable {
   }
 
   private async symbolsOf(given: string, query: string, cwd: string): Promise<SymbolItem[]> {
-    const { shown, real } = await this.resolver.find(given, cwd);
+    const { displayPath, real } = await this.resolver.find(given, cwd);
     const uri = vscode.Uri.file(real);
-    await withPathErrors(shown, async () => vscode.workspace.openTextDocument(uri));
+    await withPathErrors(displayPath, async () => vscode.workspace.openTextDocument(uri));
     const found = await vscode.commands.executeCommand<
       (vscode.DocumentSymbol | vscode.SymbolInformation)[] | undefined
     >("vscode.executeDocumentSymbolProvider", uri);
@@ -166,7 +166,7 @@ interface SymbolItem {
   line: number;
 }
 
-/** The window's problems, with those that TypeScript reported itself in place of its older ones. */
+/** The window's problems. Those that TypeScript reported itself replace its older ones. */
 function withOwn(
   found: readonly [vscode.Uri, readonly vscode.Diagnostic[]][],
   own: OwnProblems,

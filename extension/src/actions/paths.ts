@@ -5,7 +5,7 @@ import { codeOf, Failure } from "../common/failure";
 
 export interface ResolvedPath {
   /** For messages: absolute, with symbolic links and `..` unresolved. */
-  shown: string;
+  displayPath: string;
   /** With symbolic links and `..` resolved. */
   real: string;
 }
@@ -47,24 +47,24 @@ export class PathResolver {
   ): Promise<ResolvedPath> {
     const { follow = true, toRead = false } = options;
     ensureSlashes();
-    const shown = this.absolute(given, cwd);
+    const displayPath = this.absolute(given, cwd);
     const real = follow
-      ? await this.real(shown)
-      : path.join(await resolved(path.dirname(shown)), path.basename(shown));
+      ? await this.real(displayPath)
+      : path.join(await resolved(path.dirname(displayPath)), path.basename(displayPath));
     const roots = await Promise.all(this.rules.roots().map(resolved));
     const inside = roots.some((root) => real === root || real.startsWith(withSlash(root)));
-    if (inside || (toRead && this.rules.isReadable(real))) return { shown, real };
+    if (inside || (toRead && this.rules.isReadable(real))) return { displayPath, real };
     const allowed = this.rules.roots().join(", ") || "nothing, since no folder is open";
     const origin = given.startsWith("/")
       ? ""
       : ` ('${given}' was taken from ${cwd}, where the agent's shell is)`;
     throw new Failure(
       "path.outside_roots",
-      `${shown} is outside the allowed directories: ${allowed}${origin}`,
+      `${displayPath} is outside the allowed directories: ${allowed}${origin}`,
     );
   }
 
-  /** Whether a directory is one of the roots or contains one. */
+  /** Whether a directory is a root or contains a root. */
   async holdsRoot(real: string): Promise<boolean> {
     const roots = await Promise.all(this.rules.roots().map(resolved));
     return roots.some((root) => root === real || root.startsWith(withSlash(real)));
@@ -72,55 +72,55 @@ export class PathResolver {
 }
 
 /** Converts an error of the operating system or VS Code into a `Failure`. */
-export function asFailure(error: unknown, shown: string): Failure {
+export function asFailure(error: unknown, displayPath: string): Failure {
   if (error instanceof Failure) return error;
   const reason = error instanceof Error ? error.message : String(error);
   switch (codeOf(error)) {
     case "ENOENT":
-      return new Failure("path.not_found", `File not found: ${shown}`);
+      return new Failure("path.not_found", `File not found: ${displayPath}`);
     case "EEXIST":
-      return new Failure("path.exists", `${shown} exists already`);
+      return new Failure("path.exists", `${displayPath} exists already`);
     case "EISDIR":
       return new Failure(
         "path.is_directory",
-        `Path is a directory: ${shown}. This works on files only`,
+        `Path is a directory: ${displayPath}. This works on files only`,
       );
     case "ENOTDIR":
       return new Failure(
         "path.not_directory",
-        `${shown} is not a directory, or leads through a file`,
+        `${displayPath} is not a directory, or leads through a file`,
       );
     case "ENOTEMPTY":
       return new Failure(
         "path.not_empty",
-        `${shown} is not empty; remove what is in it by \`recursive\``,
+        `${displayPath} is not empty; remove what is in it by \`recursive\``,
       );
     case "EACCES":
     case "EPERM":
-      return new Failure("path.permission", `${shown}: permission denied`);
+      return new Failure("path.permission", `${displayPath}: permission denied`);
     case "ENAMETOOLONG":
     case "ELOOP":
     case "EINVAL":
     case "ENXIO":
-      return new Failure("path.invalid", `${shown.slice(0, 200)}: ${reason}`);
+      return new Failure("path.invalid", `${displayPath.slice(0, 200)}: ${reason}`);
     default:
-      return new Failure("file.storage", `${shown}: ${reason}`);
+      return new Failure("file.storage", `${displayPath}: ${reason}`);
   }
 }
 
 /** Runs `work` and converts its errors into failures that name `shown`. */
-export async function withPathErrors<T>(shown: string, work: () => Promise<T>): Promise<T> {
+export async function withPathErrors<T>(displayPath: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw asFailure(error, shown);
+    throw asFailure(error, displayPath);
   }
 }
 
 /** Maximum length of a chain of dangling symbolic links. */
 const MAX_LINKS = 40;
 
-/** The real path of the existing part, followed by the rest as written. */
+/** The real path of the part that exists, followed by the rest of the path as written. */
 async function resolved(file: string, links = 0): Promise<string> {
   let rest = "";
   for (let here = file; ; here = path.dirname(here)) {

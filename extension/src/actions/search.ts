@@ -11,12 +11,12 @@ import { compileGlob } from "./globs";
 import { withPathErrors, type PathResolver } from "./paths";
 
 /** Default timeout in seconds. */
-const TIMEOUT = 30;
-/** Share of the timeout for searching; the rest is for sending the result. */
+const DEFAULT_TIMEOUT_SECONDS = 30;
+/** Share of the timeout for the search; the remaining time is for sending the result. */
 const SEARCH_SHARE = 0.9;
-/** Maximum characters shown of a matching line, and of its part before the match. */
-const MAX_TEXT = 1000;
-const BEFORE = 200;
+/** Maximum characters of a matching line, and of its part before the match. */
+const MAX_LINE_CHARS = 1000;
+const MAX_CHARS_BEFORE_MATCH = 200;
 
 /** Returns the editor's unsaved texts by file. */
 export type Unsaved = () => Promise<ReadonlyMap<string, string>>;
@@ -39,25 +39,26 @@ export class Search {
   ): Promise<ObservationBody<"glob">> {
     const limit = ensureLimit(args.limit ?? 100);
     const isMatch = compileGlob(args.pattern);
-    const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
-    await ensureDirectory(real, shown);
+    const { displayPath, real } = await this.resolver.find(args.path ?? ".", cwd);
+    await ensureDirectory(real, displayPath);
     const found: { path: string; modified: number }[] = [];
     const child = this.child(
-      ["--files", "--null", ...rules(args.include_ignored ?? false), "./"],
+      ["--files", "--null", ...ignoreOptions(args.include_ignored ?? false), "./"],
       real,
       timeout,
     );
     for await (const piece of pieces(child.stdout, "\0")) {
       const file = piece.replace(/^\.\//, "");
-      if (isMatch(file)) found.push({ path: file, modified: modified(path.join(real, file)) });
+      if (isMatch(file))
+        found.push({ path: file, modified: modificationTime(path.join(real, file)) });
     }
     const { timedOut } = await child.end();
     found.sort((a, b) => b.modified - a.modified || (a.path < b.path ? -1 : 1));
-    const paths = found.slice(0, limit).map((each) => joined(shown, each.path));
-    const note = timedOut ? OUT_OF_TIME : found.length > limit ? limited(limit, "files") : "";
-    const lines = paths.length ? paths : [`No files match '${args.pattern}' in ${shown}`];
+    const paths = found.slice(0, limit).map((each) => joined(displayPath, each.path));
+    const note = timedOut ? TIMEOUT_NOTE : found.length > limit ? limitNote(limit, "files") : "";
+    const lines = paths.length ? paths : [`No files match '${args.pattern}' in ${displayPath}`];
     return observe("glob", lines.join("\n") + note, {
-      path: shown,
+      path: displayPath,
       pattern: args.pattern,
       paths,
       truncated: note !== "",
@@ -73,19 +74,20 @@ export class Search {
     const limit = ensureLimit(args.limit ?? 100);
     ensureLinePattern(args.pattern);
     const isMatch = compileGlob(args.include ?? "");
-    const { shown, real } = await this.resolver.find(args.path ?? ".", cwd);
-    const isFile = (await withPathErrors(shown, () => stat(real))).isFile();
+    const { displayPath, real } = await this.resolver.find(args.path ?? ".", cwd);
+    const isFile = (await withPathErrors(displayPath, () => stat(real))).isFile();
     const wanted = (file: string): boolean =>
       isFile || !args.include || isMatch(args.include.includes("/") ? file : path.basename(file));
     const { hits, timedOut } = await this.hits({ args, real, isFile, limit, wanted, timeout });
-    const matches = hits
-      .slice(0, limit)
-      .map((hit): GrepMatch => ({ ...hit, path: isFile ? shown : joined(shown, hit.path) }));
-    const note = timedOut ? OUT_OF_TIME : hits.length > limit ? limited(limit, "lines") : "";
+    const matches = hits.slice(0, limit).map((hit): GrepMatch => ({
+      ...hit,
+      path: isFile ? displayPath : joined(displayPath, hit.path),
+    }));
+    const note = timedOut ? TIMEOUT_NOTE : hits.length > limit ? limitNote(limit, "lines") : "";
     const lines = matches.map((match) => `${match.path}:${match.line}:${match.text}`);
-    const none = `No lines match '${args.pattern}' in ${shown}`;
+    const none = `No lines match '${args.pattern}' in ${displayPath}`;
     return observe("grep", (lines.length ? lines.join("\n") : none) + note, {
-      path: shown,
+      path: displayPath,
       pattern: args.pattern,
       matches,
       truncated: note !== "",
@@ -108,7 +110,7 @@ export class Search {
   ): Promise<{ hits: GrepMatch[]; timedOut: boolean }> {
     const { args, real, isFile, limit, wanted, timeout } = request;
     const options = [...engine, "--json", "--crlf", "--sort=path", `--max-count=${limit + 1}`];
-    options.push(...rules(args.include_ignored ?? false));
+    options.push(...ignoreOptions(args.include_ignored ?? false));
     if (args.ignore_case) options.push("--ignore-case");
     if (args.literal) options.push("--fixed-strings");
     options.push("--regexp", args.pattern, "--");
@@ -159,7 +161,7 @@ export class Search {
         "machine.missing_tool",
         "Searching needs ripgrep (`rg`), which this VS Code does not include; install it",
       );
-    const ms = (timeout ?? TIMEOUT) * 1000 * SEARCH_SHARE;
+    const ms = (timeout ?? DEFAULT_TIMEOUT_SECONDS) * 1000 * SEARCH_SHARE;
     return new RipgrepProcess(this.ripgrep, options, cwd, ms, input);
   }
 }
@@ -259,37 +261,40 @@ async function* matchesOf(stream: Readable): AsyncIterable<GrepMatch> {
 }
 
 function matchOf(data: RipgrepMessage["data"]): GrepMatch {
-  const line = raw(data.lines)
+  const line = bytesOf(data.lines)
     .toString("utf8")
     .replace(/\r?\n$/, "");
   const first = data.submatches[0]?.start ?? 0;
-  const at = raw(data.lines).subarray(0, first).toString("utf8").length;
-  const file = raw(data.path).toString("utf8").replace(/^\.\//, "");
+  const at = bytesOf(data.lines).subarray(0, first).toString("utf8").length;
+  const file = bytesOf(data.path).toString("utf8").replace(/^\.\//, "");
   return { path: file, line: data.line_number, text: excerpt(line, at) };
 }
 
 /** Shortens a long line to the part around the match at position `at`. */
 function excerpt(line: string, at: number): string {
-  if (line.length <= MAX_TEXT) return line;
-  const start = Math.max(0, Math.min(at - BEFORE, line.length - MAX_TEXT));
-  const end = start + MAX_TEXT;
+  if (line.length <= MAX_LINE_CHARS) return line;
+  const start = Math.max(0, Math.min(at - MAX_CHARS_BEFORE_MATCH, line.length - MAX_LINE_CHARS));
+  const end = start + MAX_LINE_CHARS;
   return `${start ? "…" : ""}${line.slice(start, end)}${end < line.length ? "…" : ""}`;
 }
 
-function raw(value: Bytes): Buffer {
+function bytesOf(value: Bytes): Buffer {
   return "bytes" in value ? Buffer.from(value.bytes, "base64") : Buffer.from(value.text);
 }
 
-function rules(includeIgnored: boolean): string[] {
+function ignoreOptions(includeIgnored: boolean): string[] {
   const all = ["--no-config", "--no-messages", "--hidden", "--no-require-git"];
   all.push("--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot");
   all.push(...[".git", ".hg", ".svn"].map((name) => `--glob=!${name}`));
   return includeIgnored ? [...all, "--no-ignore"] : all;
 }
 
-async function ensureDirectory(real: string, shown: string): Promise<void> {
-  if (!(await withPathErrors(shown, () => stat(real))).isDirectory())
-    throw new Failure("path.not_directory", `${shown} is not a directory, or leads through a file`);
+async function ensureDirectory(real: string, displayPath: string): Promise<void> {
+  if (!(await withPathErrors(displayPath, () => stat(real))).isDirectory())
+    throw new Failure(
+      "path.not_directory",
+      `${displayPath} is not a directory, or leads through a file`,
+    );
 }
 
 function ensureLimit(limit: number): number {
@@ -307,20 +312,20 @@ function ensureLinePattern(pattern: string): void {
     );
 }
 
-function modified(file: string): number {
+function modificationTime(file: string): number {
   return fs.lstatSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 }
 
-function joined(shown: string, file: string): string {
-  return `${shown.replace(/\/+$/, "")}/${file}`;
+function joined(displayPath: string, file: string): string {
+  return `${displayPath.replace(/\/+$/, "")}/${file}`;
 }
 
 function compare(a: string, b: string): number {
   return a === b ? 0 : a < b ? -1 : 1;
 }
 
-const OUT_OF_TIME = "\n(out of time: there may be more; narrow the search or give it longer)";
+const TIMEOUT_NOTE = "\n(out of time: there may be more; narrow the search or give it longer)";
 
-function limited(limit: number, what: string): string {
+function limitNote(limit: number, what: string): string {
   return `\n(only the first ${limit} ${what}; narrow the search or raise \`limit\`)`;
 }

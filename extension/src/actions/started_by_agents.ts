@@ -3,40 +3,40 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 
 /**
- * VS Code does not report who started a debug session, task or terminal. Each one that starts while
- * an agent's command runs counts as started by an agent. So do child sessions of such a debug
- * session.
+ * VS Code does not report who started a debug session, task or terminal. This class
+ * treats whatever starts while an agent's command runs as started by an agent. The same holds for
+ * the child sessions of such a debug session.
  */
 export class StartedByAgents implements Disposable {
   private readonly owned = new Disposables();
   private readonly sessions = new Set<vscode.DebugSession>();
   private readonly tasks = new Set<vscode.TaskExecution>();
   private readonly terminals = new Set<vscode.Terminal>();
-  private commands = 0;
+  private runningCommands = 0;
 
   constructor() {
     const { debug, tasks, window } = vscode;
-    this.owned.add(debug.onDidStartDebugSession((session) => this.debugging(session)));
+    this.owned.add(debug.onDidStartDebugSession((session) => this.recordSession(session)));
     this.owned.add(debug.onDidTerminateDebugSession((each) => this.sessions.delete(each)));
     this.owned.add(
-      tasks.onDidStartTask(({ execution }) => this.commands && this.tasks.add(execution)),
+      tasks.onDidStartTask(({ execution }) => this.runningCommands && this.tasks.add(execution)),
     );
     this.owned.add(tasks.onDidEndTask(({ execution }) => this.tasks.delete(execution)));
     this.owned.add(
       window.onDidOpenTerminal((each) => {
-        if (this.commands && !("pty" in each.creationOptions)) this.terminals.add(each);
+        if (this.runningCommands && !("pty" in each.creationOptions)) this.terminals.add(each);
       }),
     );
     this.owned.add(window.onDidCloseTerminal((each) => this.terminals.delete(each)));
   }
 
   /** Runs `work`, an agent's command, and records what VS Code starts in the meantime. */
-  async during<T>(work: () => Promise<T>): Promise<T> {
-    this.commands += 1;
+  async recordDuring<T>(work: () => Promise<T>): Promise<T> {
+    this.runningCommands += 1;
     try {
       return await work();
     } finally {
-      this.commands -= 1;
+      this.runningCommands -= 1;
     }
   }
 
@@ -54,8 +54,8 @@ export class StartedByAgents implements Disposable {
     this.owned.dispose();
   }
 
-  private debugging(session: vscode.DebugSession): void {
+  private recordSession(session: vscode.DebugSession): void {
     const parent = session.parentSession;
-    if (this.commands || (parent && this.sessions.has(parent))) this.sessions.add(session);
+    if (this.runningCommands || (parent && this.sessions.has(parent))) this.sessions.add(session);
   }
 }

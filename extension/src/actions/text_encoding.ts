@@ -5,18 +5,18 @@ import { Failure } from "../common/failure";
 import { isCrlf, unixLines } from "./lines";
 
 /** Bytes at the start of a file that decide whether it is binary. */
-export const SAMPLE = 8192;
+export const SAMPLE_BYTES = 8192;
 
 type Encoding = "utf-8" | "utf-16le" | "utf-16be" | "windows-1252" | "latin1";
 
-const MARKS: readonly (readonly [Buffer, Encoding])[] = [
+const BYTE_ORDER_MARKS: readonly (readonly [Buffer, Encoding])[] = [
   [Buffer.from([0xef, 0xbb, 0xbf]), "utf-8"],
   [Buffer.from([0xff, 0xfe]), "utf-16le"],
   [Buffer.from([0xfe, 0xff]), "utf-16be"],
 ];
-/** Non-UTF-8 data with more than one control byte in this many bytes is binary. */
+/** Data that is not UTF-8 is binary if it has more than one control byte per this many bytes. */
 const BYTES_PER_CONTROL = 50;
-/** The five bytes windows-1252 leaves undefined. */
+/** The five bytes that have no character in windows-1252. */
 const UNDEFINED_1252 = /[\x81\x8d\x8f\x90\x9d]/;
 
 export class TextFormat {
@@ -26,12 +26,12 @@ export class TextFormat {
     readonly crlf = false,
   ) {}
 
-  encode(text: string, shown: string): Buffer {
+  encode(text: string, displayPath: string): Buffer {
     const written = this.crlf ? unixLines(text).replaceAll("\n", "\r\n") : text;
-    return Buffer.concat([this.mark, this.bytes(written, shown)]);
+    return Buffer.concat([this.mark, this.bytes(written, displayPath)]);
   }
 
-  private bytes(text: string, shown: string): Buffer {
+  private bytes(text: string, displayPath: string): Buffer {
     if (this.encoding === "utf-8") return Buffer.from(text, "utf8");
     if (this.encoding === "utf-16le") return Buffer.from(text, "utf16le");
     if (this.encoding === "utf-16be") return Buffer.from(text, "utf16le").swap16();
@@ -41,7 +41,7 @@ export class TextFormat {
       if (code !== undefined) return code;
       throw new Failure(
         "file.undecodable",
-        `${shown} is encoded in ${this.encoding}, which cannot represent '${char}'. Convert the file first (\`iconv\`), or write the whole file`,
+        `${displayPath} is encoded in ${this.encoding}, which cannot represent '${char}'. Convert the file first (\`iconv\`), or replace the whole file, which then becomes UTF-8`,
       );
     });
     return Buffer.from(bytes);
@@ -53,27 +53,27 @@ export interface DecodedText {
   format: TextFormat;
 }
 
-/** Fails with `file.binary` for binary data. Encoding the result gives the same bytes. */
-export function decode(data: Buffer, shown: string): DecodedText {
-  for (const [mark, encoding] of MARKS) {
+/** Decodes a text file. `format.encode` gives the same bytes. Fails with `file.binary`. */
+export function decode(data: Buffer, displayPath: string): DecodedText {
+  for (const [mark, encoding] of BYTE_ORDER_MARKS) {
     if (!data.subarray(0, mark.length).equals(mark)) continue;
-    const content = strictly(data.subarray(mark.length), encoding);
+    const content = decodeStrictly(data.subarray(mark.length), encoding);
     if (content !== undefined)
       return { content, format: new TextFormat(encoding, mark, isCrlf(content)) };
   }
-  const sample = data.subarray(0, SAMPLE);
-  if (sample.includes(0)) throw binary(shown);
-  const content = strictly(data, "utf-8");
+  const sample = data.subarray(0, SAMPLE_BYTES);
+  if (sample.includes(0)) throw binaryFile(displayPath);
+  const content = decodeStrictly(data, "utf-8");
   if (content !== undefined)
     return { content, format: new TextFormat("utf-8", undefined, isCrlf(content)) };
-  if (hasManyControls(sample)) throw binary(shown);
+  if (hasManyControls(sample)) throw binaryFile(displayPath);
   const latin = data.toString("latin1");
   const encoding = UNDEFINED_1252.test(latin) ? "latin1" : "windows-1252";
   const legacy = encoding === "latin1" ? latin : from1252(latin);
   return { content: legacy, format: new TextFormat(encoding, undefined, isCrlf(legacy)) };
 }
 
-function strictly(data: Buffer, encoding: Encoding): string | undefined {
+function decodeStrictly(data: Buffer, encoding: Encoding): string | undefined {
   try {
     return new TextDecoder(encoding, { fatal: true, ignoreBOM: true }).decode(data);
   } catch {
@@ -81,8 +81,8 @@ function strictly(data: Buffer, encoding: Encoding): string | undefined {
   }
 }
 
-function binary(shown: string): Failure {
-  return new Failure("file.binary", "ERROR_BINARY_FILE", { path: shown });
+function binaryFile(displayPath: string): Failure {
+  return new Failure("file.binary", "ERROR_BINARY_FILE", { path: displayPath });
 }
 
 function hasManyControls(sample: Buffer): boolean {
@@ -100,11 +100,11 @@ function hasManyControls(sample: Buffer): boolean {
 
 const LATIN1 = new Map(Array.from({ length: 256 }, (_, code) => [String.fromCharCode(code), code]));
 
-/** Characters 0x80 to 0x9f of windows-1252. Some versions of Node decode them as Latin-1. */
-const C1 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ";
+/** Characters 0x80 to 0x9f of windows-1252, which some versions of Node decode as Latin-1. */
+const C1_OF_1252 = "€\x81‚ƒ„…†‡ˆ‰Š‹Œ\x8dŽ\x8f\x90‘’“”•–—˜™š›œ\x9džŸ";
 
 function from1252(latin: string): string {
-  return latin.replace(/[\x80-\x9f]/g, (char) => C1.charAt(char.charCodeAt(0) - 0x80));
+  return latin.replace(/[\x80-\x9f]/g, (char) => C1_OF_1252.charAt(char.charCodeAt(0) - 0x80));
 }
 
 function codes1252(): Map<string, number> {

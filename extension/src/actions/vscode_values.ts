@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import type { FourNumbers, ValueForm, ValueTypes } from "./command_values";
 
-/** A drive letter is not a scheme; there are schemes of one letter nowhere. */
+/** At least two letters, so that a drive letter (`c:`) is not taken for a scheme. */
 const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
 
 /** `absolute` resolves a path of the agent. */

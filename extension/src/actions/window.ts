@@ -5,7 +5,7 @@ import { Failure, messageOf } from "../common/failure";
 import { commandsRunBy } from "../common/nested_commands";
 import { matchesPattern } from "../common/patterns";
 import { abortable } from "../common/abortable";
-import { unlinked } from "../consent/visible_text";
+import { withoutLinks } from "../consent/visible_text";
 import { CONSENT_COMMANDS } from "../manifest";
 import { observe, type ArgsOf, type ExtrasOf, type ObservationBody } from "../protocol";
 import { asJson, withValues } from "./command_values";
@@ -23,11 +23,11 @@ export class WindowActions {
   ) {}
 
   async openFile(args: ArgsOf<"open_file">, cwd: string): Promise<ObservationBody<"open_file">> {
-    const { shown, real } = await this.resolver.find(args.path, cwd);
+    const { displayPath, real } = await this.resolver.find(args.path, cwd);
     const line = Math.max(0, (args.line ?? 1) - 1);
     const position = new vscode.Position(line, Math.max(0, (args.column ?? 1) - 1));
     await this.settled();
-    await withPathErrors(shown, async () => {
+    await withPathErrors(displayPath, async () => {
       // VS Code's own error has no code, so check for a directory first.
       if ((await stat(real)).isDirectory()) throw Object.assign(new Error(), { code: "EISDIR" });
       const document = await vscode.workspace.openTextDocument(vscode.Uri.file(real));
@@ -42,18 +42,18 @@ export class WindowActions {
         vscode.TextEditorRevealType.InCenterIfOutsideViewport,
       );
     });
-    return observe("open_file", "", { path: shown });
+    return observe("open_file", "", { path: displayPath });
   }
 
   async showDiff(args: ArgsOf<"show_diff">, cwd: string): Promise<ObservationBody<"show_diff">> {
-    const { shown, real } = await this.resolver.find(args.path, cwd);
+    const { displayPath, real } = await this.resolver.find(args.path, cwd);
     const proposed = this.virtualDocuments.add(real, args.content);
     const title = args.title || `${vscode.workspace.asRelativePath(real)} (proposed)`;
     await vscode.commands.executeCommand("vscode.diff", vscode.Uri.file(real), proposed, title, {
       preserveFocus: true,
       preview: true,
     });
-    return observe("show_diff", "", { path: shown, outcome: "shown" });
+    return observe("show_diff", "", { path: displayPath, outcome: "shown" });
   }
 
   async askUser(
@@ -116,7 +116,7 @@ function ask(
   token: vscode.CancellationToken,
 ): Thenable<string | undefined> {
   const { options = [], default: first = "" } = args;
-  const question = unlinked(args.question);
+  const question = withoutLinks(args.question);
   if (!options.length)
     return vscode.window.showInputBox(
       { prompt: question, value: first, ignoreFocusOut: true },

@@ -1,4 +1,4 @@
-/** Adds, removes and lists breakpoints. VS Code owns them; the user sees and changes them too. */
+/** Adds, removes and lists VS Code's breakpoints, which the user sees and changes too. */
 import * as vscode from "vscode";
 import type { LanguageDocuments } from "../language/language_documents";
 import { Failure } from "../common/failure";
@@ -43,7 +43,7 @@ export class AgentBreakpoints {
     if (unknown.length)
       throw new Failure(
         "file.invalid_range",
-        `There is no breakpoint in line ${unknown.join(", ")} of ${opened?.target.shown}`,
+        `There is no breakpoint in line ${unknown.join(", ")} of ${opened?.target.displayPath}`,
       );
     if (clear) this.clear(uri);
     if (uri) vscode.debug.removeBreakpoints(inFile(uri).filter((each) => lines.has(lineOf(each))));

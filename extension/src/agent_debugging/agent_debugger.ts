@@ -1,6 +1,7 @@
 /**
  * The debugger for agents: starts programs with any debug adapter of VS Code, lets them run, and
- * answers where they stop. A session that an agent starts is its own; the user may always take over.
+ * answers where they stop. A session that an agent starts is its own; the user may always take
+ * over.
  */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
@@ -46,8 +47,8 @@ const COMMANDS: Readonly<Record<Request, string>> = {
 };
 const STEPS = { over: "next", into: "stepIn", out: "stepOut" } as const;
 const STILL_RUNNING = "debug_continue waits until it stops or ends, debug_pause stops it";
-/** Characters of a value that was asked for. */
-const MAX_RESULT = 16_000;
+/** Maximum characters of a value in an answer. */
+const MAX_RESULT_CHARS = 16_000;
 
 export class AgentDebugger implements Disposable {
   private readonly owned = new Disposables();
@@ -57,8 +58,8 @@ export class AgentDebugger implements Disposable {
   constructor(
     private readonly breakpoints: AgentBreakpoints,
     private readonly documents: LanguageDocuments,
-    /** Runs `work`, and counts what VS Code starts in the meantime as started by an agent. */
-    private readonly during: <T>(work: () => Promise<T>) => Promise<T>,
+    /** Runs `work`, and records what VS Code starts in the meantime as started by an agent. */
+    private readonly recordDuring: <T>(work: () => Promise<T>) => Promise<T>,
     private readonly log: Log,
   ) {
     this.owned.add(
@@ -190,8 +191,10 @@ export class AgentDebugger implements Disposable {
   private async launch(launch: LaunchConfiguration, call: DebugCall): Promise<Answer> {
     const program = new DebuggedProgram(call.agent, launch);
     this.programs.set(call.agent, program);
-    const given = launch.isCompound ? launch.name : asConfiguration(launch);
-    const started = this.during(async () => vscode.debug.startDebugging(launch.folder, given));
+    const nameOrConfiguration = launch.isCompound ? launch.name : asConfiguration(launch);
+    const started = this.recordDuring(async () =>
+      vscode.debug.startDebugging(launch.folder, nameOrConfiguration),
+    );
     void started
       .then((isStarted) => {
         if (!isStarted) program.run.fail("VS Code did not start it; its window may say why");
@@ -236,7 +239,7 @@ export class AgentDebugger implements Disposable {
     return programs.find((each) => each.expects(session));
   }
 
-  /** Sends the agent's filters, after VS Code has sent the `present` ones of the user. */
+  /** Sends the agent's filters after VS Code has sent those of the user (`present`). */
   private filterExceptions(
     { agent }: DebuggedProgram,
     session: vscode.DebugSession,
@@ -315,7 +318,7 @@ export class AgentDebugger implements Disposable {
     };
   }
 
-  /** Undefined if the program went on meanwhile: the user may continue it at any time. */
+  /** Undefined if the program runs again: the user may continue it at any time. */
   private async placeAt(
     program: DebuggedProgram,
     stop: ThreadStop,
@@ -344,7 +347,8 @@ export class AgentDebugger implements Disposable {
       ? await partsOfValue(program, stop.session, variablesReference)
       : { items: [], more: false };
     const { text: output } = program.run.takeOutput();
-    const value = result.length > MAX_RESULT ? `${result.slice(0, MAX_RESULT - 1)}…` : result;
+    const value =
+      result.length > MAX_RESULT_CHARS ? `${result.slice(0, MAX_RESULT_CHARS - 1)}…` : result;
     const content = [
       variableLine({ name: shortValue(expression), value, type }).trim(),
       ...parts.items.map(variableLine),

@@ -39,23 +39,23 @@ const MOVES = new Set([
 ]);
 /** Requests by which the user controls the program. */
 const CONTROLS = new Set([...MOVES, "pause", "terminate", "disconnect"]);
-const MAX_OUTPUT = 16_000;
+const MAX_OUTPUT_CHARS = 16_000;
 
 export class DebugRun {
-  /** While we end the sessions, so that this does not count as the user's. */
+  /** We are ending the sessions, so their end is not an action of the user. */
   isStopping = false;
   exitCode: number | null = null;
   private why = "";
-  private readonly live = new Set<string>();
-  /** In the order in which they stopped. */
+  private readonly liveSessions = new Set<string>();
+  /** Stopped threads, in the order in which they stopped. */
   private stops: ThreadStop[] = [];
   private hadSession = false;
-  private readonly output = new OutputTail(MAX_OUTPUT);
+  private readonly output = new OutputTail(MAX_OUTPUT_CHARS);
   /** Requests that we are about to send, as `session command`. */
   private readonly expected: string[] = [];
-  /** What had stopped before a request that lets the program run, in case it fails. */
-  private readonly before = new Map<string, ThreadStop[]>();
-  private person = new Set<string>();
+  /** The stops before a request that lets the program run, in case the request fails. */
+  private readonly stopsBefore = new Map<string, ThreadStop[]>();
+  private personRequests = new Set<string>();
   private readonly waiting = new Set<() => void>();
 
   /** The thread that stopped last. */
@@ -74,7 +74,7 @@ export class DebugRun {
   }
 
   get hasEnded(): boolean {
-    return this.why !== "" || (this.hadSession && this.live.size === 0);
+    return this.why !== "" || (this.hadSession && this.liveSessions.size === 0);
   }
 
   isStopped(session: string, thread: number): boolean {
@@ -86,18 +86,18 @@ export class DebugRun {
   }
 
   sessionStarted(session: string): void {
-    this.live.add(session);
+    this.liveSessions.add(session);
     this.hadSession = true;
     this.notify();
   }
 
   sessionEnded(session: string): void {
-    this.live.delete(session);
+    this.liveSessions.delete(session);
     this.forget(session);
     this.notify();
   }
 
-  /** Called before we send a request, so that it does not count as the user's. */
+  /** Call before sending a request, so that it is not taken for a request of the user. */
   expect(session: string, command: string): void {
     this.expected.push(`${session} ${command}`);
   }
@@ -113,9 +113,9 @@ export class DebugRun {
     if (type !== "request" || !CONTROLS.has(command)) return;
     const expected = this.expected.indexOf(`${session} ${command}`);
     if (expected >= 0) this.expected.splice(expected, 1);
-    else if (!this.isStopping) this.person.add(command);
+    else if (!this.isStopping) this.personRequests.add(command);
     if (!MOVES.has(command)) return;
-    this.before.set(`${session} ${seq}`, this.stops);
+    this.stopsBefore.set(`${session} ${seq}`, this.stops);
     this.forget(session);
     this.notify();
   }
@@ -128,8 +128,8 @@ export class DebugRun {
 
   /** What the user did since the last call, as names of requests. */
   takePersonRequests(): string[] {
-    const taken = [...this.person];
-    this.person = new Set();
+    const taken = [...this.personRequests];
+    this.personRequests = new Set();
     return taken;
   }
 
@@ -187,9 +187,9 @@ export class DebugRun {
   private response(session: string, message: DapMessage): void {
     const { command = "", success, request_seq: seq } = message;
     if (["launch", "attach"].includes(command) && success === false) this.fail(errorOf(message));
-    const before = this.before.get(`${session} ${seq}`);
+    const before = this.stopsBefore.get(`${session} ${seq}`);
     if (!before) return;
-    this.before.delete(`${session} ${seq}`);
+    this.stopsBefore.delete(`${session} ${seq}`);
     if (success !== false) return;
     this.stops = before;
     this.notify();
@@ -199,7 +199,7 @@ export class DebugRun {
     this.stops = this.stops.filter((each) => each.session !== session);
   }
 
-  /** Lets those who wait look again. */
+  /** Makes every `waitFor` check its condition again. */
   notify(): void {
     for (const done of [...this.waiting]) done();
   }

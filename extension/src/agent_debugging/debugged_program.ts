@@ -10,9 +10,9 @@ const REQUEST_MS = 20_000;
 
 export class DebuggedProgram {
   readonly run = new DebugRun();
-  /** While VS Code starts its sessions. */
+  /** VS Code is starting the sessions of the program. */
   isStarting = true;
-  /** In the order in which they started: child sessions after their parents. */
+  /** Sessions in the order in which they started: child sessions after their parents. */
   readonly sessions = new Map<string, vscode.DebugSession>();
   /** Names of the filters for exceptions that the adapters have. */
   readonly exceptionFilters = new Set<string>();
@@ -26,7 +26,7 @@ export class DebuggedProgram {
     return this.run.hasEnded && (!this.isStarting || this.run.failure !== "");
   }
 
-  /** Whether a new session without a parent is one that we are starting. */
+  /** Whether a new session without a parent is a session that we are starting. */
   expects({ configuration }: vscode.DebugSession): boolean {
     if (!this.isStarting) return false;
     const { name, isCompound, configuration: given } = this.launch;
@@ -52,7 +52,7 @@ export class DebuggedProgram {
     }
   }
 
-  /** The stop of a thread, or the last one. Fails if the program runs. */
+  /** The stop of the thread; without a thread, the last stop. Fails if the program runs. */
   stopped(thread: number | null | undefined): ThreadStop {
     const { run } = this;
     if (this.hasEnded) throw noSession(`'${this.launch.name}' has ended`);

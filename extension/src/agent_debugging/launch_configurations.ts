@@ -6,12 +6,12 @@ import { observe, type ObservationBody } from "../protocol";
 export interface LaunchConfiguration {
   name: string;
   folder: vscode.WorkspaceFolder | undefined;
-  /** As it is in `launch.json`. */
+  /** The configuration as written in `launch.json`. */
   configuration: Record<string, unknown>;
   isCompound: boolean;
 }
 
-/** What `debug_start` names. */
+/** The arguments of `debug_start` that name a configuration. */
 export interface LaunchOrder {
   name?: string | undefined;
   configuration?: Record<string, unknown> | undefined;
@@ -38,7 +38,7 @@ export function listConfigurations(): ObservationBody<"debug_configurations"> {
   return observe("debug_configurations", content, { items, types });
 }
 
-/** The configuration that an action names. Fails if there is none or its debugger is missing. */
+/** The configuration that an action names. Fails if it or its debugger is missing. */
 export function configurationOf(order: LaunchOrder): LaunchConfiguration {
   const { name = "", configuration = {}, folder = "" } = order;
   const isAdHoc = Object.keys(configuration).length > 0;

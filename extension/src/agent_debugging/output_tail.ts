@@ -1,4 +1,4 @@
-/** The last characters of an output, and how many were left out before them. */
+/** The last characters of an output, and the number of characters left out before them. */
 export class OutputTail {
   private text = "";
   private leftOut = 0;
@@ -7,7 +7,7 @@ export class OutputTail {
 
   add(text: string): void {
     this.text += text;
-    // Cut seldom: a program may print many short texts.
+    // Cut rarely, because a program may print many short texts.
     if (this.text.length > 2 * this.limit) this.cut();
   }
 

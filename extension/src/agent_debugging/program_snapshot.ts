@@ -9,7 +9,7 @@ import { shortValue, type FrameItem, type Snapshot, type VariableItem } from "./
 const MAX_FRAMES = 20;
 const MAX_VARIABLES = 50;
 const MAX_THREADS = 50;
-/** Lines of source before and after the place. */
+/** Lines of source before and after the current line. */
 const CONTEXT_LINES = 3;
 
 interface DapFrame {
@@ -172,7 +172,7 @@ function pathOf(source: DapFrame["source"]): string | null {
   return ["file", "vscode-remote"].includes(uri.scheme) ? uri.path : given;
 }
 
-/** Empty for a file that the agent may not read, or that is no file. */
+/** Empty if the agent may not read the file, or the path is not a file. */
 async function sourceAround(
   { path, line }: FrameItem,
   documents: LanguageDocuments,
@@ -182,7 +182,7 @@ async function sourceAround(
   try {
     document = await vscode.workspace.openTextDocument(vscode.Uri.file(path));
   } catch {
-    return []; // the debugger names a file that is not there
+    return []; // the debugger names a file that does not exist
   }
   const first = Math.max(1, line - CONTEXT_LINES);
   const last = Math.min(document.lineCount, line + CONTEXT_LINES);

@@ -1,4 +1,6 @@
-/** A snapshot of a program in the debugger as text: where it is, its stack, variables and output. */
+/**
+ * A snapshot of a program in the debugger as text: where it is, its stack, variables and output.
+ */
 
 export interface FrameItem {
   [name: string]: unknown;
@@ -34,8 +36,8 @@ export interface Snapshot {
   taken_over: boolean;
 }
 
-/** Characters of a value or a line of code. */
-const MAX_VALUE = 200;
+/** Maximum characters of a value or a line of code. */
+const MAX_VALUE_CHARS = 200;
 
 export function snapshotText(snapshot: Snapshot, frame = 0): string {
   const { output } = snapshot;
@@ -57,7 +59,7 @@ export function snapshotText(snapshot: Snapshot, frame = 0): string {
 
 export function shortValue(value: string): string {
   const line = value.replace(/\s*\n\s*/g, " ");
-  return line.length > MAX_VALUE ? `${line.slice(0, MAX_VALUE - 1)}…` : line;
+  return line.length > MAX_VALUE_CHARS ? `${line.slice(0, MAX_VALUE_CHARS - 1)}…` : line;
 }
 
 export function variableLine({ scope, name, value, type }: VariableItem): string {
@@ -118,7 +120,7 @@ function threadLine({ id, name, stopped }: Snapshot["threads"][number]): string 
   return `  ${id} ${name} (${stopped ? "stopped" : "running"})`;
 }
 
-/** The type that a value shows by itself, so that it is not told twice. */
+/** The type name that the value itself contains, so that the type is not printed twice. */
 function typeNameOf(value: string): string {
   if (/^-?\d+(\.\d+)?$/.test(value)) return "number";
   if (/^['"]/.test(value)) return "string";

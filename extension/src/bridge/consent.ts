@@ -26,7 +26,7 @@ export interface RunConsentSettings {
 export class RunConsent {
   /** Grants that last until the end of a run, by run. */
   private readonly granted = new Map<string, Set<string>>();
-  /** Open questions, so that many threads of a script with the same request ask only once. */
+  /** Open questions: threads of a script with the same request share one question. */
   private readonly open = new Map<string, Promise<Grant>>();
 
   /** One question at a time per run and grant: its answer may also cover the next request. */

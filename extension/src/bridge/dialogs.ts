@@ -1,7 +1,7 @@
-/** Messages, input boxes, pickers and progress. The answer is null if the user dismisses one. */
+/** Messages, input boxes, pickers and progress. If the user dismisses one, the answer is null. */
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
-import { unlinked } from "../consent/visible_text";
+import { withoutLinks } from "../consent/visible_text";
 import type { BridgeRequest, RequestHandlers } from "./dispatcher";
 import { isObject } from "./messages";
 import { flag, invalid, objects, text, texts } from "./params";
@@ -20,7 +20,7 @@ async function showMessage({ params }: BridgeRequest): Promise<unknown> {
   if (!level) throw invalid("level", `one of ${LEVELS.join(", ")}`);
   const buttons = texts(params, "buttons");
   const modal = flag(params, "modal");
-  const shown = show(level, unlinked(text(params, "message")), { modal }, buttons);
+  const shown = show(level, withoutLinks(text(params, "message")), { modal }, buttons);
   // Without buttons do not wait: a notification may stay open forever.
   if (!buttons.length && !modal) return { choice: null };
   return { choice: (await shown) ?? null };
@@ -29,7 +29,7 @@ async function showMessage({ params }: BridgeRequest): Promise<unknown> {
 async function inputBox({ params, signal }: BridgeRequest): Promise<unknown> {
   const expected = pattern(text(params, "pattern", ""));
   const options: vscode.InputBoxOptions = {
-    prompt: unlinked(text(params, "prompt")),
+    prompt: withoutLinks(text(params, "prompt")),
     value: text(params, "value", ""),
     placeHolder: text(params, "placeholder", ""),
     password: flag(params, "password"),
@@ -71,7 +71,7 @@ async function progress(request: BridgeRequest): Promise<unknown> {
   const { params, signal } = request;
   const options = {
     location: vscode.ProgressLocation.Notification,
-    title: unlinked(text(params, "title")),
+    title: withoutLinks(text(params, "title")),
     cancellable: flag(params, "cancellable", true),
   };
   return vscode.window.withProgress(
@@ -94,7 +94,7 @@ async function progress(request: BridgeRequest): Promise<unknown> {
 function step(value: Record<string, unknown>): { message?: string; increment?: number } {
   const { message, increment } = value;
   return {
-    ...(typeof message === "string" && message ? { message: unlinked(message) } : {}),
+    ...(typeof message === "string" && message ? { message: withoutLinks(message) } : {}),
     ...(typeof increment === "number" && increment > 0 ? { increment } : {}),
   };
 }

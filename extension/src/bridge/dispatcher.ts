@@ -16,10 +16,10 @@ import {
 } from "./messages";
 
 /** Maximum number of pending requests of a run. */
-const MAX_RUNNING = 256;
+const MAX_PENDING = 256;
 /** Maximum number, and total characters, of answers kept for clients that reconnect. */
-const MAX_KEPT = 256;
-const KEPT_LENGTH = 16 << 20;
+const MAX_KEPT_ANSWERS = 256;
+const MAX_KEPT_CHARS = 16 << 20;
 
 /** A request as its handler sees it. */
 export interface BridgeRequest {
@@ -36,9 +36,9 @@ export interface BridgeRequest {
 
 export type RequestHandler = (request: BridgeRequest) => Promise<unknown>;
 export type RequestHandlers = Readonly<Record<string, RequestHandler>>;
-/** A connection to one client. After a reconnect, a new one replaces the old. */
+/** A connection to a client. After a reconnect, a new connection replaces the old one. */
 export interface BridgeClient {
-  /** The same for all connections of the client. */
+  /** Identifies the client. All connections of the client have the same key. */
   readonly key: string;
   send(text: string): void;
 }
@@ -64,11 +64,11 @@ class PendingRequest implements BridgeRequest {
     if (typeof timeout !== "number" || !(timeout >= 0)) return;
     const late = `There was no answer in ${timeout / 1000} seconds`;
     const expire = (): void => this.abort(new Failure("bridge.timed_out", late));
-    // Node fires a timer with a longer delay at once.
+    // A timer with a longer delay would fire at once in Node.
     this.timer = setTimeout(expire, Math.min(timeout, 2 ** 31 - 1));
   }
 
-  /** Created on first use: most handlers answer at once and never read it. */
+  /** Created on first use: most handlers answer at once and need no signal. */
   get signal(): AbortSignal {
     this.controller ??= new AbortController();
     if (this.reason) this.controller.abort(this.reason);
@@ -99,7 +99,7 @@ class PendingRequest implements BridgeRequest {
   };
 
   add(value: unknown): void {
-    if (!this.listeners.length && this.early.length < MAX_KEPT) this.early.push(value);
+    if (!this.listeners.length && this.early.length < MAX_KEPT_ANSWERS) this.early.push(value);
     for (const listener of this.listeners) listener(value);
   }
 }
@@ -107,7 +107,7 @@ class PendingRequest implements BridgeRequest {
 export class RequestDispatcher implements Disposable {
   private readonly running = new Map<string, PendingRequest>();
   private readonly answers = new Map<string, string>();
-  private keptLength = 0;
+  private keptChars = 0;
   private isOver = false;
 
   constructor(
@@ -199,18 +199,18 @@ export class RequestDispatcher implements Disposable {
     if (!handler)
       throw new Failure("bridge.unknown_type", `This window does not know the request '${type}'`);
     if (this.isOver) throw new Failure("bridge.closed", "The run has ended");
-    if (this.running.size >= MAX_RUNNING)
-      throw new Failure("bridge.busy", `${MAX_RUNNING} requests of this run are already pending`);
+    if (this.running.size >= MAX_PENDING)
+      throw new Failure("bridge.busy", `${MAX_PENDING} requests of this run are already pending`);
     return handler;
   }
 
   private keep(key: string, text: string): void {
     this.answers.set(key, text);
-    this.keptLength += text.length;
+    this.keptChars += text.length;
     for (const [oldest, kept] of this.answers) {
-      if (this.answers.size <= MAX_KEPT && this.keptLength <= KEPT_LENGTH) break;
+      if (this.answers.size <= MAX_KEPT_ANSWERS && this.keptChars <= MAX_KEPT_CHARS) break;
       this.answers.delete(oldest);
-      this.keptLength -= kept.length;
+      this.keptChars -= kept.length;
     }
   }
 }

@@ -16,7 +16,7 @@ export interface LaunchSettings {
   follow: (net: vscode.Uri) => Promise<FollowedRun | undefined>;
 }
 
-/** The resources of a run. No connection if the user turned the bridge off. */
+/** The resources of a run. There is no connection if the user turned the bridge off. */
 interface RunResources {
   connection: RunConnection | undefined;
   followed?: FollowedRun | undefined;

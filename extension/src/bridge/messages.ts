@@ -4,7 +4,7 @@ import { Failure } from "../common/failure";
 export const BRIDGE_PROTOCOL = 1;
 export const SUBPROTOCOL = "bascule.bridge.v1";
 /** Maximum bytes of a message, in either direction. */
-export const MAX_MESSAGE = 4 << 20;
+export const MAX_MESSAGE_BYTES = 4 << 20;
 
 export type RequestId = string | number;
 export type Params = Readonly<Record<string, unknown>>;
@@ -60,11 +60,11 @@ export function parseMessage(shape: unknown): Incoming {
 /** Encodes a message. An answer that is too large or not serializable becomes an error. */
 export function format(message: Outgoing): string {
   const text = tryFormat(message);
-  if (typeof text === "string" && Buffer.byteLength(text) <= MAX_MESSAGE) return text;
+  if (typeof text === "string" && Buffer.byteLength(text) <= MAX_MESSAGE_BYTES) return text;
   const failure =
     text instanceof Failure
       ? text
-      : new Failure("bridge.too_large", `The answer has more than ${MAX_MESSAGE} bytes`);
+      : new Failure("bridge.too_large", `The answer has more than ${MAX_MESSAGE_BYTES} bytes`);
   if (!("id" in message)) throw failure;
   return JSON.stringify(failureMessage(message.id, failure));
 }

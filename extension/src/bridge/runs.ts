@@ -83,7 +83,7 @@ export class Runs {
     return { run, token };
   }
 
-  /** The run with this token. Compares all of them, so that timing reveals nothing. */
+  /** The run with this token. Compares all tokens, so that the time reveals nothing. */
   find(token: string): Run | undefined {
     const hash = digest(token);
     let found: Run | undefined;

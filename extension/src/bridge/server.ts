@@ -11,19 +11,19 @@ import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import type { BridgeClient, RequestHandlers } from "./dispatcher";
-import { format, MAX_MESSAGE, parse, BRIDGE_PROTOCOL, SUBPROTOCOL } from "./messages";
+import { format, MAX_MESSAGE_BYTES, parse, BRIDGE_PROTOCOL, SUBPROTOCOL } from "./messages";
 import { Runs, type Run } from "./runs";
 
 const HOST = "127.0.0.1";
 /** Milliseconds to receive the headers of a request; the client is on this machine. */
-const HEAD_MS = 1000;
-/** Milliseconds between two pings. A client that missed one is disconnected. */
+const HEADERS_TIMEOUT_MS = 1000;
+/** Milliseconds between two pings. A client that does not answer a ping is disconnected. */
 const PING_MS = 30_000;
 /** Maximum unsent bytes for a client before it is disconnected. */
-const MAX_WAITING = 32 << 20;
+const MAX_UNSENT_BYTES = 32 << 20;
 /** WebSocket close codes. */
 const GOING_AWAY = 1001;
-const POLICY = 1008;
+const POLICY_VIOLATION = 1008;
 
 /** The environment variables with which a process connects. Disposing ends the run. */
 export interface RunConnection extends Disposable {
@@ -51,7 +51,7 @@ export class RunBridge implements Disposable {
   private pingTimer: NodeJS.Timeout | undefined;
   private readonly upgrades = new WebSocketServer({
     noServer: true,
-    maxPayload: MAX_MESSAGE,
+    maxPayload: MAX_MESSAGE_BYTES,
     perMessageDeflate: false,
     handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
   });
@@ -94,7 +94,7 @@ export class RunBridge implements Disposable {
     for (const [socket, owner] of this.sockets)
       if (owner === run) {
         socket.close(GOING_AWAY, "the run has ended");
-        setTimeout(() => socket.terminate(), HEAD_MS).unref();
+        setTimeout(() => socket.terminate(), HEADERS_TIMEOUT_MS).unref();
       }
     if (!this.runs.size) this.stop();
   }
@@ -104,8 +104,8 @@ export class RunBridge implements Disposable {
   private listen(): Promise<Server> {
     this.listening ??= new Promise<Server>((resolve, reject) => {
       const server = createServer((_, response) => response.writeHead(426).end());
-      server.headersTimeout = HEAD_MS;
-      server.requestTimeout = HEAD_MS;
+      server.headersTimeout = HEADERS_TIMEOUT_MS;
+      server.requestTimeout = HEADERS_TIMEOUT_MS;
       server.maxHeadersCount = 64;
       server.on("upgrade", (request, socket, head) =>
         this.upgrade(request, socket as Socket, head),
@@ -190,7 +190,7 @@ export class RunBridge implements Disposable {
         client.send(format({ type: "bridge/hello", params: this.hello(run) }));
       } catch (error) {
         this.log.warn(`run ${run.id}: ${messageOf(error)}`);
-        socket.close(POLICY, "not a bridge message");
+        socket.close(POLICY_VIOLATION, "not a bridge message");
       }
     });
   }
@@ -200,7 +200,7 @@ export class RunBridge implements Disposable {
       key,
       send: (text) => {
         if (socket.readyState !== socket.OPEN) return;
-        if (socket.bufferedAmount > MAX_WAITING) socket.terminate();
+        if (socket.bufferedAmount > MAX_UNSENT_BYTES) socket.terminate();
         else socket.send(text);
       },
     };
@@ -213,7 +213,7 @@ export class RunBridge implements Disposable {
       instance: this.instance,
       session: run.id,
       capabilities: Object.keys(this.handlers).sort(),
-      limits: { messageBytes: MAX_MESSAGE },
+      limits: { messageBytes: MAX_MESSAGE_BYTES },
     };
   }
 

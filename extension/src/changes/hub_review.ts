@@ -21,16 +21,16 @@ import type {
 import type { Hunk, Lines } from "../review/hunks";
 import type { ReviewedFile } from "../review/reviewed_file";
 
-/** Limits of a list. The hub accepts the same number of files, and more bytes (`MAX_LIST`). */
+/** Limits of a list. The hub accepts as many files, and more bytes (`MAX_LIST`). */
 const MAX_FILES = 200;
-const LIST_BYTES = 96 << 10;
-const NAME_LENGTH = 300;
+const MAX_LIST_BYTES = 96 << 10;
+const MAX_NAME_CHARS = 300;
 const MAX_AGENTS = 8;
 /** Limits of the hunks of one file. */
 const MAX_HUNKS = 200;
 const MAX_LINES = 2000;
-const LINE_LENGTH = 500;
-const HUNKS_LENGTH = 128 << 10;
+const MAX_LINE_CHARS = 500;
+const MAX_HUNKS_CHARS = 128 << 10;
 /** Milliseconds in which changes are combined into one message. */
 const PUBLISH_MS = 200;
 
@@ -89,7 +89,7 @@ export class HubReview implements SharedReview, Disposable {
     for (const file of pending.slice(0, MAX_FILES)) {
       const summary = this.summaryOf(file);
       bytes += Buffer.byteLength(JSON.stringify(summary));
-      if (bytes > LIST_BYTES) break;
+      if (bytes > MAX_LIST_BYTES) break;
       files.push(summary);
     }
     return { files, more: pending.length - files.length };
@@ -107,7 +107,7 @@ export class HubReview implements SharedReview, Disposable {
     );
   }
 
-  /** Changes nothing if one of the files is not as it was shown. */
+  /** Changes nothing if a file has changed since it was shown. */
   async answer({ answer, files, by }: ReviewAnswer): Promise<{ done: number }> {
     const found = files.map((target) => this.find(target));
     let done = 0;
@@ -183,13 +183,13 @@ function stateOf(
 ): Pick<ReviewFile, "id" | "name" | "agents" | "change"> {
   return {
     id: idOf(file.path),
-    name: shortened(nameOf(file.path), NAME_LENGTH),
+    name: shortened(nameOf(file.path), MAX_NAME_CHARS),
     agents: file.agents.slice(-MAX_AGENTS).map((agent) => shortened(agent)),
     change: file.removed ? "removed" : file.isCreated ? "created" : "changed",
   };
 }
 
-/** A path may be too long to be sent, or contain anything. */
+/** A short id for a path: a path may be too long to be sent, or contain any character. */
 function idOf(path: string): string {
   return createHash("sha256").update(path).digest("hex").slice(0, 32);
 }
@@ -215,7 +215,7 @@ interface HunkLines {
 /** The first hunks and lines, as many as fit, with hidden characters spelled out. */
 function boundedHunks(all: readonly HunkLines[]): ReviewHunks {
   const hunks: ReviewHunk[] = [];
-  let [lines, length] = [MAX_LINES, HUNKS_LENGTH];
+  let [lines, length] = [MAX_LINES, MAX_HUNKS_CHARS];
   const takeLines = (from: Lines): string[] => {
     const result: string[] = [];
     for (const line of from) {
@@ -233,14 +233,16 @@ function boundedHunks(all: readonly HunkLines[]): ReviewHunks {
     const isWhole =
       shown.removed.length === removed.length &&
       shown.added.length === added.length &&
-      [...removed, ...added].every((each) => each.length <= LINE_LENGTH);
+      [...removed, ...added].every((each) => each.length <= MAX_LINE_CHARS);
     hunks.push({ line, ...shown, is_whole: isWhole });
   }
   return { hunks, more: all.length - hunks.length };
 }
 
 function shownLine(line: string): string {
-  return line.length > LINE_LENGTH ? `${visible(line.slice(0, LINE_LENGTH))}…` : visible(line);
+  return line.length > MAX_LINE_CHARS
+    ? `${visible(line.slice(0, MAX_LINE_CHARS))}…`
+    : visible(line);
 }
 
 function stale(name: string): Failure {

@@ -80,7 +80,7 @@ export function buildReview(parts: ReviewParts): Review {
       const { shell, state } = (extras.metadata ?? {}) as { shell?: string; state?: string };
       commands.ended(id, shell, state);
     },
-    noteFor: (agent) => takenBack.take(agent),
+    noteFor: (agent) => takenBack.takeNote(agent),
     dispose: () => disposables.dispose(),
   };
 }

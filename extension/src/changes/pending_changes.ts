@@ -10,11 +10,11 @@ import type { AgentCommands } from "../review/agent_commands";
 import { lineEndOf, linesOfText, type Lines } from "../review/hunks";
 import { ReviewedFile } from "../review/reviewed_file";
 import type { ReviewStore } from "../review/review_store";
-import { FILE_LIMIT, timeOf, type DiskChange, type WorkspaceTexts } from "./workspace_texts";
+import { MAX_FILE_BYTES, timeOf, type DiskChange, type WorkspaceTexts } from "./workspace_texts";
 
 /** Milliseconds after typing before the base is stored. */
 const STORE_MS = 200;
-/** Files without pending changes that are remembered, for undo in the editor. */
+/** Maximum number of files without pending changes that are kept, for undo in the editor. */
 const MAX_SETTLED = 200;
 
 export interface PendingChangesParts {
@@ -48,7 +48,7 @@ export class PendingChanges implements Disposable {
     );
   }
 
-  /** Loads what was pending before the window was reloaded. */
+  /** Loads the changes that were pending before the window was reloaded. */
   restore(): void {
     const { files, broken } = this.parts.store.load();
     for (const name of broken) this.parts.log.warn(`pending changes in ${name} cannot be read`);
@@ -87,9 +87,9 @@ export class PendingChanges implements Disposable {
     this.parts.texts().accept(uri.fsPath);
     if (!this.parts.isOn()) return;
     const known = this.files.get(uri.fsPath);
-    if (was === "binary" || Math.max(before.length, after.length) > FILE_LIMIT)
+    if (was === "binary" || Math.max(before.length, after.length) > MAX_FILE_BYTES)
       return known && this.forget(known);
-    this.take(agent, uri.fsPath, was === "text" ? before : undefined, linesOfText(after));
+    this.agentChanged(agent, uri.fsPath, was === "text" ? before : undefined, linesOfText(after));
   }
 
   /** A program changed a file. */
@@ -98,7 +98,7 @@ export class PendingChanges implements Disposable {
     if (!agent) return this.changedByOthers(path, after?.bytes);
     const old = before && textOf(before.bytes);
     const fresh = after && textOf(after.bytes);
-    if (fresh !== undefined) return this.take(agent, path, old, linesOfText(fresh));
+    if (fresh !== undefined) return this.agentChanged(agent, path, old, linesOfText(fresh));
     const known = this.files.get(path);
     if (known?.isCreated) return this.forget(known);
     if (!before || old === undefined) return;
@@ -127,7 +127,12 @@ export class PendingChanges implements Disposable {
   }
 
   /** `before` is undefined if the file did not exist. */
-  private take(agent: string, path: string, before: string | undefined, after: Lines): void {
+  private agentChanged(
+    agent: string,
+    path: string,
+    before: string | undefined,
+    after: Lines,
+  ): void {
     this.agentTimes.set(path, Date.now());
     const document = shownDocument(path);
     const known = this.files.get(path);
@@ -166,7 +171,7 @@ export class PendingChanges implements Disposable {
     if (!bytes) return file.removed ? undefined : this.forget(file);
     const text = textOf(bytes);
     if (text === undefined) return this.forget(file);
-    if (shownDocument(path)) return; // its own event says who changed it
+    if (shownDocument(path)) return; // the event of the document says who changed it
     file.removed = undefined;
     file.show(linesOfText(text), "person");
     this.changed(file);
@@ -220,7 +225,7 @@ export class PendingChanges implements Disposable {
     }
   }
 
-  /** Takes the text on disk, unless unsaved text is about to be restored by the editor. */
+  /** Takes the text on disk, unless the editor is about to restore unsaved text. */
   private readAgain(file: ReviewedFile): void {
     if (file.isDirty || file.removed) return;
     this.parts.texts().accept(file.path);

@@ -72,7 +72,7 @@ export function registerReviewCommands(
   );
 }
 
-/** Shows a failure as a message. It is not thrown, so that the peek view closes and shows anew. */
+/** Shows a failure as a message. Not thrown, so that the peek view closes and opens again. */
 async function showFailure(run: (...given: never[]) => unknown, given: never[]): Promise<void> {
   try {
     await run(...given);

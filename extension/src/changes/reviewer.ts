@@ -18,8 +18,8 @@ import type { LensTarget } from "./hunk_lenses";
 import { shownDocument, type PendingChanges } from "./pending_changes";
 
 /**
- * Milliseconds after a change in which the peek view may show another change than the one that the
- * user saw: it identifies changes by their number in the list.
+ * Milliseconds after a change in which the peek view may show another change than the user saw: the
+ * view identifies changes by their number in the list.
  */
 const PEEK_MS = 1000;
 
@@ -93,7 +93,9 @@ export class Reviewer {
     });
   }
 
-  /** Waits for running actions on the file. Then fails, and does nothing, if `isCurrent` is false. */
+  /**
+   * Waits for running actions on the file. Then fails, and does nothing, if `isCurrent` is false.
+   */
   async undoFile(file: ReviewedFile, isCurrent: () => boolean = () => true): Promise<void> {
     await this.turn(file.path, async () => {
       if (!isCurrent()) throw stale(file.path);
@@ -134,11 +136,11 @@ export class Reviewer {
     if (!shows(document, file.text)) throw stale(file.path);
     const { isDirty } = document;
     const before = file.text;
-    update(); // first: the document's event arrives while the edit is made
+    update(); // before the edit: the document's event arrives while the edit is made
     const edits = [vscode.TextEdit.replace(document.validateRange(range), text)];
     const { CRLF, LF } = vscode.EndOfLine;
     const old = file.lineEnd === "\r\n" ? CRLF : LF;
-    // VS Code takes the text's line ends as the document's. A document of one line had none.
+    // VS Code gives the document the line ends of the text. A document of one line had none.
     if (file.lineEnd && old !== document.eol && areSame(file.text, file.base))
       edits.push(vscode.TextEdit.setEndOfLine(old));
     const edit = new vscode.WorkspaceEdit();

@@ -2,8 +2,9 @@
  * The text files of the workspace as they were last seen, so that the text before a command of an
  * agent is known. VS Code's file watcher says what changed; nothing is read per command.
  *
- * Not seen: files that `.gitignore` excludes, binary files, files above `FILE_LIMIT`, files beyond
- * `MAX_FILES` and `TOTAL_LIMIT`, and whatever VS Code does not watch (`files.watcherExclude`).
+ * Not seen: files that `.gitignore` excludes, binary files, files above `MAX_FILE_BYTES`, files
+ * beyond `MAX_FILES` and `MAX_TOTAL_BYTES`, and whatever VS Code does not watch
+ * (`files.watcherExclude`).
  */
 import { execFile } from "node:child_process";
 import * as fs from "node:fs";
@@ -14,10 +15,10 @@ import type { Disposable } from "../common/disposables";
 import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 
-export const FILE_LIMIT = 1 << 20;
-const TOTAL_LIMIT = 64 << 20;
+export const MAX_FILE_BYTES = 1 << 20;
+const MAX_TOTAL_BYTES = 64 << 20;
 const MAX_FILES = 5000;
-/** Milliseconds that an agent's first command waits until the files were read. */
+/** Maximum milliseconds that an agent's first command waits until the files were read. */
 const FIRST_READ_MS = 2000;
 
 export interface SeenFile {
@@ -50,15 +51,15 @@ export class WorkspaceTexts implements Disposable {
     private readonly log: Log,
   ) {}
 
-  /** Reads the files once and begins to watch. Waits for that, but at most `mostMs`. */
-  async start(mostMs = FIRST_READ_MS): Promise<void> {
+  /** Reads the files once and begins to watch them. Waits for this at most `timeoutMs`. */
+  async start(timeoutMs = FIRST_READ_MS): Promise<void> {
     if (this.isRead) return;
     this.reading ??= this.begin().then(() => {
       this.isRead = true;
     });
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, mostMs);
+      timer = setTimeout(resolve, timeoutMs);
     });
     await Promise.race([this.reading, late]);
     clearTimeout(timer);
@@ -96,7 +97,7 @@ export class WorkspaceTexts implements Disposable {
     this.watcher.onDidDelete(check);
     for (const file of await this.list()) {
       if (this.seen.has(file)) continue;
-      if (this.seen.size >= MAX_FILES || this.total >= TOTAL_LIMIT) {
+      if (this.seen.size >= MAX_FILES || this.total >= MAX_TOTAL_BYTES) {
         this.log.warn(`the review of commands sees only ${this.seen.size} files of the workspace`);
         break;
       }
@@ -110,7 +111,7 @@ export class WorkspaceTexts implements Disposable {
     const isNew = files.some((file) => !this.seen.has(file) && fs.existsSync(file));
     const listed = isNew ? new Set(await this.list()) : new Set<string>();
     for (const each of files) {
-      // VS Code reports only the directory when one is removed.
+      // When a directory is removed, VS Code reports only the directory, not its files.
       const below = fs.existsSync(each) ? [] : this.below(each);
       for (const file of [each, ...below]) this.compare(file, listed);
     }
@@ -173,11 +174,11 @@ export class WorkspaceTexts implements Disposable {
   }
 }
 
-/** A text file of moderate size; undefined for anything else, and if there is none. */
+/** A text file of at most `MAX_FILE_BYTES`; undefined for other files, or without a file. */
 function read(file: string): SeenFile | undefined {
   try {
     const { mode, size } = regular(fs.lstatSync(file));
-    if (size > FILE_LIMIT) return undefined;
+    if (size > MAX_FILE_BYTES) return undefined;
     return text({ bytes: fs.readFileSync(file), mode });
   } catch {
     return undefined;
@@ -187,7 +188,7 @@ function read(file: string): SeenFile | undefined {
 async function readLater(file: string): Promise<SeenFile | undefined> {
   try {
     const { mode, size } = regular(await fs.promises.lstat(file));
-    if (size > FILE_LIMIT) return undefined;
+    if (size > MAX_FILE_BYTES) return undefined;
     return text({ bytes: await fs.promises.readFile(file), mode });
   } catch {
     return undefined;
@@ -203,7 +204,7 @@ function text(found: SeenFile): SeenFile | undefined {
   return found.bytes.subarray(0, 8192).includes(0) ? undefined : found;
 }
 
-/** When the file was changed, or if it is gone, the directory that contained it. */
+/** When the file was changed; for a removed file, when the directory above it was changed. */
 export function timeOf(file: string): number {
   for (let at = file; at !== path.dirname(at); at = path.dirname(at)) {
     const found = fs.lstatSync(at, { throwIfNoEntry: false });

@@ -1,10 +1,10 @@
 /** Which actions may change files, and which paths. The same rules as in sandboxes. */
 import type { AgentAction } from "../hub/messages";
 
-/** An action that changes only this path, or, without a path, any file. */
+/** The files that an action may change: one path or, without a path, any file. */
 export interface FileChangeScope {
   path?: string;
-  /** Whether a link is followed: edits do this, removals do not. */
+  /** Whether the action follows a link: edits do, removals do not. */
   followsLinks?: boolean;
 }
 
@@ -21,7 +21,7 @@ const PROGRAMS = new Set([
 const REFACTORINGS = new Set(["rename_symbol", "apply_code_action"]);
 const EDITS = new Set(["write", "edit", "mkdir", "format", "organize_imports"]);
 const REMOVALS = new Set(["rm", "rmdir"]);
-/** Requests of scripts that may change files. The others show something or read. */
+/** Requests of scripts that may change files. All other requests only show or read something. */
 const BRIDGE_REQUESTS = new Set(["vscode/applyEdit", "vscode/executeCommand"]);
 /** Actions that save documents in the editor themselves, so that a save is not the user's. */
 const SAVES_DOCUMENTS = new Set([

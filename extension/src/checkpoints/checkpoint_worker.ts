@@ -17,22 +17,24 @@ export interface WorkerSettings {
 
 export type WriteResult = { written: boolean } | { refused: string };
 
-/** Files that are open in the editor. A restore changes them through it. */
+/** Files that are open in the editor. A restore changes these files through the editor. */
 export interface EditorFiles {
   /** Absolute paths of files with and without unsaved changes. */
   openFiles(): { unsaved: string[]; saved: string[] };
-  /** Replaces the text of an open file and saves it. `written: false`: it cannot write exactly this. */
+  /**
+   * Replaces the text of an open file and saves it. `written: false`: it would save other bytes.
+   */
   write(path: string, content: Buffer): Promise<WriteResult>;
 }
 
 interface WorkerMessage {
   op?: "ready" | "failed" | "notice" | "open_files" | "write";
   text?: string;
-  /** Of an answer. */
+  /** Only in an answer. */
   id?: number;
   result?: unknown;
   error?: { code: string; message: string };
-  /** Of a question. */
+  /** Only in a question. */
   ask?: number;
   path?: string;
   content?: string;
@@ -43,7 +45,7 @@ interface WorkerRequest {
   reject(error: Error): void;
 }
 
-/** One process, until it ends or is closed. Requests are executed in their order. */
+/** One process, until it ends or is closed. It executes requests in their order. */
 export class CheckpointWorker {
   private readonly process: JsonLinesProcess<WorkerMessage>;
   private readonly pending = new Map<number, WorkerRequest>();
@@ -73,7 +75,7 @@ export class CheckpointWorker {
 
   /**
    * Fails with `machine.missing_tool` if no interpreter can run the worker. `onEnd` is called if a
-   * started worker ends that was not closed.
+   * started worker ends without `close`.
    */
   static async start(
     settings: WorkerSettings,

@@ -10,7 +10,7 @@ import type { CheckpointWorker } from "./checkpoint_worker";
 export interface CheckpointsSettings {
   /** Why nothing is recorded in this window; empty if checkpoints are possible and turned on. */
   whyOff: () => string;
-  /** In a workspace that is not trusted, no agent acts and nothing is prepared. */
+  /** If false, no agent may act in this workspace, so nothing is prepared. */
   isTrusted: () => boolean;
   start: (
     onNotice: (text: string) => void,
@@ -44,8 +44,8 @@ const ENDED =
 
 /**
  * The worker starts with the first action that may change files. If it cannot start, actions run
- * without checkpoints, and a notice tells the user and agents. If it ends, the next action starts
- * another.
+ * without checkpoints, and a notice tells the user and agents. If the worker ends, the next action
+ * starts a new worker.
  */
 export class Checkpoints implements Disposable {
   private worker: Promise<CheckpointWorker> | undefined;
@@ -64,8 +64,8 @@ export class Checkpoints implements Disposable {
   }
 
   /**
-   * Looks at the workspace once, before the first action. Afterwards `limits` are known, and the
-   * first checkpoint has less to copy. Never rejects.
+   * Looks at the workspace once, before the first action. Afterwards `limitNotes` are known, and
+   * the first checkpoint has less to copy. Never rejects.
    */
   async prepare(): Promise<void> {
     if (this.whyOff || !this.settings.isTrusted()) return;
@@ -73,8 +73,10 @@ export class Checkpoints implements Disposable {
     await this.looking;
   }
 
-  /** What checkpoints leave out here, or why there are none. For people who admit an agent. */
-  get limits(): readonly string[] {
+  /**
+   * Sentences for a user who admits an agent: what checkpoints leave out, or why there are none.
+   */
+  get limitNotes(): readonly string[] {
     return this.whyOff ? [`There are no checkpoints: ${this.whyOff}`] : this.notices;
   }
 
@@ -112,7 +114,7 @@ export class Checkpoints implements Disposable {
   /** The user saved a file. While a command of an agent runs, this change is still the user's. */
   saved(path: string): void {
     if (![...this.running].some(({ scope }) => scope.path === undefined)) return;
-    // Then it is unknown who saved it.
+    // An action saves documents too, so it is unknown who saved the file.
     if ([...this.running].some(({ kind }) => savesDocuments(kind))) return;
     void this.withoutFailing((worker) => worker.request("saved", { paths: [path] }));
   }
@@ -165,7 +167,7 @@ export class Checkpoints implements Disposable {
     return this.withoutFailing((worker) => worker.request<number | null>("end", { checkpoint }));
   }
 
-  /** An action does not fail because its checkpoint does. The failure is a notice. */
+  /** If a checkpoint fails, its action does not fail. The failure becomes a notice. */
   private async withoutFailing<T>(
     work: (worker: CheckpointWorker) => Promise<T | null>,
   ): Promise<T | undefined> {
@@ -192,7 +194,7 @@ export class Checkpoints implements Disposable {
     return this.worker;
   }
 
-  /** Each notice is given once. Returns whether this one is new. */
+  /** Adds a notice, unless it was given before. Returns whether the notice is new. */
   private notify(notice: string): boolean {
     if (this.notices.includes(notice)) return false;
     this.settings.log.warn(notice);

@@ -6,7 +6,7 @@ import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Documents } from "../actions/documents";
 import type { Log } from "../common/log";
-import { unlinked } from "../consent/visible_text";
+import { withoutLinks } from "../consent/visible_text";
 import { CommandId } from "../manifest";
 import { setting } from "../settings";
 import { which } from "../terminal/observations";
@@ -49,7 +49,9 @@ export function buildCheckpoints(parts: {
       return CheckpointWorker.start(settings, files, onNotice, onEnd);
     },
     onUnavailable: (why) =>
-      void vscode.window.showWarningMessage(unlinked(`Bascule: there are no checkpoints: ${why}`)),
+      void vscode.window.showWarningMessage(
+        withoutLinks(`Bascule: there are no checkpoints: ${why}`),
+      ),
     log,
   });
   context.subscriptions.push(
@@ -75,8 +77,8 @@ function whyOff(folders: readonly string[]): string {
 }
 
 /**
- * Not the workspace's own environment: an agent could remove or change it. Absolute paths, so that
- * a program in the current directory is never meant.
+ * Interpreters for the worker, without those of the workspace, which an agent could change.
+ * Absolute paths, so that no program in the current directory is used.
  */
 function pythons(): string[] {
   const given = setting("python");

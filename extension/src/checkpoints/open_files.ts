@@ -3,7 +3,7 @@ import { isUtf8 } from "node:buffer";
 import { realpathSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
-import { shows, type Documents } from "../actions/documents";
+import { waitUntilShown, type Documents } from "../actions/documents";
 import { unsavedFiles } from "../actions/unsaved_changes";
 import type { EditorFiles, WriteResult } from "./checkpoint_worker";
 
@@ -20,7 +20,9 @@ export class OpenFiles implements EditorFiles {
 
   /** Writes while no action of an agent changes the file. */
   write(path: string, content: Buffer): Promise<WriteResult> {
-    return this.documents.turn({ real: path, shown: path }, () => this.replace(path, content));
+    return this.documents.withLock({ real: path, displayPath: path }, () =>
+      this.replace(path, content),
+    );
   }
 
   private async replace(path: string, content: Buffer): Promise<WriteResult> {
@@ -28,8 +30,8 @@ export class OpenFiles implements EditorFiles {
     const text = document && exactText(document, content);
     if (!document || text === undefined) return { written: false };
     if (isUnsaved(document)) return UNSAVED;
-    // VS Code notices changes on disk after a while. Until then the edit could change nothing.
-    if (!(await shows(document, (await readFile(path)).toString(), FOLLOW_MS)))
+    // VS Code notices changes on disk only after a while. An earlier edit could have no effect.
+    if (!(await waitUntilShown(document, (await readFile(path)).toString(), FOLLOW_MS)))
       return isUnsaved(document) ? UNSAVED : { written: false };
     const edit = new vscode.WorkspaceEdit();
     const whole = new vscode.Range(0, 0, document.lineCount, 0);
@@ -59,7 +61,7 @@ function exactText({ encoding }: vscode.TextDocument, content: Buffer): string |
   return isMixed || text.startsWith("\ufeff") || text.includes("\0") ? undefined : text;
 }
 
-/** Text documents of files. Notebooks are read again by VS Code when their file changes. */
+/** Text documents of files. Not notebooks: VS Code reads them again when their file changes. */
 function shown(): vscode.TextDocument[] {
   return vscode.workspace.textDocuments.filter(
     ({ uri, isClosed }) => uri.scheme === "file" && !isClosed,

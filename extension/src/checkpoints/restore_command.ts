@@ -1,12 +1,13 @@
 /** "Restore a Checkpoint…": the user chooses an action and files, sees the plan, and confirms. */
 import * as vscode from "vscode";
-import { labelText, unlinked } from "../consent/visible_text";
+import { labelText, withoutLinks } from "../consent/visible_text";
 import type { ArgsOf, ExtrasOf } from "../protocol";
 import type { Checkpoints } from "./checkpoints";
 
-/** Paths that a dialog lists. */
-const LISTED = 15;
-const CHANGES: Readonly<Record<string, string>> = {
+/** Maximum number of paths that a dialog lists. */
+const MAX_LISTED = 15;
+/** VS Code's icon for each kind of change. */
+const CHANGE_ICONS: Readonly<Record<string, string>> = {
   added: "diff-added",
   modified: "diff-modified",
   deleted: "diff-removed",
@@ -43,9 +44,9 @@ export class RestoreCommand {
     const { extras } = await this.checkpoints.ask("checkpoints", {});
     const all = ((extras.items ?? []) as unknown as CheckpointItem[]).toReversed();
     if (!all.length) {
-      const limits = this.checkpoints.limits.join("\n");
+      const limits = this.checkpoints.limitNotes.join("\n");
       void vscode.window.showInformationMessage(
-        unlinked(
+        withoutLinks(
           `Bascule: there are no checkpoints yet, because no agent has changed files here. ${limits}`,
         ),
       );
@@ -53,7 +54,7 @@ export class RestoreCommand {
     }
     const items = all.map((each) => ({
       label: `${each.id}  ${labelText(each.title)}`,
-      description: `${labelText(each.agent)} · ${count(each.files)} · ${timeOf(each.began)}`,
+      description: `${labelText(each.agent)} · ${filesText(each.files)} · ${timeOf(each.began)}`,
       ...(each.notes.length ? { detail: labelText(each.notes.join("; ")) } : {}),
       each,
     }));
@@ -71,7 +72,7 @@ export class RestoreCommand {
     const changes = (extras.changes ?? []) as unknown as { path: string; change: string }[];
     const items: RestoreChoice[] = [
       {
-        label: `$(discard) This action: ${count(changes.length)}`,
+        label: `$(discard) This action: ${filesText(changes.length)}`,
         args: { checkpoint: id },
       },
       {
@@ -80,7 +81,7 @@ export class RestoreCommand {
       },
       { label: "Only one file", kind: vscode.QuickPickItemKind.Separator },
       ...changes.map(({ path, change }) => ({
-        label: `$(${CHANGES[change] ?? "file"}) ${labelText(path)}`,
+        label: `$(${CHANGE_ICONS[change] ?? "file"}) ${labelText(path)}`,
         description: change,
         args: { checkpoint: id, paths: [path] },
       })),
@@ -106,22 +107,24 @@ export class RestoreCommand {
       return false;
     }
     const button = "Restore";
-    const question = `Restore ${count(total)}?`;
+    const question = `Restore ${filesText(total)}?`;
     const options = { modal: true, detail };
     return (await vscode.window.showWarningMessage(question, options, button)) === button;
   }
 
   private async report({ checkpoint, restored, removed, conflicts }: Restored): Promise<void> {
-    const done = (restored?.length ?? 0) + (removed?.length ?? 0);
-    const left = (conflicts ?? []).map(reasonOf);
-    const text = `Bascule: restored ${count(done)}.`;
-    const rest = left.length ? ` Left alone: ${left.slice(0, LISTED).join("; ")}` : "";
-    const show = left.length
+    const fileCount = (restored?.length ?? 0) + (removed?.length ?? 0);
+    const conflictTexts = (conflicts ?? []).map(reasonOf);
+    const text = `Bascule: restored ${filesText(fileCount)}.`;
+    const rest = conflictTexts.length
+      ? ` Left alone: ${conflictTexts.slice(0, MAX_LISTED).join("; ")}`
+      : "";
+    const show = conflictTexts.length
       ? vscode.window.showWarningMessage
       : vscode.window.showInformationMessage;
     const undo = "Undo";
     const buttons = typeof checkpoint === "number" ? [undo] : [];
-    const answer = await show(unlinked(text + rest), ...buttons);
+    const answer = await show(withoutLinks(text + rest), ...buttons);
     if (answer !== undo || typeof checkpoint !== "number") return;
     const { extras } = await this.checkpoints.ask("restore", { checkpoint });
     await this.report(extras);
@@ -130,8 +133,8 @@ export class RestoreCommand {
 
 function pathList(what: string, paths: readonly string[]): string[] {
   if (!paths.length) return [];
-  const more = paths.length > LISTED ? [`  and ${paths.length - LISTED} more`] : [];
-  return [`${what}:`, ...paths.slice(0, LISTED).map((path) => `  ${labelText(path)}`), ...more];
+  const more = paths.length > MAX_LISTED ? [`  and ${paths.length - MAX_LISTED} more`] : [];
+  return [`${what}:`, ...paths.slice(0, MAX_LISTED).map((path) => `  ${labelText(path)}`), ...more];
 }
 
 function reasonOf(conflict: object): string {
@@ -139,7 +142,7 @@ function reasonOf(conflict: object): string {
   return labelText(`${path}: ${reason}`);
 }
 
-function count(files: number): string {
+function filesText(files: number): string {
   return `${files} ${files === 1 ? "file" : "files"}`;
 }
 

@@ -3,7 +3,7 @@ export interface Disposable {
   dispose(): void;
 }
 
-/** Disposes its members together, newest first. A member added after that is disposed at once. */
+/** Disposes its members together, newest first. A member added later is disposed at once. */
 export class Disposables implements Disposable {
   private readonly items: Disposable[] = [];
   private disposed = false;

@@ -3,8 +3,8 @@ import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { createInterface } from "node:readline";
 import { messageOf } from "./failure";
 
-/** Characters of the child's stderr that are kept for error messages. */
-const STDERR_CHARS = 2000;
+/** Maximum characters of the child's stderr that are kept for error messages. */
+const MAX_STDERR_CHARS = 2000;
 
 export interface JsonLinesCommand {
   program: string;
@@ -13,7 +13,7 @@ export interface JsonLinesCommand {
   env: NodeJS.ProcessEnv;
 }
 
-/** Calls `onEnd` once, after the last message, with the end of stderr or why it did not start. */
+/** Calls `onEnd` once, after the last message, with the end of stderr or the start error. */
 export class JsonLinesProcess<M> {
   private readonly child: ChildProcessWithoutNullStreams;
   private stderrTail = "";
@@ -29,7 +29,7 @@ export class JsonLinesProcess<M> {
     this.child.on("error", (error) => this.ended(messageOf(error)));
     stdin.on("error", () => undefined); // the child has ended; `close` reports that
     stderr.on("data", (data: Buffer) => {
-      this.stderrTail = (this.stderrTail + data.toString()).slice(-STDERR_CHARS);
+      this.stderrTail = (this.stderrTail + data.toString()).slice(-MAX_STDERR_CHARS);
     });
     const lines = createInterface(stdout);
     lines.on("line", (line) => this.onMessage(JSON.parse(line) as M));
@@ -46,12 +46,12 @@ export class JsonLinesProcess<M> {
     return !this.isOver;
   }
 
-  /** Does nothing after the end. */
+  /** Sends a message. Does nothing after the child has ended. */
   send(message: object): void {
     if (this.child.stdin.writable) this.child.stdin.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** Closes the child's stdin, at which the child ends itself. */
+  /** Closes the child's stdin; the child then exits. */
   close(): void {
     this.child.stdin.end();
   }

@@ -7,7 +7,7 @@ import { Emitter } from "../common/emitter";
 import { Failure } from "../common/failure";
 import { fullText, summaryOf, type ConsentRequest } from "./request";
 
-/** Milliseconds without an answer after which the answer is `deny`. */
+/** Milliseconds to wait for an answer. After that, the answer is `deny`. */
 const ANSWER_MS = 120_000;
 
 /** The label of a button and its answer. Every question can be answered `deny`. */
@@ -43,7 +43,7 @@ export class Questions {
 
   constructor(
     onError: (error: unknown) => void,
-    private readonly patienceMs = ANSWER_MS,
+    private readonly timeoutMs = ANSWER_MS,
   ) {
     this.onChanged = new Emitter(onError);
   }
@@ -75,7 +75,7 @@ export class Questions {
     const answered = new Promise<QuestionAnswer>((resolve, fail) => {
       reject = fail;
       this.open.set(question.id, { question, settle: resolve });
-      timer = setTimeout(() => resolve({ answer: "deny", by: "time" }), this.patienceMs);
+      timer = setTimeout(() => resolve({ answer: "deny", by: "time" }), this.timeoutMs);
       signal.addEventListener("abort", withdraw, { once: true });
     });
     began?.(question);
@@ -94,7 +94,7 @@ export class Questions {
   answer(id: string, answer: string, by: string): boolean {
     const open = this.open.get(id);
     if (!open?.question.choices.some(([, each]) => each === answer)) return false;
-    this.open.delete(id); // at once, so that a second answer is refused
+    this.open.delete(id); // now, so that a second answer is refused
     open.settle({ answer, by });
     return true;
   }
@@ -108,7 +108,7 @@ export class Questions {
       summary: summaryOf(request),
       text: fullText(request),
       choices,
-      expires: new Date(Date.now() + this.patienceMs),
+      expires: new Date(Date.now() + this.timeoutMs),
     };
   }
 }

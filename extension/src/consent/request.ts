@@ -46,32 +46,32 @@ export interface ConsentRequest {
   /** Where a command or cell runs; empty for anything else. */
   cwd: string;
   paths: readonly RequestPath[];
-  /** All its arguments. The first is the most important one. */
+  /** All arguments. The first is the most important argument. */
   parts: readonly RequestPart[];
-  /** What checkpoints leave out, or why there are none. Only if the action may change files. */
-  limits?: readonly string[];
+  /** What checkpoints leave out, or why there are none. Only for actions that may change files. */
+  limitNotes?: readonly string[];
   /** Only if rules were applied to a command text, which is then the first of `parts`. */
   command?: RequestedCommand;
 }
 
-/** Arguments that OpenHands sends with every action. With these values they have no effect. */
-const SILENT: Readonly<Record<string, unknown>> = {
+/** Arguments that OpenHands sends with every action, and the values that have no effect. */
+const WITHOUT_EFFECT: Readonly<Record<string, unknown>> = {
   confirmation_state: "confirmed",
   security_risk: -1,
 };
 const ORDINARY_NAME = /^[a-z][a-z0-9_]{0,39}$/;
-/** Asking parts that are listed, and characters of each; all of them are marked in the text. */
+/** Maximum parts in the list of parts that need approval, and characters of each part. */
 const MAX_LISTED = 20;
-const LISTED_LENGTH = 200;
-/** A text of one line with more characters is wrapped, and its length is shown. */
-const LONG_LINE = 72;
+const MAX_LISTED_CHARS = 200;
+/** A line with more characters is wrapped, and its length is shown. */
+const MAX_UNWRAPPED_CHARS = 72;
 /** The main argument of an action comes first; others follow in the order sent. */
-const FIRST = [
+const MAIN_ARGUMENTS = [
   ...["command", "code", "request", "url", "what", "path", "pattern", "question"],
   ...["configuration", "expression"],
 ];
 
-const WORDS: Readonly<Record<string, string>> = {
+const KIND_TEXTS: Readonly<Record<string, string>> = {
   run: "run a command in a shell",
   run_ipython: "run Python code",
   read: "read a file",
@@ -120,10 +120,10 @@ const WORDS: Readonly<Record<string, string>> = {
 export function partsOf(args: Readonly<Record<string, unknown>>): RequestPart[] {
   const names = Object.keys(args).filter((name) => {
     const value = args[name];
-    return !isEmpty(value) && value !== false && SILENT[name] !== value;
+    return !isEmpty(value) && value !== false && WITHOUT_EFFECT[name] !== value;
   });
   const place = (name: string): number =>
-    FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length;
+    MAIN_ARGUMENTS.includes(name) ? MAIN_ARGUMENTS.indexOf(name) : MAIN_ARGUMENTS.length;
   names.sort((one, other) => place(one) - place(other));
   return names.map((name) => ({ name, text: textOf(args[name]) }));
 }
@@ -149,19 +149,19 @@ export function fullText(request: ConsentRequest): string {
   const lines = [
     ...field("Asks", requester.name),
     ...(requester.hub ? field("Through", requester.hub) : []),
-    ...field("Wants to", `${WORDS[kind] ?? "do something"} (${kind})`),
+    ...field("Wants to", `${KIND_TEXTS[kind] ?? "do something"} (${kind})`),
     ...(cwd ? field("Runs in", cwd) : []),
     ...paths.flatMap(({ real, isWritten }) => field(isWritten ? "Changes" : "Uses", real)),
-    ...(request.limits ?? []).flatMap((text) => field("Restore", text)),
+    ...(request.limitNotes ?? []).flatMap((text) => field("Restore", text)),
     ...warnings(request).flatMap((text) => field("Warning", text)),
   ];
-  // Marks under a whole text say nothing, and would double its length.
+  // Marks under the whole text would only double its length.
   const length = parts[0]?.text.length ?? 0;
   const asking = (request.command?.asking ?? []).filter(
     ({ start, end }) => start > 0 || end < length,
   );
-  parts.forEach((part, n) => lines.push(...shown(part, n === 0, n === 0 ? asking : [])));
-  if (request.command) lines.push(...explained(request.command, requester.name));
+  parts.forEach((part, n) => lines.push(...argumentLines(part, n === 0, n === 0 ? asking : [])));
+  if (request.command) lines.push(...explanationLines(request.command, requester.name));
   return `${lines.join("\n")}\n`;
 }
 
@@ -176,10 +176,13 @@ export function warnings(request: ConsentRequest): string[] {
 }
 
 /** Why a command needs approval, part by part, and which rules would allow it. */
-function explained({ asking, proposals, rulesFile }: RequestedCommand, agent: string): string[] {
+function explanationLines(
+  { asking, proposals, rulesFile }: RequestedCommand,
+  agent: string,
+): string[] {
   const lines = asking.length ? ["", "Needs approval because of these parts:"] : [];
   for (const { text, reason } of asking.slice(0, MAX_LISTED)) {
-    lines.push(`│ ${shortened(text, LISTED_LENGTH)}`);
+    lines.push(`│ ${shortened(text, MAX_LISTED_CHARS)}`);
     lines.push(...visibleLines(visible(reason), "    ", "    "));
   }
   const left = asking.length - MAX_LISTED;
@@ -195,16 +198,16 @@ function explained({ asking, proposals, rulesFile }: RequestedCommand, agent: st
 }
 
 /** The main argument and multi-line texts as blocks; other arguments on one line each. */
-function shown(
+function argumentLines(
   { name, text }: RequestPart,
   isFirst: boolean,
   marked: readonly TextRange[],
 ): string[] {
   const lines = visibleLines(text, undefined, undefined, marked);
-  // The agent chose this name, which could imitate a line written here.
+  // The agent chose this name. It could imitate a line written here.
   if (!ORDINARY_NAME.test(name))
     return ["", "argument named:", ...visibleLines(name), "with the value:", ...lines];
-  if (isFirst || lines.length > 1) return ["", `${visible(name)}${size(text)}:`, ...lines];
+  if (isFirst || lines.length > 1) return ["", `${visible(name)}${lengthText(text)}:`, ...lines];
   return ["", `${visible(name)} ${lines[0] ?? "│"}`];
 }
 
@@ -213,11 +216,11 @@ function field(name: string, text: string): string[] {
   return [`${`${name}:`.padEnd(10)}${first}`, ...more.map((line) => `${" ".repeat(10)}${line}`)];
 }
 
-function size(text: string): string {
+function lengthText(text: string): string {
   const lines = text.split("\n").length;
   const characters = `${Array.from(text).length.toLocaleString("en")} characters`;
   if (lines > 1) return ` (${lines.toLocaleString("en")} lines, ${characters})`;
-  return text.length > LONG_LINE ? ` (1 line, ${characters})` : "";
+  return text.length > MAX_UNWRAPPED_CHARS ? ` (1 line, ${characters})` : "";
 }
 
 function isEmpty(value: unknown): boolean {

@@ -12,7 +12,7 @@ export interface NewRules {
 /** Words that can be written in a rule without quotes. */
 const PLAIN_WORD = /^[\w@%+=:,./-]+$/;
 
-/** Only rules of plain words can be added: they are read back and shown without surprises. */
+/** Only rules of plain words can be added: the user sees them exactly as they are stored. */
 export function isPlainRule(rule: CommandRule): boolean {
   return rule.every((word) => PLAIN_WORD.test(word));
 }
@@ -29,8 +29,8 @@ export function withAllowRules(text: string, { rules, agent, why }: NewRules): s
 }
 
 /**
- * `text` without one rule, and without its table if that has no other rule. Undefined if the text
- * is written in a way that only a person can edit.
+ * `text` without a rule, and without its table if the table has no other rule. Undefined if the
+ * format of the text is too unusual to edit automatically.
  */
 export function withoutRule(text: string, rule: FileRule): string | undefined {
   const lines = text.split("\n");
@@ -66,7 +66,7 @@ function withoutText(table: readonly string[], { words }: FileRule): string[] | 
   return rest.split("\n");
 }
 
-/** Comments and empty lines after a table, which may belong to the next one. */
+/** Comments and empty lines after a table. They may belong to the next table. */
 function afterLastKey(table: readonly string[]): string[] {
   const last = table.findLastIndex((line) => line.trim() && !line.trimStart().startsWith("#"));
   return table.slice(last + 1);

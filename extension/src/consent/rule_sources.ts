@@ -1,6 +1,6 @@
 /**
  * The rules that apply in this window: the user's own file, and files of the workspace, which can
- * only ask and deny. Files are read for every decision, so a change counts at once.
+ * only ask and deny. Files are read for every decision, so a change applies at once.
  */
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
@@ -23,7 +23,7 @@ import { withAllowRules, withoutRule, type NewRules } from "./rule_edits";
 
 /** The file of a workspace folder. The user is asked before an agent writes below `.vscode`. */
 export const WORKSPACE_FILE = path.join(".vscode", "bascule-rules.toml");
-const MAX_BYTES = 256 << 10;
+const MAX_FILE_BYTES = 256 << 10;
 
 /** The user's own file, which `bascule rules check` reads too. */
 export function personFile(env: NodeJS.ProcessEnv = process.env): string {
@@ -34,7 +34,7 @@ export function personFile(env: NodeJS.ProcessEnv = process.env): string {
 
 export interface RulesInForce {
   readonly rules: readonly FileRule[];
-  /** Why files could not be read. If there are any, every command is asked about. */
+  /** Why files could not be read. With a problem, the user is asked about every command. */
   readonly problems: readonly string[];
 }
 
@@ -63,7 +63,9 @@ export class RuleSources {
     return this.settings.personFile;
   }
 
-  /** Whether a resolved path is the user's own file, which no agent may write unasked. */
+  /**
+   * Whether a resolved path is the user's own file. The user is asked before an agent writes it.
+   */
   isPersonFile(real: string): boolean {
     return real === realPath(this.personFile) || real === this.personFile;
   }
@@ -80,8 +82,8 @@ export class RuleSources {
     };
   }
 
-  /** Counts commands that a rule allowed, asked about or denied since the window opened. */
-  count(rule: FileRule): void {
+  /** Adds 1 to the number of commands that the rule decided on since the window opened. */
+  countUse(rule: FileRule): void {
     const key = countKey(rule);
     this.counts.set(key, (this.counts.get(key) ?? 0) + 1);
   }
@@ -166,14 +168,14 @@ function broken(text: string | undefined, problem: string): ReadFile {
   return { text, problem, rules: [], warnings: [] };
 }
 
-/** Undefined if there is no file. Throws a `RuleFileError` if it cannot be read. */
+/** Undefined if the file does not exist. Throws a `RuleFileError` if it cannot be read. */
 function textOf(file: string): string | undefined {
   try {
     const found = fs.statSync(file);
     // Opening a FIFO would wait for a writer.
     if (!found.isFile()) throw new RuleFileError(`${file}: is not a file`);
-    if (found.size > MAX_BYTES)
-      throw new RuleFileError(`${file}: has ${found.size} bytes; the limit is ${MAX_BYTES}`);
+    if (found.size > MAX_FILE_BYTES)
+      throw new RuleFileError(`${file}: has ${found.size} bytes; the limit is ${MAX_FILE_BYTES}`);
     return new TextDecoder("utf-8", { fatal: true }).decode(fs.readFileSync(file));
   } catch (error) {
     if (error instanceof RuleFileError) throw error;

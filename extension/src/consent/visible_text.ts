@@ -4,9 +4,9 @@
  */
 
 /** Maximum columns of a line, so that no text is beyond the right edge of an editor. */
-const COLUMNS = 72;
+const MAX_COLUMNS = 72;
 /**
- * More spaces than this in a row are replaced by their number: they could push text out of sight.
+ * More spaces than this in a row are replaced by their number: they could move text out of sight.
  */
 const MAX_BLANKS = 24;
 const MAX_EMPTY_LINES = 3;
@@ -33,7 +33,7 @@ export function visible(text: string): string {
 
 /** One line for labels and dialogs, without icons, links and hidden characters. */
 export function labelText(text: string): string {
-  return unlinked(visible(text)).replaceAll("$(", "$ (");
+  return withoutLinks(visible(text)).replaceAll("$(", "$ (");
 }
 
 /** A range of a text, in UTF-16 units. */
@@ -94,7 +94,9 @@ function rangesIn(line: string, start: number, marked: readonly TextRange[]): Te
     .map((each) => ({ start: column(each.start), end: column(each.end) }));
 }
 
-/** A line of `^` under the parts of `piece` in the ranges; empty if none. `piece` starts at `at`. */
+/**
+ * A line of `^` under the parts of `piece` in the ranges; empty if none. `piece` starts at `at`.
+ */
 function marks(piece: string, at: number, ranges: readonly TextRange[], lead: number): string[] {
   let line = "";
   let position = at;
@@ -107,10 +109,10 @@ function marks(piece: string, at: number, ranges: readonly TextRange[], lead: nu
 }
 
 /**
- * Breaks Markdown links. VS Code's messages and prompts turn `[text](command:…)` into a link that
- * runs a command.
+ * `text` with broken Markdown links. VS Code's messages and prompts would turn `[text](command:…)`
+ * into a link that runs a command.
  */
-export function unlinked(text: string): string {
+export function withoutLinks(text: string): string {
   return text.replaceAll("](", "] (");
 }
 
@@ -145,13 +147,13 @@ function columnsOf(char: string): number {
 }
 
 function wrapped(line: string): string[] {
-  if (line.length <= COLUMNS / 2) return [line];
+  if (line.length <= MAX_COLUMNS / 2) return [line];
   const pieces: string[] = [];
   let piece = "";
   let width = 0;
   for (const char of line) {
     const columns = columnsOf(char);
-    if (width + columns > COLUMNS) {
+    if (width + columns > MAX_COLUMNS) {
       pieces.push(piece);
       [piece, width] = ["", 0];
     }

@@ -46,15 +46,15 @@ const MAX_CANCELLED_EARLY = 1000;
 
 interface RunningAction {
   controller: AbortController;
-  /** Allowed, by a rule or by the user. */
+  /** A rule or the user has allowed the action. */
   isAdmitted: boolean;
   done: Promise<void>;
-  /** Another host already reported its outcome as unknown, so its end is not reported. */
+  /** Another host reported the outcome of the action as unknown, so its end is not reported. */
   isLost: boolean;
 }
 
-/** Kinds of actions that do not wait for earlier ones; see `admitted`. */
-const READS = new Set([
+/** Kinds of actions that do not wait for earlier actions; see `admitted`. */
+const READING_ACTIONS = new Set([
   "read",
   "list",
   "glob",
@@ -103,7 +103,10 @@ export class ActionRunner implements HubReceiver, Disposable {
     else this.begin(action);
   }
 
-  /** Resolves when the action has ended; false if it has not arrived and will not be started. */
+  /**
+   * Resolves to true when the action has ended. Resolves to false if the action has not arrived; it
+   * will then not be started.
+   */
   async cancel(id: string): Promise<boolean> {
     const running = this.running.get(id);
     running?.controller.abort();
@@ -216,7 +219,7 @@ export class ActionRunner implements HubReceiver, Disposable {
       await this.executor.admit(action, signal, arrived);
       ensureWanted(signal);
     };
-    if (READS.has(action.action)) return ask();
+    if (READING_ACTIONS.has(action.action)) return ask();
     return abortable(this.turns.hold(action.agent_id ?? action.agent, ask), signal);
   }
 
@@ -242,7 +245,7 @@ export class ActionRunner implements HubReceiver, Disposable {
     return observationFor(observation.cause, note === undefined ? error : { ...error, note });
   }
 
-  /** If not connected, `ready` sends it later from the journal. */
+  /** Without a connection, `ready` sends the observation later from the journal. */
   private send(observation: SentObservation): void {
     this.connection?.send(observation, () => this.journal.acknowledge(observation.cause));
   }

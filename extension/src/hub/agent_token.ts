@@ -6,12 +6,12 @@ import type { KeyValueStore } from "./identity";
 const REQUEST_MS = 10_000;
 
 /**
- * Asks the user for a token; undefined if cancelled. `complaint` says why the hub refused the last
+ * Asks the user for a token; undefined if cancelled. `problem` says why the hub refused the last
  * token.
  */
 export type AskForToken = (hub: string, problem: string) => Promise<string | undefined>;
 
-/** The stored token of `hub`. Otherwise asks until a token is valid, and stores it. */
+/** The stored token of `hub`. Without one, asks until a token is valid, and stores that token. */
 export async function agentToken(
   hub: string,
   secrets: KeyValueStore,
@@ -33,7 +33,7 @@ export async function agentToken(
   }
 }
 
-/** Why the hub refuses the token; empty if it accepts it. */
+/** Why the hub refuses the token; empty if the hub accepts it. */
 async function refusal(hub: string, token: string): Promise<string> {
   const url = new URL("/api/vscode/instances", hub);
   const headers = { Authorization: `Bearer ${token}` };

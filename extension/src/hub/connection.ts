@@ -29,7 +29,7 @@ import {
 const REGISTER_MS = 30_000;
 /** Milliseconds the editor has to answer before this host registers the window. */
 const PROBE_MS = 20_000;
-const DEFAULT_LIMIT = 1 << 20;
+const DEFAULT_MESSAGE_BYTES = 1 << 20;
 
 export type ConnectionState =
   | { is: "connecting"; hub: string; problem?: string }
@@ -42,14 +42,14 @@ export interface HubConnectionSettings {
   token: string;
   identity: WindowIdentity;
   describe: () => WindowDescription;
-  /** A round trip through the editor. The result does not matter, only that it answers. */
+  /** A round trip through the editor. Only the fact that the editor answers matters. */
   probe: () => Promise<void>;
   /** The review of agents' changes, which the hub's page shows too. */
   review?: SharedReview;
   retry?: { firstMs: number; mostMs: number };
 }
 
-/** Is told about merges of forks into the workspace. */
+/** Receives the begin and the end of merges of forks into the workspace. */
 export interface MergeReceiver {
   began(merge: MergeBegan): Promise<void>;
   ended(id: string): void;
@@ -71,7 +71,7 @@ export interface HubReceiver {
   /** The senders of these actions have received the observations. */
   received(ids: string[]): void;
   approval(answered: ApprovalAnswered): void;
-  /** The senders of these actions disconnected: cancel those that are not yet allowed. */
+  /** The senders disconnected: cancel those of their actions that are not yet allowed. */
   left(ids: readonly string[]): void;
   /** Another extension host took over this window: stop everything here. */
   superseded(): void;
@@ -88,8 +88,8 @@ export class HubConnection implements Disposable {
   readonly onState: Emitter<ConnectionState>;
   private current: ConnectionState;
   private readonly socket: Socket<FromHub, ToHub>;
-  private limit = DEFAULT_LIMIT;
-  private registered = false;
+  private maxMessageBytes = DEFAULT_MESSAGE_BYTES;
+  private isRegistered = false;
 
   constructor(
     private readonly settings: HubConnectionSettings,
@@ -120,7 +120,7 @@ export class HubConnection implements Disposable {
   }
 
   get isReady(): boolean {
-    return this.registered && this.socket.connected;
+    return this.isRegistered && this.socket.connected;
   }
 
   /** The first state that is not `connecting`. */
@@ -148,7 +148,7 @@ export class HubConnection implements Disposable {
 
   /** Maximum message size that the hub accepts, in bytes. */
   get messageBytes(): number {
-    return this.limit;
+    return this.maxMessageBytes;
   }
 
   progress(message: ProgressMessage): void {
@@ -163,7 +163,7 @@ export class HubConnection implements Disposable {
     if (this.isReady) this.socket.emit("approval.answered", answered);
   }
 
-  /** Sends the list of pending changes. It is also sent after each registration. */
+  /** Sends the list of pending changes, which is also sent after each registration. */
   reviewChanged(): void {
     const { review } = this.settings;
     if (this.isReady && review) this.socket.emit("review.changed", review.list());
@@ -174,7 +174,7 @@ export class HubConnection implements Disposable {
   }
 
   dispose(): void {
-    this.registered = false;
+    this.isRegistered = false;
     this.socket.disconnect();
     this.setState({ is: "closed" });
   }
@@ -217,7 +217,7 @@ export class HubConnection implements Disposable {
   private async register(hello: Hello): Promise<void> {
     const { hub, token, identity, describe, probe } = this.settings;
     const socket = this.socket.id;
-    this.limit = hello.limits.message_bytes;
+    this.maxMessageBytes = hello.limits.message_bytes;
     let described: WindowDescription;
     try {
       await within(probe(), PROBE_MS, () => new Failure("link", "the editor does not answer"));
@@ -240,11 +240,11 @@ export class HubConnection implements Disposable {
       if (socket === this.socket.id) this.retryRegistration(messageOf(error));
       return;
     }
-    this.registered = true;
+    this.isRegistered = true;
     this.log.info(`registered with ${hub} as ${identity.window_id}`);
     this.setState({ is: "connected", hub });
     const current = describe();
-    // Changes during registration could not be sent.
+    // The description changed while the window was registering, so send the change now.
     if (!isDeepStrictEqual(current, described)) this.changed(current);
     this.receiver.ready();
     this.reviewChanged();
@@ -282,7 +282,7 @@ export class HubConnection implements Disposable {
   }
 
   private lost(reason: string): void {
-    this.registered = false;
+    this.isRegistered = false;
     this.merges.lost();
     if (this.current.is === "closed" || this.current.is === "refused") return;
     if (reason === "io server disconnect")
@@ -292,7 +292,7 @@ export class HubConnection implements Disposable {
   }
 
   private failed(error: Error): void {
-    this.registered = false;
+    this.isRegistered = false;
     const problem = `${error.message} ${descriptionOf(error)}`.trim();
     this.log.debug(`connecting to ${this.settings.hub} failed: ${problem}`);
     const denied = (error as { data?: { message?: string } }).data?.message;
@@ -306,7 +306,7 @@ export class HubConnection implements Disposable {
 
   private refuse(problem: string): void {
     this.log.warn(`refused by ${this.settings.hub}: ${problem}`);
-    this.registered = false;
+    this.isRegistered = false;
     this.setState({ is: "refused", hub: this.settings.hub, problem });
     this.socket.disconnect();
   }

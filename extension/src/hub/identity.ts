@@ -8,7 +8,7 @@ export interface KeyValueStore {
   set(name: string, value: string): Promise<void>;
 }
 
-/** The id is stored in the workspace state; the key, which proves the id, among the secrets. */
+/** Stores the id in the workspace state, and the key, which proves the id, as a secret. */
 export async function identify(
   workspace: KeyValueStore,
   secrets: KeyValueStore,

@@ -9,7 +9,7 @@
  * The journal keeps an id for an hour after its action ended. A sender that repeats an action says
  * how old it is. The journal may have forgotten an id older than an hour, so an unknown action of
  * that age is not started. An observation is kept as long as its id, unless the sender has received
- * it or all observations together exceed `MAX_BYTES`.
+ * it or all observations together exceed `MAX_OBSERVATION_BYTES`.
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -17,15 +17,15 @@ import { isAlive } from "../common/process_alive";
 import type { SentObservation } from "../protocol";
 
 /** Milliseconds that an id is kept after its action ended. See docs/extension-protocol.md. */
-export const LIFE_MS = 3_600_000;
-/** The same after the sender received the observation. A repeated action may still arrive. */
-const RECEIVED_LIFE_MS = 600_000;
-/** Maximum bytes of all observations. Beyond that the oldest are dropped, but not their ids. */
-export const MAX_BYTES = 64 << 20;
+export const ID_LIFETIME_MS = 3_600_000;
+/** Milliseconds that an id is kept after the sender has received the observation. */
+const RECEIVED_ID_LIFETIME_MS = 600_000;
+/** Maximum bytes of all observations. The oldest above this are dropped, but not their ids. */
+export const MAX_OBSERVATION_BYTES = 64 << 20;
 /** File size in bytes above which the file is compacted. */
-const FILE_BYTES = 32 << 20;
+const MAX_FILE_BYTES = 32 << 20;
 /** Milliseconds within which two changes of a directory may have the same modification time. */
-const CLOCK_TICK = 100;
+const CLOCK_TICK_MS = 100;
 
 /** `at` is in milliseconds since 1970. An `ended` line has no observation if it was dropped. */
 type JournalLine =
@@ -75,12 +75,12 @@ export class Journal {
   /** Bytes of this host's file. */
   private fileBytes = 0;
   /** File size at which the file is compacted next. */
-  private rewriteAt = FILE_BYTES;
+  private rewriteAt = MAX_FILE_BYTES;
 
   constructor(
     private readonly directory: string,
     host: string,
-    private readonly limits = { bytes: MAX_BYTES, fileBytes: FILE_BYTES },
+    private readonly limits = { bytes: MAX_OBSERVATION_BYTES, fileBytes: MAX_FILE_BYTES },
     private readonly now: () => number = Date.now,
   ) {
     fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -88,7 +88,7 @@ export class Journal {
     const takenOver = this.takeOver();
     this.descriptor = fs.openSync(this.file, "a", 0o600);
     this.rewrite();
-    // Remove them last, so that a third host finds each line in one of the files at any moment.
+    // Remove the files last, so that a third host finds each line in a file at any moment.
     for (const name of takenOver) fs.rmSync(path.join(directory, name), { force: true });
   }
 
@@ -99,7 +99,7 @@ export class Journal {
       this.readOthers();
       entry = this.entries.get(id);
     }
-    if (!entry) return { state: ageMs < LIFE_MS ? "new" : "expired" };
+    if (!entry) return { state: ageMs < ID_LIFETIME_MS ? "new" : "expired" };
     if (entry.observation) return { state: "ended", observation: entry.observation };
     if (entry.ended) return { state: "done" };
     return { state: entry.mine ? "running" : "lost" };
@@ -204,7 +204,7 @@ export class Journal {
     const now = this.now();
     for (const [id, entry] of this.entries) {
       if (entry.mine && !entry.ended) continue;
-      if (now - entry.at < (entry.received ? RECEIVED_LIFE_MS : LIFE_MS)) return;
+      if (now - entry.at < (entry.received ? RECEIVED_ID_LIFETIME_MS : ID_LIFETIME_MS)) return;
       this.hold(entry, undefined);
       this.entries.delete(id);
     }
@@ -245,7 +245,7 @@ export class Journal {
       .filter((name) => name.endsWith(".jsonl") && name !== own)
       .sort();
     // Another change may follow within the same clock tick, so a very recent time is not trusted.
-    this.listed = { names, changed: Date.now() - changed > CLOCK_TICK ? changed : -1 };
+    this.listed = { names, changed: Date.now() - changed > CLOCK_TICK_MS ? changed : -1 };
     return names;
   }
 
@@ -289,7 +289,7 @@ export class Journal {
 
 /**
  * Removes the journals of windows whose hosts have all ended and whose last action is older than
- * `LIFE_MS`, so that no sender repeats it. Never removes the journal named `own`.
+ * `ID_LIFETIME_MS`, so that no sender repeats it. Never removes the journal named `own`.
  */
 export function removeOldJournals(directory: string, own: string, now = Date.now()): void {
   if (!fs.existsSync(directory)) return;
@@ -301,7 +301,7 @@ export function removeOldJournals(directory: string, own: string, now = Date.now
 
 function isOver(journal: string, now: number): boolean {
   const isOld = (file: string): boolean =>
-    now - (fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > LIFE_MS;
+    now - (fs.statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0) > ID_LIFETIME_MS;
   // Check the directory too: it may be empty because its first host is just starting.
   if (!isOld(journal)) return false;
   const names = fs.readdirSync(journal);
@@ -338,6 +338,6 @@ function parse(text: string): JournalLine[] {
   try {
     return text ? [JSON.parse(text) as JournalLine] : [];
   } catch {
-    return []; // incomplete: its host died while writing it
+    return []; // incomplete: the host died while it wrote the line
   }
 }

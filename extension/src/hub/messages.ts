@@ -104,21 +104,21 @@ export interface ApprovalAnswered {
 /** One file with changes of agents that nobody has reviewed yet. */
 export interface ReviewFile {
   id: string;
-  /** Changes with every text of the file. An answer names the version that was shown. */
+  /** Changes whenever the file's text changes. An answer names the version that was shown. */
   version: string;
   /** Path in the workspace, with hidden characters spelled out. */
   name: string;
   agents: string[];
   change: "created" | "changed" | "removed";
   hunks: number;
-  /** Numbers of lines. */
+  /** Number of added lines. */
   added: number;
   removed: number;
 }
 
 export interface ReviewList {
   files: ReviewFile[];
-  /** Files that are not listed. */
+  /** Number of files that are not listed. */
   more: number;
 }
 
@@ -133,14 +133,14 @@ export interface ReviewHunk {
 
 export interface ReviewHunks {
   hunks: ReviewHunk[];
-  /** Hunks that are not listed. */
+  /** Number of hunks that are not listed. */
   more: number;
 }
 
 export interface ReviewTarget {
   file: string;
   version: string;
-  /** Number of the hunk in this version, from 0. Missing: all of the file. */
+  /** Number of the hunk in this version, from 0. Missing: the whole file. */
   hunk?: number;
 }
 

@@ -1,7 +1,7 @@
 import type { ProgressMessage } from "./messages";
 
 /** Maximum bytes of output in one message. */
-const MAX_MESSAGE = 64 << 10;
+const MAX_MESSAGE_BYTES = 64 << 10;
 
 /**
  * Batches output of one event loop turn, so that a busy program does not flood the hub with
@@ -20,13 +20,13 @@ export class ProgressBatch {
   ) {}
 
   add(shell: string, offset: number, data: Buffer): void {
-    for (let at = 0; at < data.length; at += MAX_MESSAGE)
-      this.addPiece(shell, offset + at, data.subarray(at, at + MAX_MESSAGE));
+    for (let at = 0; at < data.length; at += MAX_MESSAGE_BYTES)
+      this.addPiece(shell, offset + at, data.subarray(at, at + MAX_MESSAGE_BYTES));
   }
 
   private addPiece(shell: string, offset: number, data: Buffer): void {
     const follows = shell === this.shell && offset === this.offset + this.size;
-    if (this.size && (!follows || this.size + data.length > MAX_MESSAGE)) this.flush();
+    if (this.size && (!follows || this.size + data.length > MAX_MESSAGE_BYTES)) this.flush();
     if (!this.size) [this.shell, this.offset] = [shell, offset];
     this.pieces.push(data);
     this.size += data.length;

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { symbolOrLines, type NamedPlace, type OpenedDocument } from "./language_documents";
 import { execute } from "./language_command";
-import { pause, type Patience } from "./language_servers";
+import { pause, type WaitLimit } from "./language_servers";
 import { isTypeScript, typeScriptProblems, type TypeScriptProblem } from "./typescript_server";
 
 export type FoundCodeAction = vscode.CodeAction | vscode.Command;
@@ -18,8 +18,8 @@ const SEVERITIES = {
 
 /**
  * Milliseconds after the last change of a TypeScript document in which its extension may not offer
- * fixes yet. While it waits to compute its own problems it ignores those of others, and no event
- * tells when that is over.
+ * fixes yet. Before it has computed its own problems, the extension ignores problems of others, and
+ * no event tells when it has computed them.
  */
 const PENDING_MS = 5000;
 
@@ -46,18 +46,18 @@ export class CodeActionFinder implements Disposable {
     this.disposables.dispose();
   }
 
-  /** The first `resolved` actions are complete. */
+  /** VS Code completes (resolves) the first `resolved` actions. */
   async find(
     opened: OpenedDocument,
     place: CodeActionPlace,
-    patience: Patience,
+    waitLimit: WaitLimit,
     resolved = 0,
   ): Promise<FoundCodeAction[]> {
     for (;;) {
       const isPending = performance.now() - this.lastChange < PENDING_MS;
       const { found, problems } = await this.ask(opened, place, resolved);
       const isComplete = !problems || !mayFix(place) || found.some(isFix);
-      if (isComplete || !isPending || !(await pause(patience))) return found;
+      if (isComplete || !isPending || !(await pause(waitLimit))) return found;
     }
   }
 
@@ -72,8 +72,8 @@ export class CodeActionFinder implements Disposable {
     const shown = new Set(vscode.languages.getDiagnostics(uri).map(keyOf));
     const added = vscode.languages.createDiagnosticCollection();
     try {
-      // A quick fix is for a problem that VS Code shows, and TypeScript shows problems only of
-      // files in tabs. So the others are shown while VS Code looks for fixes.
+      // VS Code offers quick fixes only for problems that it shows, and it shows problems of
+      // TypeScript only for files in tabs. So the other problems are shown during the search.
       const hidden = problems.filter((each) => !shown.has(keyOf(each)));
       if (hidden.length) added.set(uri, hidden);
       const command = "vscode.executeCodeActionProvider";
@@ -86,7 +86,7 @@ export class CodeActionFinder implements Disposable {
   }
 }
 
-/** What TypeScript finds wrong in the range; nothing for other languages. */
+/** TypeScript's problems in the range; empty for other languages. */
 async function problemsIn(
   document: vscode.TextDocument,
   range: vscode.Range,

@@ -42,11 +42,11 @@ export class CodeChanges {
     ensureWanted: () => void,
   ): Promise<ChangedText[]> {
     const targets = await this.targets(edit, named);
-    return this.turns([...targets.values()], async () => {
+    return this.withLocks([...targets.values()], async () => {
       for (const target of targets.values()) this.documents.ensureSaved(target);
       const planned = await plan(edit, targets);
       ensureWanted();
-      // First the review: otherwise the change in the editor would count as the user's.
+      // Before the edit: otherwise the review would show the change in the editor as the user's.
       for (const file of planned) this.report(file, file.before, file.after);
       if (!(await vscode.workspace.applyEdit(edit))) {
         for (const file of planned) this.report(file, file.after, file.before);
@@ -63,7 +63,7 @@ export class CodeChanges {
    * Runs a command that may change documents in the editor, and saves what it changed. Files that
    * the user has not saved stay unsaved.
    */
-  async during(work: () => Promise<void>): Promise<ChangedText[]> {
+  async runAndSave(work: () => Promise<void>): Promise<ChangedText[]> {
     const unsaved = new Set(dirty().map(({ uri }) => uri.toString()));
     await work();
     const changed: ChangedText[] = [];
@@ -73,8 +73,8 @@ export class CodeChanges {
       if (!(await this.isInside(file))) continue;
       const target = await this.resolver.find(file, "/");
       const after = document.getText();
-      // Nothing was saved since, so the file still has the text before.
-      const before = decode(await readFile(target.real), target.shown).content;
+      // The document was not saved since, so the file still has the earlier text.
+      const before = decode(await readFile(target.real), target.displayPath).content;
       await save(document, target);
       this.documents.notifyChange(target, "text", before, after);
       changed.push({ target, before, after });
@@ -104,7 +104,7 @@ export class CodeChanges {
       if (isProtected(target.real) && target.real !== named.real)
         throw new Failure(
           "consent.denied",
-          `This would also change ${target.shown}, which programs run or trust; nothing was changed`,
+          `This would also change ${target.displayPath}, which programs run or trust; nothing was changed`,
         );
       found.set(uri.toString(), target);
     }
@@ -112,11 +112,11 @@ export class CodeChanges {
   }
 
   /** Runs `work` while no other action changes any of the files. */
-  private turns<T>(targets: readonly ResolvedPath[], work: () => Promise<T>): Promise<T> {
-    // In one order for all actions, so that none wait for each other.
+  private withLocks<T>(targets: readonly ResolvedPath[], work: () => Promise<T>): Promise<T> {
+    // All actions lock files in the same order, so that no two actions wait for each other.
     const sorted = [...targets].sort((one, other) => (one.real < other.real ? -1 : 1));
     const nested = sorted.reduceRight<() => Promise<T>>(
-      (inner, target) => () => this.documents.turn(target, inner),
+      (inner, target) => () => this.documents.withLock(target, inner),
       work,
     );
     return nested();
@@ -149,7 +149,7 @@ export function changedLines({ before, after }: ChangedText): number[] {
 }
 
 export function diffOf({ target, before, after }: ChangedText): string {
-  return unifiedDiff(unixLines(before), unixLines(after), target.shown);
+  return unifiedDiff(unixLines(before), unixLines(after), target.displayPath);
 }
 
 async function plan(
@@ -180,11 +180,11 @@ async function plan(
   return planned;
 }
 
-async function save(document: vscode.TextDocument, { shown }: ResolvedPath): Promise<void> {
+async function save(document: vscode.TextDocument, { displayPath }: ResolvedPath): Promise<void> {
   if (!(await document.save()) && document.isDirty)
     throw new Failure(
       "file.storage",
-      `${shown} was changed in the editor, but could not be saved. The user can undo the change there`,
+      `${displayPath} was changed in the editor, but could not be saved. The user can undo the change there`,
     );
 }
 

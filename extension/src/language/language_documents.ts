@@ -33,7 +33,7 @@ export class LanguageDocuments {
     if (!given) throw new Failure("path.invalid", "A `path` is needed: the file to look at");
     const target = await this.resolver.find(given, cwd);
     await this.openWritten();
-    const document = await withPathErrors(target.shown, async () => {
+    const document = await withPathErrors(target.displayPath, async () => {
       // VS Code's own errors have no codes.
       if ((await stat(target.real)).isDirectory())
         throw Object.assign(new Error(), { code: "EISDIR" });
@@ -49,7 +49,7 @@ export class LanguageDocuments {
       try {
         return await vscode.workspace.openTextDocument(vscode.Uri.file(file));
       } catch {
-        return undefined; // it was removed since, or is not text
+        return undefined; // the file was removed, or is not text
       }
     });
     return (await Promise.all(opening)).filter((each) => each !== undefined);
@@ -73,12 +73,12 @@ export function symbolRange({ document, target }: OpenedDocument, place: NamedPl
   if (!symbol.trim())
     throw new Failure("symbol.not_found", "A `symbol` is needed: its text in the line");
   const { text, lineNumber } = lineOf({ document, target }, place.line);
-  const name = { shown: target.shown, line: lineNumber + 1 };
+  const name = { displayPath: target.displayPath, line: lineNumber + 1 };
   const { start, end } = symbolInLine(text, symbol, occurrence, name);
   return new vscode.Range(lineNumber, start, lineNumber, end);
 }
 
-/** The range of the named symbol; without one, of whole lines. */
+/** The range of the named symbol; without a symbol, the range of whole lines. */
 export function symbolOrLines(opened: OpenedDocument, place: NamedPlace): vscode.Range {
   if (place.symbol) return symbolRange(opened, place);
   const first = lineOf(opened, place.line);
@@ -98,7 +98,7 @@ function lineOf({ document, target }: OpenedDocument, line?: number | null): vsc
   if (typeof line !== "number" || line < 1 || line > count)
     throw new Failure(
       "file.invalid_range",
-      `${target.shown} has lines 1 to ${count}; \`line\` is ${line ?? "missing"}`,
+      `${target.displayPath} has lines 1 to ${count}; \`line\` is ${line ?? "missing"}`,
     );
   return document.lineAt(line - 1);
 }

@@ -6,21 +6,21 @@ import { isTypeScript, loadProject } from "./typescript_server";
 
 /** Milliseconds to wait for the first result of a language whose server reports no readiness. */
 const FIRST_RESULT_MS = 10_000;
-/** Milliseconds between two questions: no event tells when a server can answer. */
+/** Milliseconds between two attempts: no event tells when a server can answer. */
 const PAUSE_MS = 200;
 /** Shorter waits are not reported. */
 const REPORTED_MS = 500;
 
-/** How long an action may wait. */
-export interface Patience {
-  /** By the clock of `performance.now()`. */
+/** Until when an action may wait. */
+export interface WaitLimit {
+  /** A time of `performance.now()`. */
   until: number;
   signal: AbortSignal;
 }
 
 export interface ServerAnswer<T> {
   found: T[];
-  /** Seconds of waiting for a server that was still starting; 0 if that was not noticeable. */
+  /** Seconds of waiting for a server that was still starting; 0 below `REPORTED_MS`. */
   waited: number;
   /** The wait ended before the server was ready; the answer may be incomplete. */
   isUnsure: boolean;
@@ -36,24 +36,24 @@ export class LanguageServers implements Disposable {
   );
 
   /**
-   * Asks for something in a document when its language server is ready. `isExact` checks this again
-   * even if it was ready before: it may have been restarted.
+   * Asks a question about a document when its language server is ready. With `isExact`, checks
+   * again whether a server is ready that was ready before: it may have been restarted.
    */
   async ask<T>(
     document: vscode.TextDocument,
     question: () => Promise<readonly T[] | undefined>,
-    patience: Patience,
+    waitLimit: WaitLimit,
     { isExact = false }: { isExact?: boolean } = {},
   ): Promise<ServerAnswer<T>> {
     const start = performance.now();
     const wasReady = this.wasReady(document);
     const work = async (): Promise<ServerAnswer<T>> => {
-      const isReady = (wasReady && !isExact) || (await this.ready(document, patience));
+      const isReady = (wasReady && !isExact) || (await this.waitUntilReady(document, waitLimit));
       const waited = wasReady ? 0 : performance.now() - start;
       if (isReady !== undefined) return { ...answer(await question(), waited), isUnsure: !isReady };
-      return this.first(document.languageId, question, patience, start);
+      return this.firstResult(document.languageId, question, waitLimit, start);
     };
-    return abortable(work(), patience.signal);
+    return abortable(work(), waitLimit.signal);
   }
 
   dispose(): void {
@@ -65,35 +65,35 @@ export class LanguageServers implements Disposable {
   }
 
   /** Whether the server is ready; undefined if only a result can tell. */
-  private async ready(
+  private async waitUntilReady(
     document: vscode.TextDocument,
-    patience: Patience,
+    waitLimit: WaitLimit,
   ): Promise<boolean | undefined> {
     const { languageId, uri } = document;
     const key = uri.toString();
-    await before(patience.until, activate(languageId));
+    await untilDeadline(waitLimit.until, activate(languageId));
     if (!isTypeScript(document)) return this.answered.has(languageId) ? true : undefined;
     for (;;) {
-      const state = await before(patience.until, loadProject(document));
+      const state = await untilDeadline(waitLimit.until, loadProject(document));
       if (state === "absent") return this.answered.has(languageId) ? true : undefined;
       if (state === "loaded") {
         this.loaded.add(key);
         return true;
       }
-      if (!(await pause(patience))) return false;
+      if (!(await pause(waitLimit))) return false;
     }
   }
 
-  private async first<T>(
+  private async firstResult<T>(
     language: string,
     question: () => Promise<readonly T[] | undefined>,
-    patience: Patience,
+    waitLimit: WaitLimit,
     start: number,
   ): Promise<ServerAnswer<T>> {
-    const until = Math.min(patience.until, start + FIRST_RESULT_MS);
+    const until = Math.min(waitLimit.until, start + FIRST_RESULT_MS);
     for (;;) {
       const found = await question();
-      const isOver = !(found?.length ?? 0) && !(await pause({ ...patience, until }));
+      const isOver = !(found?.length ?? 0) && !(await pause({ ...waitLimit, until }));
       if (!found?.length && !isOver) continue;
       this.answered.add(language);
       return { ...answer(found, performance.now() - start), isUnsure: isOver };
@@ -123,16 +123,16 @@ function answer<T>(
 
 /** Activates the extensions for a language. Opening a document only begins this. */
 async function activate(language: string): Promise<void> {
-  const waking = vscode.extensions.all.filter(({ isActive, packageJSON }) => {
+  const inactive = vscode.extensions.all.filter(({ isActive, packageJSON }) => {
     const { activationEvents = [] } = packageJSON as { activationEvents?: string[] };
     return !isActive && activationEvents.includes(`onLanguage:${language}`);
   });
   // VS Code reports extensions that fail to start.
-  await Promise.allSettled(waking.map((each): Thenable<unknown> => each.activate()));
+  await Promise.allSettled(inactive.map((each): Thenable<unknown> => each.activate()));
 }
 
-/** The result of `work`; undefined if it takes too long. */
-async function before<T>(until: number, work: Promise<T>): Promise<T | undefined> {
+/** The result of `work`; undefined if there is none at the time `until`. */
+async function untilDeadline<T>(until: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
     timer = setTimeout(() => resolve(undefined), Math.max(0, until - performance.now()));
@@ -144,13 +144,13 @@ async function before<T>(until: number, work: Promise<T>): Promise<T | undefined
   }
 }
 
-/** Waits a little. False if there is no time left, or nobody waits any more. */
+/** Waits a little. False if the time is over, or the action was cancelled. */
 export async function pause(
-  { until, signal }: Patience,
+  { until, signal }: WaitLimit,
   milliseconds = PAUSE_MS,
 ): Promise<boolean> {
-  const rest = until - performance.now();
-  if (rest <= 0 || signal.aborted) return false;
-  await new Promise((resolve) => setTimeout(resolve, Math.min(rest, milliseconds)));
+  const remainingMs = until - performance.now();
+  if (remainingMs <= 0 || signal.aborted) return false;
+  await new Promise((resolve) => setTimeout(resolve, Math.min(remainingMs, milliseconds)));
   return !signal.aborted;
 }

@@ -1,8 +1,8 @@
 /** Results of lookups as data, and as lines of text with `path:line`. */
 import * as vscode from "vscode";
 
-/** Characters of a line of code in a result. */
-const MAX_LINE = 200;
+/** Maximum characters of a line of code in a result. */
+const MAX_LINE_CHARS = 200;
 
 export interface LookupItem {
   [name: string]: unknown;
@@ -41,7 +41,7 @@ export function symbolItem(symbol: vscode.SymbolInformation): RangeItem {
   };
 }
 
-/** `calls` are where the calls are: in `item` if it is the caller, else in the symbol's file. */
+/** `calls`: places of the calls, in `item` if it is the caller, otherwise in the symbol's file. */
 export function callItem(
   item: vscode.CallHierarchyItem,
   calls: readonly vscode.Range[],
@@ -91,7 +91,7 @@ export function itemLine(item: LookupItem): string {
 
 export function shortLine(text: string): string {
   const line = text.trim();
-  return line.length > MAX_LINE ? `${line.slice(0, MAX_LINE)}…` : line;
+  return line.length > MAX_LINE_CHARS ? `${line.slice(0, MAX_LINE_CHARS)}…` : line;
 }
 
 function kindOf(kind: vscode.SymbolKind): string {

@@ -12,7 +12,7 @@ import {
 import {
   waitNote,
   type LanguageServers,
-  type Patience,
+  type WaitLimit,
   type ServerAnswer,
 } from "./language_servers";
 import {
@@ -48,10 +48,10 @@ export class Lookups {
   async lookup(
     args: Lookup,
     cwd: string,
-    patience: Patience,
+    waitLimit: WaitLimit,
   ): Promise<ObservationBody<"language">> {
     const { offset = 0, limit = 100, what } = args;
-    const answer = await this.find(args, cwd, patience);
+    const answer = await this.find(args, cwd, waitLimit);
     const total = answer.found.length;
     const end = offset + Math.min(Math.max(1, limit), MAX_LIMIT);
     const items = answer.found.slice(offset, end);
@@ -67,20 +67,20 @@ export class Lookups {
   private async find(
     args: Lookup,
     cwd: string,
-    patience: Patience,
+    waitLimit: WaitLimit,
   ): Promise<ServerAnswer<LookupItem>> {
-    if (args.what === "workspace_symbols") return this.symbols(args, cwd, patience);
+    if (args.what === "workspace_symbols") return this.symbols(args, cwd, waitLimit);
     const opened = await this.documents.open(args.path, cwd);
     const { document } = opened;
     // Fail at once if the place is wrong. The request finds it again: the text may change meanwhile.
     if (args.what !== "code_actions") symbolRange(opened, args);
     else symbolOrLines(opened, args);
     const ask = <T>(question: () => Promise<readonly T[] | undefined>): Promise<ServerAnswer<T>> =>
-      this.servers.ask(document, question, patience);
+      this.servers.ask(document, question, waitLimit);
     switch (args.what) {
       case "code_actions":
         return mapped(
-          await ask(() => this.codeActions.find(opened, args, patience)),
+          await ask(() => this.codeActions.find(opened, args, waitLimit)),
           codeActionItem,
         );
       case "call_hierarchy":
@@ -104,13 +104,13 @@ export class Lookups {
   private async symbols(
     { query = "", path }: Lookup,
     cwd: string,
-    patience: Patience,
+    waitLimit: WaitLimit,
   ): Promise<ServerAnswer<LookupItem>> {
     const question = (): Promise<vscode.SymbolInformation[] | undefined> =>
       execute("vscode.executeWorkspaceSymbolProvider", query);
     if (path) {
       const { document } = await this.documents.open(path, cwd);
-      return mapped(await this.servers.ask(document, question, patience), symbolItem);
+      return mapped(await this.servers.ask(document, question, waitLimit), symbolItem);
     }
     await this.documents.openWritten();
     const found = ((await question()) ?? []).map(symbolItem);

@@ -1,7 +1,7 @@
 /** Knows when the problems of a document belong to its current text. */
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
-import { pause, type Patience } from "./language_servers";
+import { pause, type WaitLimit } from "./language_servers";
 import { isTypeScript, typeScriptProblems, type TypeScriptProblem } from "./typescript_server";
 
 /** Milliseconds without a change after which the problems of most languages are complete. */
@@ -35,34 +35,34 @@ export class ProblemWatch implements Disposable {
     this.disposables.dispose();
   }
 
-  /** Waits until the problems of the document belong to its text, as long as `patience` allows. */
-  async settle(document: vscode.TextDocument, patience: Patience): Promise<SettledProblems> {
-    const own = await this.own(document, patience);
+  /** Waits until the problems belong to the document's text, at most until `waitLimit`. */
+  async settle(document: vscode.TextDocument, waitLimit: WaitLimit): Promise<SettledProblems> {
+    const own = await this.own(document, waitLimit);
     if (own === "busy") return { isSettled: false };
     if (own !== "absent") return { isSettled: true, own };
-    return { isSettled: await this.quiet(document.uri, patience) };
+    return { isSettled: await this.quiet(document.uri, waitLimit) };
   }
 
-  /** What TypeScript's server says. "busy" if it does not answer in time. */
+  /** The problems that TypeScript's server reports. "busy" if it does not answer in time. */
   async own(
     document: vscode.TextDocument,
-    patience: Patience,
+    waitLimit: WaitLimit,
   ): Promise<TypeScriptProblem[] | "busy" | "absent"> {
     if (!isTypeScript(document)) return "absent";
     await activateTypeScript();
     for (;;) {
-      const late = Math.max(0, patience.until - performance.now());
-      const found = await Promise.race([typeScriptProblems(document), busyAfter(late)]);
-      if (found !== "busy" || !(await pause(patience))) return found;
+      const remainingMs = Math.max(0, waitLimit.until - performance.now());
+      const found = await Promise.race([typeScriptProblems(document), busyAfter(remainingMs)]);
+      if (found !== "busy" || !(await pause(waitLimit))) return found;
     }
   }
 
   /** Waits until nothing changed for a while. */
-  private async quiet(uri: vscode.Uri, patience: Patience): Promise<boolean> {
+  private async quiet(uri: vscode.Uri, waitLimit: WaitLimit): Promise<boolean> {
     for (;;) {
       const rest = (this.changed.get(uri.toString()) ?? 0) + QUIET_MS - performance.now();
       if (rest <= 0) return true;
-      if (!(await pause(patience, rest))) return false;
+      if (!(await pause(waitLimit, rest))) return false;
     }
   }
 }

@@ -1,8 +1,8 @@
 /** Finds a symbol in a line by its text: agents count lines well, and columns badly. */
 import { Failure } from "../common/failure";
 
-/** Characters of a line that an error message shows. */
-const MAX_SHOWN = 300;
+/** Maximum characters of a line in an error message. */
+const MAX_LINE_CHARS = 300;
 const WORD = /[\p{L}\p{N}\p{M}_$]/u;
 
 export interface SymbolSpan {
@@ -11,9 +11,9 @@ export interface SymbolSpan {
   end: number;
 }
 
-/** Names a place for messages. */
+/** The name of a line, for messages. */
 export interface LineName {
-  shown: string;
+  displayPath: string;
   /** From 1. */
   line: number;
 }
@@ -23,7 +23,7 @@ export function symbolInLine(
   text: string,
   symbol: string,
   occurrence: number,
-  { shown, line }: LineName,
+  { displayPath, line }: LineName,
 ): SymbolSpan {
   const found = wholeWords(text, symbol);
   const span = found[occurrence - 1];
@@ -33,7 +33,7 @@ export function symbolInLine(
     : "is not a whole word";
   throw new Failure(
     "symbol.not_found",
-    `'${symbol}' ${times} in line ${line} of ${shown}. The line is: ${shortened(text)}`,
+    `'${symbol}' ${times} in line ${line} of ${displayPath}. The line is: ${shortened(text)}`,
   );
 }
 
@@ -55,11 +55,11 @@ function areOneWord(left: string, right: string): boolean {
   return left !== "" && right !== "" && WORD.test(left) && WORD.test(first);
 }
 
-/** The character before a place; whole, if it is a surrogate pair. */
+/** The character before a position. A surrogate pair is one character. */
 function charBefore(text: string, at: number): string {
   return Array.from(text.slice(Math.max(0, at - 2), at)).at(-1) ?? "";
 }
 
 function shortened(text: string): string {
-  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
+  return text.length > MAX_LINE_CHARS ? `${text.slice(0, MAX_LINE_CHARS)}…` : text;
 }

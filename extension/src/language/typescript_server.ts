@@ -2,8 +2,9 @@
  * Requests to the server of VS Code's own TypeScript extension, for what no provider reports.
  *
  * While a project is loading, the extension answers lookups and renames from a second server that
- * knows one file only, so they would be incomplete. And it shows problems only of files in tabs.
- * The question for a file's problems goes to the real server and is answered after loading.
+ * knows one file only, so the answers would be incomplete. The extension also shows problems only
+ * of files in tabs. A request for a file's problems goes to the main server, which answers it after
+ * the project was loaded.
  */
 import * as vscode from "vscode";
 import { messageOf } from "../common/failure";
@@ -60,7 +61,7 @@ export function isFromTypeScript({ source }: { source?: string | undefined }): b
 export async function typeScriptProblems(
   document: vscode.TextDocument,
 ): Promise<TypeScriptProblem[] | "busy" | "absent"> {
-  // The first requests wait until the project is loaded; before, there are no suggestions.
+  // The first requests wait until the project is loaded; before that there are no suggestions.
   const found = [];
   for (const request of [...REQUESTS, SUGGESTIONS]) {
     const answer = await ask(document, request);
@@ -71,7 +72,7 @@ export async function typeScriptProblems(
   return found.map((problem) => described(problem, source));
 }
 
-/** Waits until the project of the document is loaded. The answer as above. */
+/** Waits until the project is loaded. "busy" and "absent" as in `typeScriptProblems`. */
 export async function loadProject(
   document: vscode.TextDocument,
 ): Promise<"loaded" | "busy" | "absent"> {

@@ -57,7 +57,7 @@ export class LiveMarkings implements Disposable {
   /** The marking shown for a net; undefined if none. */
   markingOf(uri: vscode.Uri): Marking | undefined {
     const marking = this.shown.get(uri.toString())?.marking;
-    return marking?.isBegun ? marking : undefined;
+    return marking?.hasBegun ? marking : undefined;
   }
 
   /** Reports the URI of a net whose marking changed. */

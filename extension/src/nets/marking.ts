@@ -13,22 +13,22 @@ interface Event {
 }
 
 export class Marking {
-  private held = new Map<string, unknown[]>();
+  private tokensByPlace = new Map<string, unknown[]>();
   /** At least one event was received. */
-  isBegun = false;
+  hasBegun = false;
   /** The transition that fired last. */
   fired = "";
   /** How the run ended; empty while it runs. */
   outcome = "";
 
   get places(): ReadonlyMap<string, readonly unknown[]> {
-    return this.held;
+    return this.tokensByPlace;
   }
 
   /** Applies one line of a trace. */
   add(line: string): void {
     const event = JSON.parse(line) as Event;
-    this.isBegun = true;
+    this.hasBegun = true;
     const { consumed = {}, produced = {}, wasBegun } = event;
     switch (event.event) {
       case "begun":
@@ -43,7 +43,7 @@ export class Marking {
         if (wasBegun) this.put(consumed);
         break;
       default:
-        if (event.marking) this.held = copyOf(event.marking);
+        if (event.marking) this.tokensByPlace = copyOf(event.marking);
         this.outcome = event.outcome ?? this.outcome;
     }
   }
@@ -51,7 +51,7 @@ export class Marking {
   private take(tokens: Tokens): void {
     for (const [place, some] of Object.entries(tokens))
       for (const token of some) {
-        const held = this.held.get(place) ?? [];
+        const held = this.tokensByPlace.get(place) ?? [];
         const same = JSON.stringify(token);
         const spot = held.findIndex((each) => JSON.stringify(each) === same);
         if (spot >= 0) held.splice(spot, 1);
@@ -60,7 +60,7 @@ export class Marking {
 
   private put(tokens: Tokens): void {
     for (const [place, some] of Object.entries(tokens))
-      this.held.set(place, [...(this.held.get(place) ?? []), ...some]);
+      this.tokensByPlace.set(place, [...(this.tokensByPlace.get(place) ?? []), ...some]);
   }
 }
 

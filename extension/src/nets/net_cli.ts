@@ -4,8 +4,8 @@ import { codeOf, Failure } from "../common/failure";
 import { bascule, NO_PROGRAM } from "../common/nets";
 
 const NOT_THERE = ["ENOENT", "EACCES", "ENOTDIR"];
-const MAX_OUTPUT = 16 << 20;
-/** A net that takes longer to read is not checked or drawn. */
+const MAX_OUTPUT_BYTES = 16 << 20;
+/** Milliseconds for bascule to read a net. A slower net is not checked or drawn. */
 const TIMEOUT_MS = 30_000;
 /** Error code: the program exceeded the timeout and was killed. */
 export const TOO_LONG = "net.too_long";
@@ -43,7 +43,7 @@ export class NetCli {
       const output = collect(child.stdout);
       const errors = collect(child.stderr);
       child.on("error", fail);
-      child.stdin.on("error", () => undefined); // it ended without reading; `close` reports the status
+      child.stdin.on("error", () => undefined); // bascule ended without reading; `close` reports the status
       child.stdin.end(input);
       child.on("close", (status) => {
         const result = { status, output: output(), errors: errors() };
@@ -73,7 +73,7 @@ function collect(stream: NodeJS.ReadableStream): () => string {
   let length = 0;
   stream.on("data", (data: Buffer) => {
     length += data.length;
-    if (length <= MAX_OUTPUT) parts.push(data);
+    if (length <= MAX_OUTPUT_BYTES) parts.push(data);
   });
   return () => Buffer.concat(parts).toString();
 }

@@ -3,7 +3,7 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { codeOf, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
-import { unlinked } from "../consent/visible_text";
+import { withoutLinks } from "../consent/visible_text";
 import { setting } from "../settings";
 import { runNetCli, watchNets } from "./watch_nets";
 import { readFindings, type Finding } from "./cli_output";
@@ -71,7 +71,7 @@ export class NetProblems implements Disposable {
 function whyUnchecked(): string {
   const python = setting("python");
   return python
-    ? `${UNCHECKED} the Python in the setting bascule.python cannot run bascule: ${unlinked(python)}`
+    ? `${UNCHECKED} the Python in the setting bascule.python cannot run bascule: ${withoutLinks(python)}`
     : `${UNCHECKED} bascule was not found. Install it (pip install bascule), or set ` +
         "bascule.python to a Python that has it.";
 }

@@ -7,7 +7,7 @@ import { open, rm, writeFile, type FileHandle } from "node:fs/promises";
 import { join } from "node:path";
 import { makeTemporary } from "../common/temporary_directories";
 
-const MAX_READ = 1 << 20;
+const MAX_READ_BYTES = 1 << 20;
 
 export class Trace {
   private watcher: FSWatcher | undefined;
@@ -58,7 +58,7 @@ export class Trace {
   }
 
   private async read(): Promise<void> {
-    const buffer = Buffer.alloc(MAX_READ);
+    const buffer = Buffer.alloc(MAX_READ_BYTES);
     for (;;) {
       const { bytesRead } = await this.handle.read(buffer, 0, buffer.length, this.offset);
       if (!bytesRead) return;

@@ -58,7 +58,7 @@ export class Kernel {
   private readonly log: DiskLog;
   private worker: Promise<KernelWorker> | undefined;
   private alive: KernelWorker | undefined;
-  private closed = false;
+  private isClosed = false;
   private python = "";
   private cwd = "";
   private number = 0;
@@ -133,8 +133,8 @@ export class Kernel {
   }
 
   close(): void {
-    if (this.closed) return;
-    this.closed = true;
+    if (this.isClosed) return;
+    this.isClosed = true;
     this.alive?.close();
     this.workerEnded();
     this.log.close();
@@ -142,7 +142,7 @@ export class Kernel {
 
   /** The worker; starts it if needed. */
   private async ready(view: CellView | undefined): Promise<KernelWorker> {
-    if (this.closed) throw new Failure("shell.closed", "The kernel was closed with the window");
+    if (this.isClosed) throw new Failure("shell.closed", "The kernel was closed with the window");
     if (this.alive?.isAlive) return this.alive;
     this.worker ??= this.start();
     try {
@@ -165,7 +165,7 @@ export class Kernel {
     this.alive = worker;
     this.hadKernel = true;
     this.python = worker.python;
-    if (this.closed) worker.close();
+    if (this.isClosed) worker.close();
     return worker;
   }
 
@@ -190,8 +190,8 @@ export class Kernel {
 
   private show(id: string, data: Buffer): void {
     const pending = this.pendingCells.get(id);
-    if (!pending || this.closed) return;
-    const offset = this.log.end;
+    if (!pending || this.isClosed) return;
+    const offset = this.log.endOffset;
     pending.logStart ??= offset;
     this.log.append(data);
     pending.output.add(data);
@@ -220,10 +220,11 @@ export class Kernel {
       throw new Failure("sandbox.start_failed", `IPython did not start: ${done.notes.join(" ")}`);
     this.cwd = done.cwd || this.cwd || request.cwd;
     const taken = pending.output.take(true);
-    const start = pending.logStart ?? this.log.end;
-    const end = start + taken.size;
+    const start = pending.logStart ?? this.log.endOffset;
+    const end = start + taken.totalBytes;
     let text = taken.head;
-    if (taken.leftOut) text += leftOut(taken.leftOut, this.log.path, start, end) + taken.tail;
+    if (taken.leftOutBytes)
+      text += leftOut(taken.leftOutBytes, this.log.path, start, end) + taken.tail;
     let parts = [text.trimEnd(), ...done.notes];
     if (done.state === "done" && parts.every((part) => !part)) parts = [notes.NO_OUTPUT];
     if (request.include_extra ?? true) parts.push(notes.locationNote(this.cwd, this.python));
@@ -236,8 +237,8 @@ export class Kernel {
       execution_count: done.count,
       working_dir: this.cwd,
       py_interpreter_path: this.python,
-      output_bytes: taken.size,
-      left_out_bytes: taken.leftOut,
+      output_bytes: taken.totalBytes,
+      left_out_bytes: taken.leftOutBytes,
       log_start: start,
       log_end: end,
       log_path: this.log.path,

@@ -3,8 +3,8 @@ import { spawn, type ChildProcessWithoutNullStreams } from "node:child_process";
 import { StringDecoder } from "node:string_decoder";
 import { Failure } from "../common/failure";
 
-/** Characters of the worker's stderr that are kept for error messages. */
-const STDERR_CHARS = 2000;
+/** Maximum characters of the worker's stderr that are kept for error messages. */
+const MAX_STDERR_CHARS = 2000;
 
 /** An exception in a cell. */
 export interface CellError {
@@ -76,7 +76,7 @@ export class KernelWorker {
     const decoder = new StringDecoder("utf8");
     child.stdout.on("data", (data: Buffer) => this.read(decoder.write(data)));
     child.stderr.on("data", (data: Buffer) => {
-      this.stderrTail = (this.stderrTail + data.toString()).slice(-STDERR_CHARS);
+      this.stderrTail = (this.stderrTail + data.toString()).slice(-MAX_STDERR_CHARS);
     });
     child.stdin.on("error", () => undefined); // the worker has ended; `close` reports that
     child.on("error", (error) => {
@@ -121,7 +121,7 @@ export class KernelWorker {
     if (this.isAlive) this.child.stdin.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** Closes its stdin; the worker then ends its kernel and exits. */
+  /** Closes the worker's stdin; the worker then ends its kernel and exits. */
   close(): void {
     this.child.stdin.end();
   }

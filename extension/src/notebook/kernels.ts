@@ -7,17 +7,17 @@ import { IPYTHON, Kernel, type CellRequest, type CellView, type KernelSettings }
 export interface KernelsSettings {
   /** Settings of a new kernel. */
   kernel: (agent: string, number: number) => KernelSettings;
-  /** Maximum number of kernels. The one that was idle longest is closed for a new one. */
-  most: () => number;
+  /** Maximum number of kernels. A new kernel above it closes the kernel that was idle longest. */
+  maxKernels: () => number;
   /** Shows an agent's cell to the user. */
   show: (agent: string, code: string) => CellView;
 }
 
 export class Kernels implements Disposable {
   private readonly kernels = new Map<string, Kernel>();
-  /** Agents whose kernel was closed. Their next kernel informs them that it is new. */
+  /** Agents whose kernel was closed. Their next kernel informs them about this. */
   private readonly agentsOfClosedKernels = new Set<string>();
-  private started = 0;
+  private startedCount = 0;
 
   constructor(private readonly settings: KernelsSettings) {}
 
@@ -77,15 +77,15 @@ export class Kernels implements Disposable {
     const known = this.kernels.get(agent);
     if (known) return known;
     this.makeRoom();
-    this.started += 1;
-    const settings = this.settings.kernel(agent, this.started);
+    this.startedCount += 1;
+    const settings = this.settings.kernel(agent, this.startedCount);
     const kernel = new Kernel(settings, this.agentsOfClosedKernels.delete(agent));
     this.kernels.set(agent, kernel);
     return kernel;
   }
 
   private makeRoom(): void {
-    const most = this.settings.most();
+    const most = this.settings.maxKernels();
     if (this.kernels.size < most) return;
     const idle = [...this.kernels].filter(([, kernel]) => !kernel.isRunning);
     const oldest = idle.sort(([, one], [, other]) => one.usedAt - other.usedAt)[0];

@@ -17,8 +17,8 @@ const EMPTY = JSON.stringify({ cells: [], metadata: {}, nbformat: 4, nbformat_mi
 /** Maximum cells of a notebook; the oldest are removed first. */
 const MAX_CELLS = 200;
 /**
- * Milliseconds for VS Code to open a notebook with our controller, or to add a cell. Long, because a
- * busy machine is slow to open the first notebook of a window, and cells do not wait for it.
+ * Milliseconds for VS Code to open a notebook with our controller, or to add a cell. Long, because
+ * a busy machine opens the first notebook of a window slowly, and cells do not wait for this.
  */
 const OPEN_MS = 60_000;
 

@@ -1,8 +1,8 @@
-/** Records when agents' commands ran: a file's time of change then shows who changed it. */
+/** Records when agents' commands ran. A file's modification time then shows who changed it. */
 
 /** Milliseconds by which the clock of a file system may be coarser than ours. */
 const BEFORE_MS = 50;
-/** Milliseconds after the answer in which a command's last writes still count. */
+/** Milliseconds after the answer in which writes are still taken for the command's. */
 const AFTER_MS = 1000;
 const MAX_COMMANDS = 200;
 
@@ -37,7 +37,10 @@ export class AgentCommands {
     this.intervals = this.intervals.slice(-MAX_COMMANDS);
   }
 
-  /** `state` is that of the observation; a program with the state `running` keeps running in `shell`. */
+  /**
+   * `state` is that of the observation; a program with the state `running` keeps running in
+   * `shell`.
+   */
   ended(id: string, shell = "", state = "done"): void {
     const ended = this.intervals.find((each) => each.id === id);
     if (!ended) return;
@@ -51,7 +54,7 @@ export class AgentCommands {
     if (state === "running") Object.assign(ended, { end: Infinity, shell });
   }
 
-  /** The agent whose command ran at this time; of several, the one that began last. */
+  /** The agent whose command ran at this time. Of several commands, the last to begin decides. */
   agentAt(time: number): string | undefined {
     return this.intervals.findLast(
       ({ start, end }) => start - BEFORE_MS <= time && time <= end + AFTER_MS,

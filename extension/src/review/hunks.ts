@@ -1,5 +1,5 @@
 /**
- * The differences between a base text and the present text, and how to keep or undo one.
+ * The differences between a base text and the present text, and how to keep or undo a difference.
  *
  * A text is a list of lines without their ends, as VS Code has it: the empty line after a final
  * newline counts as a line, so `a\n` has two. Line numbers count from 0; ends are exclusive.
@@ -28,7 +28,7 @@ export function linesOfText(text: string): string[] {
   return text.split(/\r\n|\r|\n/);
 }
 
-/** The line end that a text has, of two kinds the more frequent one; undefined if it has none. */
+/** The more frequent line end of a text; undefined if the text has no line end. */
 export function lineEndOf(text: string): "\n" | "\r\n" | undefined {
   const crlf = text.split("\r\n").length - 1;
   const lf = text.split("\n").length - 1 - crlf;
@@ -121,8 +121,8 @@ export function shownHunk(base: Lines, text: Lines, hunk: Hunk): ShownHunk {
 }
 
 /**
- * The present hunk that has the lines that were shown. Several hunks may have the same lines; then
- * it must be at the same lines too. Undefined if the text has changed.
+ * The present hunk that has the lines that were shown. If several hunks have these lines, the hunk
+ * must also have the same line numbers. Undefined if the text has changed.
  */
 export function findShown(base: Lines, text: Lines, shown: ShownHunk): Hunk | undefined {
   const same = hunksBetween(base, text).filter((hunk) => {

@@ -1,15 +1,18 @@
-/** Merges of forks into a folder of this window: what they change counts as the fork's. */
+/**
+ * Merges of forks into a folder of this window. The review shows changes of a merge as changes that
+ * the fork made.
+ */
 import type { AgentCommands } from "./agent_commands";
 
 export interface MergeBegan {
   id: string;
-  /** The fork, as an agent is named. */
+  /** Name of the fork, shown where the review shows an agent's name. */
   agent: string;
-  /** Only for windows that are not the session's own: the folder that gets the changes. */
+  /** The folder that gets the changes. Missing in the session's own window. */
   folder?: FolderIdentity;
 }
 
-/** Identifies a folder of this machine, whatever its path is here. */
+/** Identifies a folder of this machine. Its path may differ from window to window. */
 export interface FolderIdentity {
   device: string;
   inode: string;
@@ -18,9 +21,9 @@ export interface FolderIdentity {
 export interface MergesParts {
   commands: AgentCommands;
   isOn: () => boolean;
-  /** Whether a folder of this window is that one. */
+  /** Whether this window has the folder. */
   has: (folder: FolderIdentity) => boolean;
-  /** Makes the files known as they are before the merge. */
+  /** Reads the files, so that the review knows their content before the merge. */
   prepare: () => Promise<void>;
 }
 
@@ -34,14 +37,14 @@ export class Merges {
     if (!isOn() || (folder && !has(folder))) return;
     this.open.add(id);
     await prepare();
-    if (this.open.has(id)) commands.began(id, agent); // the hub may have stopped waiting
+    if (this.open.has(id)) commands.began(id, agent); // the merge may have ended meanwhile
   }
 
   ended(id: string): void {
     if (this.open.delete(id)) this.parts.commands.ended(id);
   }
 
-  /** The connection was lost, so nobody would say when they end. */
+  /** The connection was lost, so the hub cannot report the end of the open merges. */
   lost(): void {
     for (const id of [...this.open]) this.ended(id);
   }

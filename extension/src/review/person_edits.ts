@@ -24,7 +24,7 @@ export function baseAfterEdit(base: Lines, before: Lines, after: Lines): string[
   return [...result, ...base.slice(at)];
 }
 
-/** Text that is inserted right before or after a hunk does not touch it, unless it is empty. */
+/** Text inserted right before or after a hunk does not touch the hunk, unless the hunk is empty. */
 function isTouched(hunk: Hunk, { baseStart: first, baseEnd: end }: Hunk): boolean {
   if (hunk.start === hunk.end && first === end) return hunk.start === first;
   return first < hunk.end && hunk.start < end;

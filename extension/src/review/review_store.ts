@@ -14,8 +14,8 @@ export interface StoreLimits {
 
 export const STORE_LIMITS: StoreLimits = { files: 500, bytes: 64 << 20 };
 
-/** Days after which the changes of a window that was not opened again count as kept. */
-const KEPT_DAYS = 90;
+/** Days after which the review of a window that was not opened again is removed. */
+const MAX_AGE_DAYS = 90;
 
 /** Removes old reviews of other windows, which are in directories beside `own`. */
 export function removeOldReviews(directory: string, own: string, now = Date.now()): void {
@@ -23,7 +23,7 @@ export function removeOldReviews(directory: string, own: string, now = Date.now(
   for (const window of fs.readdirSync(directory)) {
     const full = path.join(directory, window);
     const age = now - fs.statSync(full).mtimeMs;
-    if (window !== own && age > KEPT_DAYS * 86_400_000) fs.rmSync(full, { recursive: true });
+    if (window !== own && age > MAX_AGE_DAYS * 86_400_000) fs.rmSync(full, { recursive: true });
   }
 }
 
@@ -85,7 +85,7 @@ export class ReviewStore {
     const target = this.fileOf(file.path);
     fs.writeFileSync(`${target}.new`, json, { mode: 0o600 });
     fs.renameSync(`${target}.new`, target);
-    this.sizes.delete(file.path); // to the end
+    this.sizes.delete(file.path); // so that `set` moves it to the end
     this.sizes.set(file.path, Buffer.byteLength(json));
     return this.dropOldest();
   }

@@ -16,9 +16,9 @@ export interface RemovedFile {
   mode: number;
 }
 
-/** Texts that agents wrote and bases of earlier texts that a file remembers. */
+/** Maximum number of agents' texts, and of earlier bases, that a file remembers. */
 const MAX_REMEMBERED = 100;
-/** Lines in all remembered bases together. */
+/** Maximum number of lines in all remembered bases together. */
 const MAX_LINES = 500_000;
 
 /**
@@ -32,7 +32,7 @@ export class ReviewedFile {
   readonly agents: string[] = [];
   /** The file did not exist before the first change. */
   isCreated: boolean;
-  /** The line end of the base; undefined if that is unknown. */
+  /** The line end of the base; undefined if the line end is unknown. */
   lineEnd: "\n" | "\r\n" | undefined;
   removed: RemovedFile | undefined;
   /** Whether `text` was not saved when it was last seen. */
@@ -128,7 +128,7 @@ export class ReviewedFile {
   }
 
   private addAgent(agent: string): void {
-    if (!this.isPending) this.agents.length = 0; // the changes of these were reviewed
+    if (!this.isPending) this.agents.length = 0; // the changes of these agents were reviewed
     const known = this.agents.indexOf(agent);
     if (known >= 0) this.agents.splice(known, 1);
     this.agents.push(agent);
@@ -142,7 +142,7 @@ export class ReviewedFile {
 
   private remember(): void {
     const key = keyOf(this.text);
-    this.earlier.delete(key); // to the end
+    this.earlier.delete(key); // so that `set` moves it to the end
     this.earlier.set(key, this.base);
     let lines = [...this.earlier.values()].reduce((sum, base) => sum + base.length, 0);
     for (const [oldest, base] of this.earlier) {

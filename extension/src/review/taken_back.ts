@@ -15,7 +15,7 @@ export class TakenBack {
   }
 
   /** The note for an agent, once; empty if there is none. */
-  take(agent: string): string {
+  takeNote(agent: string): string {
     const all = this.notes.get(agent) ?? [];
     this.notes.delete(agent);
     if (!all.length) return "";
@@ -26,12 +26,15 @@ export class TakenBack {
 }
 
 /** `lines 10 to 14 of src/a.ts`, as the agent left them. */
-export function describeHunk(shown: string, { start, end, baseStart, baseEnd }: Hunk): string {
+export function describeHunk(
+  displayPath: string,
+  { start, end, baseStart, baseEnd }: Hunk,
+): string {
   if (start === end) {
     const count = baseEnd - baseStart;
-    return `the removal of ${count} ${count === 1 ? "line" : "lines"} after line ${start} of ${shown}`;
+    return `the removal of ${count} ${count === 1 ? "line" : "lines"} after line ${start} of ${displayPath}`;
   }
   return end - start === 1
-    ? `line ${start + 1} of ${shown}`
-    : `lines ${start + 1} to ${end} of ${shown}`;
+    ? `line ${start + 1} of ${displayPath}`
+    : `lines ${start + 1} to ${end} of ${displayPath}`;
 }

@@ -3,7 +3,7 @@
  *
  * A question is `{"command", "allow", "ask", "deny", "workspace", "cwd", "home"}`; rules are lists
  * of lists of words, and the last three are optional. An answer is `{"verdict", "parts"}`. The
- * answer to a malformed line is `ask`, and a warning has its number.
+ * answer to a malformed line is `ask`, and a warning has the number of the line.
  */
 import { posix } from "node:path";
 import { decideCommand, type CommandDecision } from "./decision";
@@ -11,7 +11,7 @@ import type { CommandRule } from "./rule_matching";
 
 const WORKSPACE = "/home/ann/project";
 
-/** Answers one line of JSON. Throws an `Error` that says what is wrong with it. */
+/** Answers one line of JSON. Throws an `Error` that says what is wrong with the line. */
 export function answerLine(line: string): string {
   const question: unknown = JSON.parse(line);
   if (typeof question !== "object" || question === null || Array.isArray(question))

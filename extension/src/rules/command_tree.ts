@@ -2,7 +2,8 @@
  * Builds a tree of all commands that a command text would run, from unbash's syntax tree.
  *
  * The tree keeps only what a decision needs. Unsupported syntax becomes a `Trouble`, about which
- * the user is asked. Commands beside and inside it are still in the tree, so that deny rules apply.
+ * the user is asked. The tree still has the commands beside and inside unsupported syntax, so that
+ * deny rules apply to them.
  */
 import {
   forEachChild,
@@ -64,7 +65,7 @@ export interface JoinedStep {
   readonly step: Step;
 }
 
-/** A simple command, or the words of a compound one: those of `for`, `case`, `[[ ]]`, `(( ))`. */
+/** A simple command, or the words of a compound command: `for`, `case`, `[[ ]]`, `(( ))`. */
 export interface SimpleStep extends TextSpan {
   readonly kind: "simple";
   readonly text: string;
@@ -78,7 +79,7 @@ export interface SimpleStep extends TextSpan {
 export interface VariableChange extends TextSpan {
   readonly text: string;
   readonly name: string;
-  /** Whether it only applies to the environment of one command, as in `LANG=C ls`. */
+  /** Whether the variable is set for one command only, as in `LANG=C ls`. */
   readonly beforeCommand: boolean;
   /** The literal text of the value. */
   readonly value: string;
@@ -94,8 +95,8 @@ export interface ShellRedirection extends TextSpan {
 
 export interface CommandSubstitution {
   readonly step: Step;
-  /** Whether it reads the output of another command, as in `>( )`. */
-  readonly piped: boolean;
+  /** Whether the substituted command reads the output of another command, as in `>( )`. */
+  readonly isPiped: boolean;
 }
 
 /** Unsupported syntax. The user is asked about it. */
@@ -104,12 +105,12 @@ export interface Trouble extends TextSpan {
   readonly reason: string;
 }
 
-/** The parser reads bash. `sh` refuses some of that syntax. */
+/** The parser reads the syntax of bash. `sh` does not accept all of it. */
 export type Dialect = "bash" | "sh";
 
 export const DOES_NOT_PARSE = "It does not parse as a bash command, or is not finished.";
 
-// Bash first tries to read it as arithmetic. If that fails, bash reads its here-documents again.
+// Bash first reads `((` as arithmetic. If that fails, bash reads its here-documents again.
 const DOUBLE_PARENTHESES =
   "It starts like arithmetic but is not; put a space between the parentheses.";
 const NOTHING: Step = { kind: "sequence", steps: [] };
@@ -132,14 +133,14 @@ class TreeBuilder {
   /** Single quotes and quoted here-documents, in which no backslash is special. */
   private readonly literal: Positioned[] = [];
 
-  /** `place` is the position of `source` in the text shown, if `source` is another text. */
+  /** If `source` is a text inside the whole command, `place` is its position there. */
   constructor(
     private readonly source: string,
     private readonly place: TextSpan | undefined,
     private readonly dialect: Dialect,
   ) {}
 
-  /** The script that is all of the text. */
+  /** The step of a script that is the whole text. */
   whole(script: Script): Step {
     const tree = this.script(script);
     const isLiteral = (at: number) => this.literal.some(({ pos, end }) => pos <= at && at < end);
@@ -183,7 +184,7 @@ class TreeBuilder {
     const whole: Step = negated ? { kind: "not", step } : step;
     if (negated && !steps.length) return this.withTrouble(node, DOES_NOT_PARSE, whole);
     if (!furtherNegations.includes(true)) return whole;
-    // Not every bash parser accepts this, so it is refused here too.
+    // Not every bash parser accepts this syntax, so it is a trouble here.
     return this.withTrouble(node, "`!` follows `!` or `time`.", whole);
   }
 
@@ -438,7 +439,7 @@ class TreeBuilder {
   private expansion(collected: Collected, node: SyntaxNode): void {
     switch (node.type) {
       case "Script":
-        this.substitution(collected, { script: node, node, piped: false });
+        this.substitution(collected, { script: node, node, isPiped: false });
         return;
       case "CommandExpansion":
         if (node.text.startsWith("${")) collected.trouble(node, `${node.text} is not understood.`);
@@ -446,7 +447,7 @@ class TreeBuilder {
         // Within backticks, bash joins continued lines even inside single quotes.
         if (node.text.startsWith("`") && node.text.includes("\\\n"))
           collected.trouble(node, "It continues a line within backticks.");
-        // bash removes such a backslash before it looks for quotes and braces.
+        // Bash removes such a backslash before it looks for quotes and braces.
         if (node.text.startsWith("`") && /\\[\\$"]/.test(node.text))
           collected.trouble(node, "Backticks with an escaped backslash, dollar or quote.");
         this.substituted(collected, node, false);
@@ -499,21 +500,21 @@ class TreeBuilder {
   private substituted(
     collected: Collected,
     node: CommandExpansionPart | ProcessSubstitutionPart,
-    piped: boolean,
+    isPiped: boolean,
   ): void {
-    if (node.script) this.substitution(collected, { script: node.script, node, piped });
+    if (node.script) this.substitution(collected, { script: node.script, node, isPiped });
     else collected.trouble(node, DOES_NOT_PARSE);
   }
 
   private substitution(
     collected: Collected,
-    { script, node, piped }: { script: ParsedScript; node: Positioned; piped: boolean },
+    { script, node, isPiped }: { script: ParsedScript; node: Positioned; isPiped: boolean },
   ): void {
     if (script.errors?.length) {
       collected.trouble(node, DOES_NOT_PARSE);
       return;
     }
-    // Backticks with escapes contain another text than the one shown.
+    // Backticks with escapes run another text than the command shows.
     const { source } = script;
     const problem = source && (textProblem(source) ?? continuationProblem(source));
     if (problem) collected.trouble(node, problem);
@@ -521,7 +522,7 @@ class TreeBuilder {
       script.source === undefined
         ? this
         : new TreeBuilder(script.source, this.span(node), this.dialect);
-    collected.substitutions.push({ step: builder.script(script), piped });
+    collected.substitutions.push({ step: builder.script(script), isPiped });
   }
 
   private span({ pos, end }: Positioned): TextSpan {

@@ -2,8 +2,8 @@
  * Decides whether a command text may run: allow, ask or deny, from three lists of rules.
  *
  * The text is parsed, and every part that would run must match an allow rule. The strictest part
- * decides: deny over ask over allow. Nothing is run and no file is read to decide; only links are
- * resolved, if the caller says how.
+ * decides: deny over ask over allow. The decision runs nothing and reads no file. It only resolves
+ * links, if the caller passes a function for this.
  */
 import { posix } from "node:path";
 import { PLAIN_NAME } from "./expansions";
@@ -48,17 +48,17 @@ export interface CommandPart extends TextSpan {
   readonly verdict: CommandVerdict;
   /** A sentence for the person who is asked. */
   readonly reason: string;
-  /** The rule that decided, if one did. */
+  /** The rule that decided; null if no rule did. */
   readonly rule: CommandRule | null;
   /** The words of a command that needs approval only because no allow rule matches. */
   readonly lacksRule: readonly ShellWord[] | null;
-  /** The name of the command, if it is one and its name is known. */
+  /** The name of the command; null if the part is no command, or the name is unknown. */
   readonly name: string | null;
   /**
-   * Needs approval even if the agent may run anything: an ask rule matches, a deny or ask rule could
-   * match, or it writes a protected file.
+   * Needs approval even if the agent may run anything: an ask rule matches, a deny or ask rule
+   * could match, or it writes a protected file.
    */
-  readonly insists: boolean;
+  readonly mustAsk: boolean;
 }
 
 export interface CommandDecision {
@@ -81,22 +81,22 @@ export function decisionOf(parts: readonly CommandPart[]): CommandDecision {
 
 const STRICTNESS: Readonly<Record<CommandVerdict, number>> = { allow: 0, ask: 1, deny: 2 };
 /** Commands that need no allow rule. */
-const FREE = new Set([":", "true", "false", "test", "[", "break", "continue"]);
-/** Builtins that change how the shell runs later commands: a rule of one word is too broad. */
+const NEEDS_NO_RULE = new Set([":", "true", "false", "test", "[", "break", "continue"]);
+/** Builtins that change how the shell runs later commands: a rule needs a second word. */
 const CHANGES_SHELL = new Set([
   ...["source", ".", "trap", "alias", "unalias", "enable", "hash", "set", "shopt", "export"],
   ...["declare", "typeset", "readonly", "local", "unset", "bind", "complete", "mapfile", "read"],
   ...["history", "umask", "ulimit", "pushd", "popd"],
-  // These assign variables or run text as well.
+  // These builtins assign variables or run text too.
   ...["readarray", "compgen", "compopt", "getopts", "fc", "let"],
 ]);
 /** With more possible directories than this, the directory counts as unknown. */
 const MAX_DIRECTORIES = 16;
 /** The user is asked about commands that are nested deeper than this. */
 const MAX_DEPTH = 200;
-/** A substitution in a subscript: bash runs it when it evaluates the value as arithmetic. */
+/** A substitution in a subscript. Bash runs it when it evaluates the value as arithmetic. */
 const RUNS_IN_ARITHMETIC = /\[.*[$`]/s;
-const READS = new Set(["<", "<>", "<&", "<<", "<<-", "<<<"]);
+const INPUT_OPERATORS = new Set(["<", "<>", "<&", "<<", "<<-", "<<<"]);
 
 function strictest(parts: readonly { verdict: CommandVerdict }[]): CommandVerdict {
   return parts.reduce<CommandVerdict>(
@@ -108,10 +108,10 @@ function strictest(parts: readonly { verdict: CommandVerdict }[]): CommandVerdic
 interface Context {
   readonly directories: Directories;
   /** Whether standard input is a pipe, a file or a here-document. */
-  readonly piped: boolean;
-  /** The position of the text in the text shown, if it is another text. */
+  readonly isPiped: boolean;
+  /** The position of this text in the whole command; undefined for the whole command. */
   readonly place: TextSpan | undefined;
-  /** How many commands run this one: wrappers and shells. */
+  /** Number of wrappers and shells around this command. */
   readonly depth: number;
 }
 
@@ -126,11 +126,11 @@ interface Opinion {
   readonly reason: string;
   readonly rule?: CommandRule;
   readonly lacksRule?: readonly ShellWord[];
-  readonly insists?: boolean;
+  readonly mustAsk?: boolean;
 }
 
-const asks = (reason: string): Opinion => ({ verdict: "ask", reason });
-const allows = (reason: string): Opinion => ({ verdict: "allow", reason });
+const askOpinion = (reason: string): Opinion => ({ verdict: "ask", reason });
+const allowOpinion = (reason: string): Opinion => ({ verdict: "allow", reason });
 
 class Decider {
   parts: CommandPart[] = [];
@@ -142,7 +142,7 @@ class Decider {
 
   decide(text: string): this {
     const directories = { paths: [this.place.cwd], orBelow: false };
-    const context = { directories, piped: false, place: undefined, depth: 0 };
+    const context = { directories, isPiped: false, place: undefined, depth: 0 };
     this.text(text, { dialect: "bash", context, span: { start: 0, end: text.length } });
     return this;
   }
@@ -153,7 +153,7 @@ class Decider {
   ): Ends {
     const tree = commandTree(text, { dialect, place: context.place });
     if (typeof tree !== "string") return this.step(tree, context);
-    this.add({ ...span, text }, asks(tree));
+    this.add({ ...span, text }, askOpinion(tree));
     return { success: undefined, failure: undefined };
   }
 
@@ -174,7 +174,7 @@ class Decider {
         return unchangedEnds(context);
       case "pipeline":
         for (const [at, each] of step.steps.entries())
-          this.step(each, at ? { ...context, piped: true } : context);
+          this.step(each, at ? { ...context, isPiped: true } : context);
         return unchangedEnds(context);
       case "if":
         return this.conditional(step, context);
@@ -184,8 +184,8 @@ class Decider {
         return unionOfEnds(step.steps.map((each) => this.step(each, context)));
       case "redirected": {
         this.simple(step.header, context);
-        const piped = context.piped || step.header.redirections.some(feedsInput);
-        return this.step(step.step, { ...context, piped });
+        const isPiped = context.isPiped || step.header.redirections.some(feedsInput);
+        return this.step(step.step, { ...context, isPiped });
       }
     }
   }
@@ -217,7 +217,7 @@ class Decider {
     return unionOfEnds([then, otherwise]);
   }
 
-  /** A loop may change the directory any number of times, and so end further down. */
+  /** A loop may run `cd` any number of times, so it may end deeper in the tree. */
   private loop(step: Step & { kind: "loop" }, context: Context): Ends {
     const before = this.parts.length;
     const ends = this.iteration(step, context);
@@ -235,28 +235,29 @@ class Decider {
   }
 
   private simple(step: SimpleStep, context: Context): Ends {
-    for (const { step: substituted, piped } of step.substitutions)
-      this.step(substituted, piped ? { ...context, piped } : context);
-    for (const trouble of step.troubles) this.add(trouble, asks(trouble.reason));
+    for (const { step: substituted, isPiped } of step.substitutions)
+      this.step(substituted, isPiped ? { ...context, isPiped } : context);
+    for (const trouble of step.troubles) this.add(trouble, askOpinion(trouble.reason));
     for (const { name, beforeCommand, value, ...span } of step.variables) {
       const isAllowed = beforeCommand ? maySetForCommand(name) : maySetInShell(name);
-      if (!isAllowed) this.add(span, asks(settingReason(name)));
+      if (!isAllowed) this.add(span, askOpinion(settingReason(name)));
       else if (RUNS_IN_ARITHMETIC.test(value))
-        this.add(span, asks(`Arithmetic with ${name} would run what is in its value.`));
+        this.add(span, askOpinion(`Arithmetic with ${name} would run what is in its value.`));
     }
     for (const redirection of step.redirections) this.redirection(redirection, context);
-    const piped = context.piped || step.redirections.some(feedsInput);
-    if (step.words.length) return this.command(step.words, { ...context, piped }, step.text);
-    if (!step.troubles.length) this.add(step, allows("It runs no command by itself."));
+    const isPiped = context.isPiped || step.redirections.some(feedsInput);
+    if (step.words.length) return this.command(step.words, { ...context, isPiped }, step.text);
+    if (!step.troubles.length) this.add(step, allowOpinion("It runs no command by itself."));
     return unchangedEnds(context);
   }
 
   private redirection(redirection: ShellRedirection, { directories }: Context): void {
     const problem = redirectionProblem(redirection, { directories, folders: this.place });
-    if (problem) this.add(redirection, { ...asks(problem.reason), insists: problem.isProtected });
+    if (problem)
+      this.add(redirection, { ...askOpinion(problem.reason), mustAsk: problem.isProtected });
   }
 
-  /** Decides on one command, and on those that it runs in turn. */
+  /** Decides on a command, and on the commands that it runs. */
   private command(words: readonly ShellWord[], context: Context, text?: string): Ends {
     const at = this.parts.length;
     const { opinion, ends } = this.opinionOn(words, context);
@@ -264,7 +265,7 @@ class Decider {
     const start = first?.start ?? 0;
     const end = Math.max(...words.map((word) => word.end));
     const shown = text ?? words.map((word) => word.text).join(" ");
-    const decided = part({ start, end, text: shown }, opinion, first?.value);
+    const decided = commandPart({ start, end, text: shown }, opinion, first?.value);
     this.parts.splice(at, 0, decided);
     return ends;
   }
@@ -275,10 +276,13 @@ class Decider {
   ): { opinion: Opinion; ends: Ends } {
     const name = words[0]?.value;
     if (context.depth > MAX_DEPTH)
-      return { opinion: asks("Too many commands run one another."), ends: unknownEnds() };
-    const ruled = this.strictRule(words);
+      return { opinion: askOpinion("Too many commands run one another."), ends: unknownEnds() };
+    const strictOpinion = this.strictRule(words);
     if (name === undefined) {
-      const unknown = { ...asks("The name of the command is not known."), insists: !!ruled };
+      const unknown = {
+        ...askOpinion("The name of the command is not known."),
+        mustAsk: !!strictOpinion,
+      };
       return { opinion: unknown, ends: unknownEnds() };
     }
     const { opinion, ends } = this.withoutStrictRules(name, words, {
@@ -286,7 +290,10 @@ class Decider {
       depth: context.depth + 1,
     });
     return {
-      opinion: ruled && STRICTNESS[ruled.verdict] >= STRICTNESS[opinion.verdict] ? ruled : opinion,
+      opinion:
+        strictOpinion && STRICTNESS[strictOpinion.verdict] >= STRICTNESS[opinion.verdict]
+          ? strictOpinion
+          : opinion,
       ends,
     };
   }
@@ -299,11 +306,11 @@ class Decider {
     const denied = find(deny, "yes");
     if (denied) return { verdict: "deny", reason: "A deny rule matches.", rule: denied };
     const asked = find(ask, "yes");
-    if (asked) return { ...asks("An ask rule matches."), rule: asked, insists: true };
+    if (asked) return { ...askOpinion("An ask rule matches."), rule: asked, mustAsk: true };
     const unclear = find(deny, "maybe") ?? find(ask, "maybe");
     if (!unclear) return undefined;
     const reason = "A word is unknown, and a rule could match.";
-    return { ...asks(reason), rule: unclear, insists: true };
+    return { ...askOpinion(reason), rule: unclear, mustAsk: true };
   }
 
   private withoutStrictRules(
@@ -313,13 +320,13 @@ class Decider {
   ): { opinion: Opinion; ends: Ends } {
     if (name === "cd") return this.changeDirectory(words, context);
     const ends = unchangedEnds(context);
-    if (FREE.has(name)) return { opinion: freeOpinion(name, words), ends };
+    if (NEEDS_NO_RULE.has(name)) return { opinion: opinionWithoutRule(name, words), ends };
     const wrapped = unwrap(words);
     if (wrapped) return this.wrapper(words, wrapped, context);
     const input = shellInput(words);
     if (input) return this.shell(words, input, context);
-    const moves = name === "pushd" || name === "popd";
-    return { opinion: this.ordinary(words), ends: moves ? unknownEnds() : ends };
+    const changesDirectory = name === "pushd" || name === "popd";
+    return { opinion: this.opinionByRules(words), ends: changesDirectory ? unknownEnds() : ends };
   }
 
   private changeDirectory(
@@ -328,25 +335,25 @@ class Decider {
   ): { opinion: Opinion; ends: Ends } {
     const [target, ...others] = words.slice(words[1]?.value === "--" ? 2 : 1);
     const path = target?.value;
-    const known = path !== undefined && path !== "" && !others.length && !path.startsWith("-");
-    const paths = known ? possiblePaths(path, context.directories, this.place) : undefined;
+    const isKnown = path !== undefined && path !== "" && !others.length && !path.startsWith("-");
+    const paths = isKnown ? possiblePaths(path, context.directories, this.place) : undefined;
     const orBelow = context.directories?.orBelow ?? false;
     // Bash removes `..` from the text of the path, and follows links only if that fails.
-    const reached = paths?.map((each) => posix.resolve(each));
-    const areInside = [...(paths ?? []), ...(reached ?? [])].every(
+    const reachedPaths = paths?.map((each) => posix.resolve(each));
+    const areInside = [...(paths ?? []), ...(reachedPaths ?? [])].every(
       (each) =>
         isInFolders(each, this.place) &&
-        // In the next iteration of a loop, commands before `cd .git` would write there.
+        // In the next iteration of a loop, commands before `cd .git` would run in .git.
         !(orBelow && isProtectedPath(each, this.place)),
     );
-    if (!reached || !areInside)
+    if (!reachedPaths || !areInside)
       return {
-        opinion: asks("It leaves the workspace, or goes somewhere unknown."),
+        opinion: askOpinion("It leaves the workspace, or goes somewhere unknown."),
         ends: unknownEnds(),
       };
     return {
-      opinion: allows("It stays in the workspace."),
-      ends: { success: { paths: reached, orBelow }, failure: context.directories },
+      opinion: allowOpinion("It stays in the workspace."),
+      ends: { success: { paths: reachedPaths, orBelow }, failure: context.directories },
     };
   }
 
@@ -355,19 +362,21 @@ class Decider {
     wrapped: Wrapped,
     context: Context,
   ): { opinion: Opinion; ends: Ends } {
-    const piped = words[0]?.value !== "xargs" && context.piped;
+    const isPiped = words[0]?.value !== "xargs" && context.isPiped;
     let ends = unchangedEnds(context);
-    for (const command of wrapped.commands) ends = this.command(command, { ...context, piped });
+    for (const command of wrapped.commands) ends = this.command(command, { ...context, isPiped });
     if (!wrapped.sameShell) ends = unchangedEnds(context);
     return { opinion: this.wrapperOpinion(words, wrapped), ends };
   }
 
   private wrapperOpinion(words: readonly ShellWord[], wrapped: Wrapped): Opinion {
-    if (wrapped.problem !== undefined) return asks(wrapped.problem);
+    if (wrapped.problem !== undefined) return askOpinion(wrapped.problem);
     const forbidden = wrapped.variables.find(({ name }) => !maySetForCommand(name));
-    if (forbidden) return asks(settingReason(forbidden.name));
-    if (wrapped.needsRule || words[0]?.value?.includes("/")) return this.ordinary(words);
-    return allows(wrapped.commands.length ? "It runs the command after it." : "It runs nothing.");
+    if (forbidden) return askOpinion(settingReason(forbidden.name));
+    if (wrapped.needsRule || words[0]?.value?.includes("/")) return this.opinionByRules(words);
+    return allowOpinion(
+      wrapped.commands.length ? "It runs the command after it." : "It runs nothing.",
+    );
   }
 
   private shell(
@@ -378,15 +387,15 @@ class Decider {
     const ends = unchangedEnds(context);
     switch (input.kind) {
       case "nothing":
-        return { opinion: allows("It runs nothing."), ends };
+        return { opinion: allowOpinion("It runs nothing."), ends };
       case "unclear":
-        return { opinion: asks(input.reason), ends };
+        return { opinion: askOpinion(input.reason), ends };
       case "input":
-        if (context.piped)
-          return { opinion: asks("The shell runs what it reads from its input."), ends };
-        return { opinion: this.ordinary(words), ends };
+        if (context.isPiped)
+          return { opinion: askOpinion("The shell runs what it reads from its input."), ends };
+        return { opinion: this.opinionByRules(words), ends };
       case "file":
-        return { opinion: this.ordinary(words), ends };
+        return { opinion: this.opinionByRules(words), ends };
       case "text":
         return this.shellText(words, input, context);
     }
@@ -399,47 +408,50 @@ class Decider {
   ): { opinion: Opinion; ends: Ends } {
     const { text, word, dialect, problem, sameShell } = input;
     if (text === undefined) {
-      const opinion = asks("The text that the shell would run is not known.");
+      const opinion = askOpinion("The text that the shell would run is not known.");
       return { opinion, ends: sameShell ? unknownEnds() : unchangedEnds(context) };
     }
     const span = { start: word.start, end: word.end };
     const ends = this.text(text, { dialect, context: { ...context, place: span }, span });
     const isPath = words[0]?.value?.includes("/");
-    const ruled = isPath ? this.ordinary(words) : allows("It runs the text after it.");
-    const opinion = problem === undefined ? ruled : asks(problem);
+    const ruleOpinion = isPath
+      ? this.opinionByRules(words)
+      : allowOpinion("It runs the text after it.");
+    const opinion = problem === undefined ? ruleOpinion : askOpinion(problem);
     return { opinion, ends: sameShell ? ends : unchangedEnds(context) };
   }
 
-  /** A command that needs an allow rule. */
-  private ordinary(words: readonly ShellWord[]): Opinion {
+  /** The opinion on a command that needs an allow rule. */
+  private opinionByRules(words: readonly ShellWord[]): Opinion {
     const name = words[0]?.value ?? "";
-    if (name === "printf" && maySetByPrintf(words)) return asks("printf -v sets a variable.");
-    if (name === "let") return asks("The arithmetic of let is not understood.");
-    const least = CHANGES_SHELL.has(name) ? 2 : 1;
+    if (name === "printf" && maySetByPrintf(words)) return askOpinion("printf -v sets a variable.");
+    if (name === "let") return askOpinion("The arithmetic of let is not understood.");
+    const minWords = CHANGES_SHELL.has(name) ? 2 : 1;
     const risks = risksOf(words);
     const matching = this.rules.allow.filter(
-      (rule) => rule.length >= least && matchesAsWritten(rule, words),
+      (rule) => rule.length >= minWords && matchesAsWritten(rule, words),
     );
     const rule = matching.find(({ length }) => risks.every(({ at }) => at < length));
     if (rule) return { verdict: "allow", reason: "An allow rule matches.", rule };
     const [risk] = risks;
-    if (risk) return asks(risk.reason);
-    if (least > 1) return asks(`${name} changes the shell, so it needs a rule of two words.`);
-    return { ...asks("No rule matches."), lacksRule: words };
+    if (risk) return askOpinion(risk.reason);
+    if (minWords > 1)
+      return askOpinion(`${name} changes the shell, so it needs a rule of two words.`);
+    return { ...askOpinion("No rule matches."), lacksRule: words };
   }
 
   private add(shown: TextSpan & { text: string }, opinion: Opinion): void {
-    this.parts.push(part(shown, opinion));
+    this.parts.push(commandPart(shown, opinion));
   }
 }
 
-function part(
+function commandPart(
   { text, start, end }: TextSpan & { text: string },
   opinion: Opinion,
   name: string | null = null,
 ): CommandPart {
-  const { verdict, reason, rule = null, lacksRule = null, insists = false } = opinion;
-  return { text, start, end, verdict, reason, rule, lacksRule, name, insists };
+  const { verdict, reason, rule = null, lacksRule = null, mustAsk = false } = opinion;
+  return { text, start, end, verdict, reason, rule, lacksRule, name, mustAsk };
 }
 
 function settingReason(name: string): string {
@@ -447,7 +459,7 @@ function settingReason(name: string): string {
 }
 
 /** Asks about some uses of `test`, because `test -v 'a[$(cmd)]'` runs cmd. */
-function freeOpinion(name: string, words: readonly ShellWord[]): Opinion {
+function opinionWithoutRule(name: string, words: readonly ShellWord[]): Opinion {
   const evaluates = words.some(
     ({ value }, at) =>
       (value === "-v" || value === "-R") &&
@@ -455,11 +467,11 @@ function freeOpinion(name: string, words: readonly ShellWord[]): Opinion {
       !PLAIN_NAME.test(words[at + 1]?.value ?? ""),
   );
   return (name === "test" || name === "[") && evaluates
-    ? asks("test -v with more than a plain name can run commands.")
-    : allows("It only tests or does nothing.");
+    ? askOpinion("test -v with more than a plain name can run commands.")
+    : allowOpinion("It only tests or does nothing.");
 }
 
-/** Whether the first word of `printf` may be `-v`, which takes two more words. */
+/** Whether the first argument of `printf` may be `-v`, which sets a variable. */
 function maySetByPrintf([, first, ...others]: readonly ShellWord[]): boolean {
   if (!first) return false;
   if (first.prefix.startsWith("-v")) return true;
@@ -468,7 +480,7 @@ function maySetByPrintf([, first, ...others]: readonly ShellWord[]): boolean {
 }
 
 function feedsInput({ operator, descriptor }: ShellRedirection): boolean {
-  return READS.has(operator) && (descriptor ?? 0) === 0;
+  return INPUT_OPERATORS.has(operator) && (descriptor ?? 0) === 0;
 }
 
 function unchangedEnds({ directories }: Context): Ends {

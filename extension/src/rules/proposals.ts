@@ -8,10 +8,10 @@ import { isWrapper } from "./wrappers";
 /**
  * Number of words that a proposed rule has. Programs that are not listed get a rule of one word.
  *
- * The longest entry that matches counts. A command with fewer words gets no proposal: a rule for
+ * The longest matching entry decides. A command with fewer words gets no proposal: a rule for
  * `git` or `npm run` alone would allow too much.
  */
-const WORDS: Readonly<Record<string, number>> = {
+const RULE_WORD_COUNTS: Readonly<Record<string, number>> = {
   apt: 2,
   "apt-get": 2,
   aws: 3,
@@ -76,14 +76,14 @@ const WORDS: Readonly<Record<string, number>> = {
 };
 
 /** Programs that run any text or file given to them, or destroy data. They get no proposal. */
-const NEVER = new Set([
+const NEVER_PROPOSED = new Set([
   ...["awk", "bpython", "deno", "erl", "gdb", "ghci", "groovy", "ipython", "irb", "java", "julia"],
   ...["lua", "luajit", "node", "nodejs", "osascript", "perl", "php", "pypy", "pypy3", "python"],
   ...["r", "rscript", "ruby", "scala", "swift", "tclsh", "ts-node", "tsx"],
   ...["busybox", "chroot", "dd", "flock", "parallel", "rm", "script", "ssh", "strace", "su"],
   ...["unshare", "watch"],
 ]);
-const VERSIONED = /[-.\d]+$/;
+const VERSION_SUFFIX = /[-.\d]+$/;
 
 export interface RuleProposal {
   readonly rule: CommandRule;
@@ -91,7 +91,7 @@ export interface RuleProposal {
   readonly commands: readonly string[];
 }
 
-/** Proposes rules only if the verdict is `ask`, and only for parts that lack nothing but a rule. */
+/** Proposes rules only if the verdict is `ask`, and only for parts that need only a rule. */
 export function proposeRules({ verdict, parts }: CommandDecision): RuleProposal[] {
   if (verdict !== "ask") return [];
   const found = new Map<string, { rule: CommandRule; commands: string[] }>();
@@ -116,13 +116,13 @@ function proposedRule(words: readonly ShellWord[]): CommandRule | undefined {
 function wordCount(words: readonly ShellWord[]): number {
   const [first, second] = words.map(({ value }) => value ?? "");
   const pair = `${first ?? ""} ${second ?? ""}`;
-  const key = [pair, first ?? ""].find((each) => Object.hasOwn(WORDS, each));
-  return (key === undefined ? undefined : WORDS[key]) ?? 1;
+  const key = [pair, first ?? ""].find((each) => Object.hasOwn(RULE_WORD_COUNTS, each));
+  return (key === undefined ? undefined : RULE_WORD_COUNTS[key]) ?? 1;
 }
 
 /** Checks any word of a rule, because of commands such as `uv run python` and `npx tsx`. */
 function runsAnything(word: string): boolean {
   const name = baseName(word).toLowerCase();
-  const plain = name.replace(VERSIONED, "");
-  return isShell(name) || isWrapper(name) || NEVER.has(name) || NEVER.has(plain);
+  const plain = name.replace(VERSION_SUFFIX, "");
+  return isShell(name) || isWrapper(name) || NEVER_PROPOSED.has(name) || NEVER_PROPOSED.has(plain);
 }

@@ -1,11 +1,11 @@
-/** Resolves links in a path in the way of the kernel, also if the last parts do not exist. */
+/** Resolves links in a path as the kernel does, even if the last parts do not exist. */
 import { readlinkSync } from "node:fs";
 import { posix } from "node:path";
 
-/** The kernel follows no more links than this; then it refuses the path. */
+/** The kernel follows at most this many links. It refuses a path with more. */
 const MAX_LINKS = 40;
 
-/** `path` is absolute. Unlike `posix.resolve`, `..` leads to the parent of where a link leads. */
+/** `path` is absolute. Unlike in `posix.resolve`, `..` after a link is its target's parent. */
 export function realPath(path: string): string {
   const left = stepsOf(path).reverse();
   let at = "/";

@@ -13,7 +13,7 @@ export interface Risk {
 interface OptionTable {
   /** Letters of risky short options. */
   readonly short: string;
-  /** Risky long options in full. Their abbreviations count too. */
+  /** Full names of risky long options. Their abbreviations are risky too. */
   readonly long: readonly string[];
   /** Letters of short options that take a value: the rest of the same word is not an option. */
   readonly valued: string;
@@ -72,17 +72,17 @@ const GIT_VALUED = /^(?:-[cC]|--(?:config-env|git-dir|work-tree|namespace|super-
 const GIT_MESSAGES = new Set([
   ...["cherry-pick", "commit", "merge", "notes", "revert", "stash", "tag"],
 ]);
-const FIND = new Set(["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]);
-const ALWAYS = new Set(["awk", "gawk", "mawk", "nawk", "tar", "tee"]);
+const RISKY_FIND_ACTIONS = new Set(["-delete", "-fls", "-fprint", "-fprint0", "-fprintf"]);
+const ALWAYS_RISKY = new Set(["awk", "gawk", "mawk", "nawk", "tar", "tee"]);
 const EXT_ADDRESS = /(?:^|=)ext::/;
 const UNIQ_VALUED = ["--skip-fields", "--skip-chars", "--check-chars"];
 const ALIASES: Readonly<Record<string, string>> = { fdfind: "fd" };
 
-/** Words about which the user is asked although a rule matches. The first word must be known. */
+/** Words about which the user is asked even if a rule matches. The first word must be known. */
 export function risksOf(words: readonly ShellWord[]): Risk[] {
   const written = baseName(words[0]?.value ?? "");
   const program = ALIASES[written] ?? written;
-  if (ALWAYS.has(program))
+  if (ALWAYS_RISKY.has(program))
     return [{ at: Infinity, reason: `${program} can write files and run programs.` }];
   if (program === "git") return gitRisks(words);
   if (program === "sed") return [...unknownRisks(words), ...sedRisks(words)];
@@ -190,7 +190,7 @@ const MESSAGE: ShellWord = {
   end: 0,
 };
 
-/** Indexes of words that are the value of `-m` or contain it. Words that may split do not count. */
+/** Indexes of words that are or contain the value of `-m`, except words that may split. */
 function messageIndexes(words: readonly ShellWord[], subcommand: number): Set<number> {
   const found = new Set<number>();
   for (let at = subcommand + 1; at < words.length; at++) {
@@ -207,7 +207,7 @@ function messageIndexes(words: readonly ShellWord[], subcommand: number): Set<nu
 
 function findRisks(words: readonly ShellWord[]): Risk[] {
   return words.flatMap(({ value, text }, at) =>
-    FIND.has(value ?? "") ? [{ at, reason: `${text} deletes or writes files.` }] : [],
+    RISKY_FIND_ACTIONS.has(value ?? "") ? [{ at, reason: `${text} deletes or writes files.` }] : [],
   );
 }
 

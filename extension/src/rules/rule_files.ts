@@ -17,7 +17,7 @@ import { decideCommand, type CommandDecision, type CommandVerdict } from "./deci
 import type { CommandRule } from "./rule_matching";
 import { ruleWords } from "./rule_words";
 
-/** Who can write a file: the user alone, or also agents. Only the user can allow anything. */
+/** Who can write a file: only the user, or also agents. Allow rules need a file of the user. */
 export type RuleOwner = "person" | "workspace";
 
 export interface FileRule {
@@ -28,13 +28,13 @@ export interface FileRule {
   readonly why: string;
   readonly owner: RuleOwner;
   readonly file: string;
-  /** The line of the table that has the rule; the first is 1. */
+  /** Line number of the table that has the rule, from 1. */
   readonly line: number;
 }
 
 export interface RuleFile {
   readonly rules: readonly FileRule[];
-  /** What was ignored. */
+  /** Which rules were ignored, and why. */
   readonly warnings: readonly string[];
 }
 

@@ -12,7 +12,7 @@ export interface ShellWord extends TextSpan {
   readonly value: string | undefined;
   /** The literal text before the first expansion; for a known word, the whole value. */
   readonly prefix: string;
-  /** Whether an expansion can turn it into no word or several. */
+  /** Whether an expansion can turn the word into no word or into several words. */
   readonly splits: boolean;
 }
 
@@ -108,7 +108,7 @@ function literalOf(part: WordPart): Literal {
 const ANSI_C_ESCAPE =
   /\\(?:([0-7]{1,3})|x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|[abeEfnrtv\\'"?]|)/g;
 
-/** Whether every escape in `$'…'` is a character. NUL ends the string, and bytes may be none. */
+/** Whether every escape in `$'…'` is a character. NUL ends the string; a byte may be invalid. */
 function isPlainAnsiC(source: string): boolean {
   return [...source.matchAll(ANSI_C_ESCAPE)].every(([whole, octal, hex, short, long]) => {
     const byte = octal === undefined ? hex && parseInt(hex, 16) : parseInt(octal, 8);

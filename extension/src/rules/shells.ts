@@ -5,25 +5,25 @@ import type { ShellWord } from "./shell_words";
 
 /** The input that a shell or `eval` would run. */
 export type ShellInput =
-  /** A text, undefined if it is unknown. `word` is the word that contains it. */
+  /** A text; undefined if the text is unknown. `word` is the word that contains the text. */
   | {
       readonly kind: "text";
       readonly text: string | undefined;
       readonly word: ShellWord;
       readonly dialect: Dialect;
-      /** Why it needs approval, whatever the text does; undefined if it does not. */
+      /** Why the command needs approval, whatever its text does; undefined if it does not. */
       readonly problem: string | undefined;
       readonly sameShell: boolean;
     }
-  /** Its standard input. */
+  /** The shell runs its standard input. */
   | { readonly kind: "input" }
-  /** A file named in the arguments. */
+  /** The shell runs a file named in the arguments. */
   | { readonly kind: "file" }
   | { readonly kind: "nothing" }
   | { readonly kind: "unclear"; readonly reason: string };
 
-const PARSED: Readonly<Record<string, Dialect>> = { bash: "bash", sh: "sh", dash: "sh" };
-const OTHERS = new Set(["ash", "csh", "fish", "ksh", "mksh", "rbash", "tcsh", "zsh"]);
+const PARSED_SHELLS: Readonly<Record<string, Dialect>> = { bash: "bash", sh: "sh", dash: "sh" };
+const OTHER_SHELLS = new Set(["ash", "csh", "fish", "ksh", "mksh", "rbash", "tcsh", "zsh"]);
 /** Letters of options that do not change how the shell reads a text. */
 const HARMLESS_LETTERS = /^[-+][ceflnuvx]+$/;
 const HARMLESS_LONG = new Set(["--login", "--norc", "--noprofile", "--verbose"]);
@@ -33,7 +33,7 @@ const HARMLESS_NAMES = new Set([
 const STANDARD_INPUT = /^(?:-|\/dev\/(?:stdin|fd\/.*)|\/proc\/.*)$/s;
 
 export function isShell(name: string): boolean {
-  return Object.hasOwn(PARSED, name) || OTHERS.has(name);
+  return Object.hasOwn(PARSED_SHELLS, name) || OTHER_SHELLS.has(name);
 }
 
 /** The input that a shell command runs; undefined for other commands. The first word is known. */
@@ -44,7 +44,7 @@ export function shellInput(words: readonly ShellWord[]): ShellInput | undefined 
   if (written === "eval") return evalInput(words);
   const name = baseName(written);
   if (!isShell(name)) return undefined;
-  return new ShellArguments(words, PARSED[name]).input();
+  return new ShellArguments(words, PARSED_SHELLS[name]).input();
 }
 
 function evalInput(words: readonly ShellWord[]): ShellInput {

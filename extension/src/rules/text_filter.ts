@@ -1,11 +1,11 @@
 /**
  * The strict filter: refuses command texts on which bash, a parser and a reader could disagree.
  *
- * It looks at characters only and runs before any parser, also on text inside a text (`bash -c`,
- * backticks with escapes).
+ * The filter looks at characters only and runs before any parser, also on a text inside a text
+ * (`bash -c`, backticks with escapes).
  */
 
-export const MAX_TEXT = 10_000;
+export const MAX_TEXT_CHARS = 10_000;
 
 // Unpaired surrogates (Cs) have no encoding, so the shell would receive other bytes.
 const HIDDEN = /[\p{Cf}\p{Zl}\p{Zp}\p{Zs}\p{Cs}]/u;
@@ -13,8 +13,8 @@ const CONTROL = /\p{Cc}/u;
 
 /** Why the text cannot be trusted to any parser, or undefined. */
 export function textProblem(text: string): string | undefined {
-  if (text.length > MAX_TEXT && Array.from(text).length > MAX_TEXT)
-    return `The command is longer than ${MAX_TEXT} characters.`;
+  if (text.length > MAX_TEXT_CHARS && Array.from(text).length > MAX_TEXT_CHARS)
+    return `The command is longer than ${MAX_TEXT_CHARS} characters.`;
   for (const character of text) {
     if (character === " " || character === "\t" || character === "\n") continue;
     if (CONTROL.test(character)) return `It contains the control character ${codeOf(character)}.`;

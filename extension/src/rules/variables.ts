@@ -1,4 +1,4 @@
-/** Decides which variables a command text may set without a question to the user. */
+/** Decides which variables a command text may set without asking the user. */
 
 const HARMLESS = new Set([
   "LANG",
@@ -20,7 +20,7 @@ const HARMLESS = new Set([
 ]);
 const PROXIES = new Set(["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"]);
 
-/** In the environment of one command: written before it, or set by `env`. */
+/** Whether a text may set it for one command: written before the command, or set by `env`. */
 export function maySetForCommand(name: string): boolean {
   return HARMLESS.has(name) || /^LC_\w*$/.test(name);
 }

@@ -75,12 +75,12 @@ const WRAPPERS: Readonly<Record<string, WrapperOptions>> = {
   doas: { flags: [], valued: [], risky: ["-u", "-C", "-a"] },
   exec: { flags: [], valued: [], risky: ["-a"] },
 };
-/** The user is always asked about these. Deny rules still apply to the command they run. */
+/** Wrappers that always need approval. Deny rules still apply to the command they run. */
 const ALWAYS_ASK = new Set(["sudo", "doas", "exec"]);
 const ASSIGNMENT = /^([^=]*)=/s;
 /** Options of xargs that name the text to replace. */
-const REPLACES = new Set(["-I", "-i", "--replace"]);
-const FIND_RUNS = new Set(["-exec", "-execdir", "-ok", "-okdir"]);
+const XARGS_REPLACE_OPTIONS = new Set(["-I", "-i", "--replace"]);
+const FIND_EXEC_OPTIONS = new Set(["-exec", "-execdir", "-ok", "-okdir"]);
 
 export function isWrapper(name: string): boolean {
   return Object.hasOwn(WRAPPERS, name);
@@ -186,7 +186,7 @@ class Unwrapping {
     this.apply(word, { name: this.fullName(given), attached });
   }
 
-  /** Letters in one word, as `-0n1`: the first that takes a value ends them. */
+  /** Short options in one word, such as `-0n1`: the first option that takes a value is the last. */
   private shortOptions(word: ShellWord, value: string): void {
     const { valued, optional = [], risky = [] } = this.options;
     if (value === "-") this.ask(`The option - of ${this.name} is not known to be harmless.`);
@@ -209,7 +209,7 @@ class Unwrapping {
     const takesNext = attached === undefined && [...valued, ...risky].includes(name);
     const argument = takesNext ? this.argument(name) : attached;
     if (name === "-S" || name === "--split-string") this.splitString(word, argument);
-    if (REPLACES.has(name)) this.replaced = argument || "{}";
+    if (XARGS_REPLACE_OPTIONS.has(name)) this.replaced = argument || "{}";
   }
 
   /** The full name of a long option: an abbreviation counts if it is unique. */
@@ -294,7 +294,7 @@ function unwrapFind(words: readonly ShellWord[]): Wrapped | undefined {
   const commands: ShellWord[][] = [];
   let problem: string | undefined;
   for (let at = 1; at < words.length; at++) {
-    if (!FIND_RUNS.has(words[at]?.value ?? "")) continue;
+    if (!FIND_EXEC_OPTIONS.has(words[at]?.value ?? "")) continue;
     const end = words.findIndex((word, each) => each > at && endsFindCommand(words, each, word));
     if (end < 0) problem = "The command of find -exec does not end.";
     const command = words.slice(at + 1, end < 0 ? undefined : end);

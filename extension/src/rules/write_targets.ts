@@ -7,8 +7,8 @@ export interface WritableFolders {
   /** Absolute paths. */
   readonly workspaces: readonly string[];
   /**
-   * Resolves links as the kernel does: `..` leads to the parent of where a link leads. Undefined if
-   * no file system is at hand; then a path is judged as written.
+   * Resolves links as the kernel does: `..` after a link is the parent of its target. Without this
+   * function, a path is judged as written.
    */
   readonly realPath?: (path: string) => string;
   /** Whether a file outside of the usual protected paths is protected too. Gets resolved paths. */
@@ -17,7 +17,7 @@ export interface WritableFolders {
 
 export interface WriteProblem {
   readonly reason: string;
-  /** The path is in the workspace, but holds what other programs run or trust. */
+  /** The path is in the workspace, but other programs run or trust its content. */
   readonly isProtected: boolean;
 }
 
@@ -26,12 +26,12 @@ export type Directories =
   | {
       /** Absolute paths. */
       readonly paths: readonly string[];
-      /** Whether the shell may also be below them, because a loop repeats a `cd`. */
+      /** Whether the shell may also be below these paths, because a loop repeats a `cd`. */
       readonly orBelow: boolean;
     }
   | undefined;
 
-const WRITES = new Set([">", ">>", ">|", "<>", "&>", "&>>"]);
+const WRITE_OPERATORS = new Set([">", ">>", ">|", "<>", "&>", "&>>"]);
 const DEVICE = /^\/dev\/(?:null|stdout|stderr|tty|fd\/\d+)$/;
 const DESCRIPTOR = /^(?:\d+-?|-)$/;
 const NETWORK = ["/dev/tcp/", "/dev/udp/"];
@@ -49,7 +49,7 @@ export function redirectionProblem(
       ? asks("It reads from the network.")
       : undefined;
   const copies = target.value !== undefined && DESCRIPTOR.test(target.value);
-  if (!WRITES.has(operator) && (operator !== ">&" || copies)) return undefined;
+  if (!WRITE_OPERATORS.has(operator) && (operator !== ">&" || copies)) return undefined;
   if (target.value === undefined) return asks("It writes a file whose name is not known.");
   if (DEVICE.test(target.value)) return undefined;
   const paths = possiblePaths(target.value, directories, folders);
@@ -105,7 +105,7 @@ export function isProtectedPath(
   return realPath !== undefined && isProtectedIn(real, workspaces.map(realPath));
 }
 
-/** Whether a path in a workspace holds what other programs run or trust. */
+/** Whether other programs run or trust the content of this path in a workspace. */
 function isProtectedIn(path: string, workspaces: readonly string[]): boolean {
   const workspace = workspaces.find((each) => isInside(path, each)) ?? "/";
   const steps = posix.relative(posix.normalize(workspace), path).split("/");

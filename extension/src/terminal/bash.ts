@@ -15,13 +15,15 @@ const SIGNALS = new Map<number, NodeJS.Signals>([
   [0x1c, "SIGQUIT"],
 ]);
 
-const SHELLS = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
-/** A terminal in canonical mode holds at most 4,095 bytes of a line. */
-const TYPED_LINE = 4000;
+const SHELL_NAMES = new Set(["bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"]);
+/** Maximum bytes typed in one piece: a terminal in canonical mode holds 4,095 bytes of a line. */
+const MAX_TYPED_LINE_BYTES = 4000;
+const NEWLINE_BYTE = 0x0a;
+const CTRL_D = 0x04;
 /** Maximum bytes of one read. */
-const PIECE = 64 << 10;
+const MAX_READ_BYTES = 64 << 10;
 /** Maximum bytes of one `drain`: a background job may print forever. */
-const DRAINED = 4 << 20;
+const MAX_DRAIN_BYTES = 4 << 20;
 
 /** The part of VS Code's bundled node-pty that we use. */
 export interface PtyModule {
@@ -140,11 +142,11 @@ export class BashProcess {
    * kernel, so no earlier output is missing afterwards.
    */
   drain(): void {
-    let left = DRAINED;
-    while (this.isAlive && left > 0) {
+    let remainingBytes = MAX_DRAIN_BYTES;
+    while (this.isAlive && remainingBytes > 0) {
       const data = readNow(this.pty.fd);
       if (!data) return;
-      left -= data.length;
+      remainingBytes -= data.length;
       this.events.output(data);
     }
   }
@@ -155,16 +157,16 @@ export class BashProcess {
    */
   type(data: Buffer): void {
     if (!this.isAlive) return;
-    if (data.length <= TYPED_LINE) return this.pty.write(data);
+    if (data.length <= MAX_TYPED_LINE_BYTES) return this.pty.write(data);
     const pieces: Buffer[] = [];
-    let line = 0;
+    let lineBytes = 0;
     for (const byte of data) {
-      if (byte !== 0x0a && line === TYPED_LINE) {
-        pieces.push(Buffer.of(0x04));
-        line = 0;
+      if (byte !== NEWLINE_BYTE && lineBytes === MAX_TYPED_LINE_BYTES) {
+        pieces.push(Buffer.of(CTRL_D));
+        lineBytes = 0;
       }
       pieces.push(Buffer.of(byte));
-      line = byte === 0x0a ? 0 : line + 1;
+      lineBytes = byte === NEWLINE_BYTE ? 0 : lineBytes + 1;
     }
     this.pty.write(Buffer.concat(pieces));
   }
@@ -172,36 +174,38 @@ export class BashProcess {
   /**
    * Presses a control key such as `C-c`, if `isWanted` still holds. A signal key is sent as a
    * signal: as a byte it could arrive later, in the middle of the next command. Programs in raw
-   * mode get the byte, and the terminal keeps it for them. If a signal may have been lost (it
-   * reached only bash, a child before exec, or a program that just ended), returns the process
-   * group that must not get it again.
+   * mode get the byte, which the terminal keeps until they read it. A signal may be lost: it may
+   * reach only bash, a child before exec, or a program that just ended. In these cases the result
+   * is the process group that must not get the signal again.
    */
   async press(key: string, isWanted: () => boolean): Promise<number | undefined> {
     const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
     const signal = SIGNALS.get(code);
-    const asByte = !signal || !(await this.keysSignal());
+    const isSentAsByte = !signal || !(await this.doKeysSendSignals());
     if (!isWanted() || !this.isAlive) return undefined;
-    if (asByte) {
+    if (isSentAsByte) {
       this.type(Buffer.of(code));
       return undefined;
     }
-    const group = this.foreground();
+    const group = this.foregroundGroup();
     const isEarly = group === this.pid || this.isStartingProgram();
-    const handles = handlesInterrupts(group);
+    const handlesSignal = handlesInterrupts(group);
     if (!this.signal(signal)) this.type(Buffer.of(code));
     if (isEarly) return this.pid;
     // The signal kills a program without a handler, and then bash ends the whole command.
-    return handles ? undefined : group;
+    return handlesSignal ? undefined : group;
   }
 
-  private async keysSignal(): Promise<boolean> {
+  private async doKeysSendSignals(): Promise<boolean> {
     const terminal = linkOf(`/proc/${this.pid}/fd/255`);
     const { stdout } = await run("stty", ["-F", terminal, "-a"]).catch(() => ({ stdout: "" }));
     return !/(^|\s)-isig\b/.test(stdout);
   }
 
-  /** The process group in the foreground; bash's own when it runs a builtin or nothing. */
-  foreground(): number {
+  /**
+   * The process group in the foreground. It is that of bash while bash runs a builtin or nothing.
+   */
+  foregroundGroup(): number {
     return Number(statOf(this.pid)?.[5] ?? -1);
   }
 
@@ -210,7 +214,7 @@ export class BashProcess {
    * looks the same).
    */
   isStartingProgram(): boolean {
-    const group = this.foreground();
+    const group = this.foregroundGroup();
     if (group <= 1 || group === this.pid) return false;
     const [theirs, ours] = [procList(group, "cmdline"), procList(this.pid, "cmdline")];
     return theirs !== undefined && theirs.join("\0") === ours?.join("\0");
@@ -228,7 +232,7 @@ export class BashProcess {
 
   /** Signals the foreground process group; false if that failed. */
   signal(name: NodeJS.Signals): boolean {
-    const group = this.foreground();
+    const group = this.foregroundGroup();
     if (group <= 1) return false;
     try {
       process.kill(-group, name);
@@ -243,22 +247,22 @@ export class BashProcess {
     try {
       process.kill(this.pid, "SIGKILL");
     } catch {
-      // it has ended already
+      // bash has ended already
     }
   }
 
   /**
-   * Kills bash and its foreground process group. Bash is killed first, or it would start the next
-   * command of a list.
+   * Kills bash and the foreground process group. Bash is killed first. Otherwise bash would start
+   * the next command of a list.
    */
   end(): void {
-    const group = this.foreground();
+    const group = this.foregroundGroup();
     this.kill();
     if (group <= 1) return;
     try {
       process.kill(-group, "SIGKILL");
     } catch {
-      // bash was alone
+      // the group had no other process
     }
   }
 
@@ -288,7 +292,7 @@ export class BashProcess {
     if (this.hasChannel()) return false;
     const name = path.basename(program).replace(/^-/, "");
     return (
-      SHELLS.has(name) &&
+      SHELL_NAMES.has(name) &&
       words.every((word) => word.startsWith("--") || (word.startsWith("-") && !word.includes("c")))
     );
   }
@@ -298,7 +302,7 @@ export class BashProcess {
       const open = fs.readdirSync(`/proc/${this.pid}/fd`);
       return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.commands.path);
     } catch {
-      return true; // the process ended or is not readable: nothing to take over
+      return true; // bash ended or is not readable: nothing to take over
     }
   }
 }
@@ -312,8 +316,8 @@ class Fifo {
     readonly path: string,
     modes: { readable: boolean; writable: boolean },
   ) {
-    // O_RDWR: otherwise opening would block until bash opens it, and either side could see EOF
-    // between two lines.
+    // O_RDWR: otherwise `open` would block until bash opens the FIFO, and either side could read
+    // EOF between two lines.
     this.descriptor = fs.openSync(path, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
     this.socket = new net.Socket({ fd: this.descriptor, ...modes });
     // Errors are ignored: the terminal reports the end of bash.
@@ -331,7 +335,7 @@ class Fifo {
   }
 }
 
-const scratch = Buffer.alloc(PIECE);
+const scratch = Buffer.alloc(MAX_READ_BYTES);
 
 /** Reads available data without blocking; undefined if there is none. */
 function readNow(descriptor: number): Buffer | undefined {
@@ -361,7 +365,7 @@ function handlesInterrupts(pid: number): boolean {
     const bit = 1n << BigInt(os.constants.signals.SIGINT - 1);
     return masks?.slice(1).some((mask) => (BigInt(`0x${mask}`) & bit) !== 0n) ?? false;
   } catch {
-    return false; // it has ended
+    return false; // the process has ended
   }
 }
 

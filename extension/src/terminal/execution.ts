@@ -11,18 +11,18 @@ export type WaitResult = "end" | "soft" | "hard" | "lost";
 export class Execution {
   /** The command was sent to bash. */
   isSent = false;
-  /** Output from here on belongs to the command. */
-  started = false;
-  /** Marks on the terminal show where its output starts and ends. */
+  /** The output of the command has started: what the terminal prints now belongs to it. */
+  hasStarted = false;
+  /** Marks on the terminal show where the output of the command starts and ends. */
   isMarked = false;
   /** All output of the command has been read, including the end mark. */
-  isPrinted = false;
-  /** The end that bash reported. The last output may still arrive. */
+  isOutputComplete = false;
+  /** The report of bash at the end of the command. The last output may arrive after it. */
   end: CommandEnd | undefined;
-  /** Bash is known to run the command. Checked only when needed. */
-  isBegun = false;
+  /** It is known that bash runs the command. Checked only before a signal is sent. */
+  hasBegun = false;
   /** Number of callers that waited for the command so far. */
-  answers = 0;
+  answerCount = 0;
   /** Log offset of the first output that no observation contains yet. */
   logStart = 0;
   /** Output of background jobs before the command. */
@@ -35,20 +35,20 @@ export class Execution {
   backgroundPid = -1;
   isOver = false;
   /** The caller cancelled the command; its output is dropped. */
-  abandoned = false;
+  isAbandoned = false;
   wasSignalled = false;
   wasTypedInto = false;
-  /** Bash was asked again whether the command ended. */
+  /** A line asked bash whether the command has ended. */
   wasAsked = false;
   userTyped = false;
   /** The command is the first of a new bash that replaces an earlier one. */
-  newShell = false;
+  isInNewShell = false;
   /** The command ended bash itself. */
-  shellEnded = false;
+  hasEndedShell = false;
   /** `exec` replaced bash by another shell. */
-  replaced = false;
+  hasReplacedShell = false;
   /** Bash could not report the status. */
-  statusUnknown = false;
+  isStatusUnknown = false;
   whenBegun: (() => void) | undefined;
   /** Resolves when the command is over, however it ended. */
   readonly ended: Promise<void>;
@@ -90,7 +90,7 @@ export class Execution {
   }
 
   begin(): void {
-    this.isBegun = true;
+    this.hasBegun = true;
     this.resolveBegun();
     this.whenBegun?.();
   }
@@ -102,11 +102,11 @@ export class Execution {
 
   add(data: Buffer): void {
     this.lastOutput = performance.now();
-    if (!this.abandoned) this.output.add(data);
+    if (!this.isAbandoned) this.output.add(data);
   }
 
   /** Calls back after `ms`, unless the command is over by then. */
-  later(ms: number, callback: () => void): void {
+  callLater(ms: number, callback: () => void): void {
     if (this.isOver) return;
     const timer = setTimeout(() => {
       this.timers.delete(timer);
@@ -141,7 +141,7 @@ export class Execution {
   }
 
   finish(status: number, backgroundPid: number): void {
-    this.status = this.statusUnknown ? -1 : status;
+    this.status = this.isStatusUnknown ? -1 : status;
     this.backgroundPid = backgroundPid;
     this.close();
     this.settle?.("end");

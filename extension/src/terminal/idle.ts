@@ -8,19 +8,19 @@ import { askLine, repairLine } from "./marks";
 
 /** Milliseconds for bash to answer, to handle an interrupt, and to be repaired. */
 const ANSWER_MS = 100;
-const CLEARED_MS = 50;
-const MENDED_MS = 1000;
+const CLEAR_MS = 50;
+const REPAIR_MS = 1000;
 
 export class IdleBash {
   constructor(private readonly bash: () => BashProcess | undefined) {}
 
-  /** Asks for the end if only bash is in the foreground: it may be waiting for a line. */
+  /** Asks for the end if bash itself is in the foreground: bash may be waiting for a line. */
   query(execution: Execution): void {
     const bash = this.bash();
-    if (bash && bash.foreground() === bash.pid) this.ask(execution);
+    if (bash && bash.foregroundGroup() === bash.pid) this.ask(execution);
   }
 
-  /** Call after a prompt, or text that looks like one, was printed. Asking is always harmless. */
+  /** Call after a prompt, or text that looks like a prompt. Asking for the end is harmless. */
   promptSeen(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || !bash) return;
@@ -30,14 +30,14 @@ export class IdleBash {
     this.ask(execution);
   }
 
-  /** An interrupt can make bash drop the line that reports the end. This line asks for the end. */
+  /** An interrupt can make bash drop the line that reports the end, so another line asks for it. */
   private ask(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || execution.end || !bash?.isListening()) return;
     execution.wasAsked = true;
     bash.sendLines(askLine(execution.nonce, bash.ends));
     // `setImmediate`: first read the data that has arrived, which may contain the answer.
-    execution.later(ANSWER_MS, () => setImmediate(() => this.repair(execution)));
+    execution.callLater(ANSWER_MS, () => setImmediate(() => this.repair(execution)));
   }
 
   /**
@@ -47,9 +47,9 @@ export class IdleBash {
   private repair(execution: Execution): void {
     const bash = this.bash();
     if (execution.isOver || execution.end || !bash?.isListening()) return;
-    execution.statusUnknown = !execution.wasSignalled;
+    execution.isStatusUnknown = !execution.wasSignalled;
     bash.signal("SIGINT");
-    execution.later(CLEARED_MS, () => bash.sendLines(repairLine(execution.nonce, bash.ends)));
-    execution.later(MENDED_MS, () => bash.kill());
+    execution.callLater(CLEAR_MS, () => bash.sendLines(repairLine(execution.nonce, bash.ends)));
+    execution.callLater(REPAIR_MS, () => bash.kill());
   }
 }

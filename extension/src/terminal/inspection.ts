@@ -18,7 +18,7 @@ export class ShellInspection {
     return this.current !== undefined;
   }
 
-  /** Resolves to `UNCLEAR` if bash ends, gives no answer in time, or none that can be understood. */
+  /** Resolves to `UNCLEAR` if bash ends, does not answer in time, or the answer is unclear. */
   ask(bash: BashProcess, names: readonly string[]): Promise<ShellState> {
     const asked = this.last.then(async (): Promise<ShellState> => {
       const nonce = newNonce();
@@ -45,7 +45,7 @@ export class ShellInspection {
     this.current?.feed(message);
   }
 
-  /** Bash has ended and answers no more. */
+  /** Call when bash has ended: the open question gets no answer. */
   end(): void {
     this.current?.end();
   }

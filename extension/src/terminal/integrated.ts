@@ -25,8 +25,9 @@ import { MARK_VARIABLE } from "./processes";
 import { cancelled, shellClosed, type OutputPiece } from "./shell";
 import type { AgentShell, ShellRequest } from "./shells";
 
-/** Milliseconds for a shell to start, including start-up files, and to react to an interrupt. */
+/** Milliseconds for a shell to start, including its start-up files. */
 const START_MS = 20_000;
+/** Milliseconds for a shell to react to an interrupt, and for VS Code to report its end. */
 const INTEGRATION_MS = 1000;
 /** Resets a terminal. VS Code sends it before the output of a shell that replaces another. */
 const RESET = "\u001bc";
@@ -42,7 +43,7 @@ export class IntegratedShell implements AgentShell {
   private unread: Execution | undefined;
   private directory: string;
   private hasStartedBefore = false;
-  private closed = false;
+  private isClosed = false;
 
   constructor(
     private readonly request: ShellRequest,
@@ -70,7 +71,7 @@ export class IntegratedShell implements AgentShell {
     this.ensureOpen();
     if (command.is_input || !command.command.trim()) return this.continueCommand(command, signal);
     while (this.execution) {
-      if (!command.queue && !this.execution.abandoned)
+      if (!command.queue && !this.execution.isAbandoned)
         return this.observations.refused(command, this.execution, this.cwd);
       await this.execution.ended;
       if (signal?.aborted) throw cancelled();
@@ -86,8 +87,8 @@ export class IntegratedShell implements AgentShell {
   }
 
   close(): void {
-    if (this.closed) return;
-    this.closed = true;
+    if (this.isClosed) return;
+    this.isClosed = true;
     this.listening.dispose();
     this.execution?.fail(shellClosed(this.name));
     this.execution = undefined;
@@ -108,7 +109,7 @@ export class IntegratedShell implements AgentShell {
     try {
       const integration = await this.ready(execution);
       if (signal?.aborted) throw cancelled();
-      execution.logStart = this.log.end;
+      execution.logStart = this.log.endOffset;
       execution.begin();
       const changeDirectory = command.cwd ? `cd -- ${quoted(command.cwd)} && ` : "";
       void this.follow(execution, integration, changeDirectory + command.command);
@@ -122,7 +123,7 @@ export class IntegratedShell implements AgentShell {
 
   private async ready(execution: Execution): Promise<vscode.TerminalShellIntegration> {
     if (this.terminal?.shellIntegration) return this.terminal.shellIntegration;
-    execution.newShell = this.hasStartedBefore;
+    execution.isInNewShell = this.hasStartedBefore;
     if (!this.hasStartedBefore) execution.leftByPrevious = notes.INTEGRATED;
     const { agent, name, settings, isVisible } = this.request;
     const terminal = (this.terminal = vscode.window.createTerminal({
@@ -162,8 +163,8 @@ export class IntegratedShell implements AgentShell {
     for await (const piece of shellExecution.read()) {
       const at = piece.indexOf(RESET);
       if (at >= 0 && !this.isShellAlive) {
-        // The shell ended with an error soon after its start. VS Code takes that for a failure and
-        // starts a shell without integration in its terminal, which is of no use here.
+        // The shell ended with an error soon after its start. VS Code then starts another shell
+        // without integration in the same terminal. That shell cannot be used here.
         this.emit(execution, plain.add(piece.slice(0, at)));
         this.terminal?.dispose();
         resolveExitCode(undefined);
@@ -179,7 +180,7 @@ export class IntegratedShell implements AgentShell {
     // shell's.
     if (status === undefined && this.terminal) await goneWithin(this.terminal, INTEGRATION_MS);
     if (execution.isOver) return;
-    execution.statusUnknown = status === undefined;
+    execution.isStatusUnknown = status === undefined;
     this.finish(execution, status ?? -1);
   }
 
@@ -212,7 +213,7 @@ export class IntegratedShell implements AgentShell {
   ): Promise<ObservationBody<"run">> {
     const soft = command.blocking ? undefined : this.request.settings.softSeconds * 1000;
     const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
-    execution.answers += 1;
+    execution.answerCount += 1;
     const abandon = (): void => this.abandon(execution);
     signal?.addEventListener("abort", abandon, { once: true });
     const reason = await execution.wait(soft, hard).finally(() => {
@@ -228,9 +229,9 @@ export class IntegratedShell implements AgentShell {
   }
 
   private abandon(execution: Execution): void {
-    execution.abandoned = true;
+    execution.isAbandoned = true;
     this.press("C-c");
-    execution.later(INTEGRATION_MS, () => this.terminal?.dispose());
+    execution.callLater(INTEGRATION_MS, () => this.terminal?.dispose());
     execution.release();
   }
 
@@ -240,9 +241,9 @@ export class IntegratedShell implements AgentShell {
   }
 
   private emit(execution: Execution, text: string): void {
-    if (!text || this.closed) return;
+    if (!text || this.isClosed) return;
     const data = Buffer.from(text);
-    const offset = this.log.end;
+    const offset = this.log.endOffset;
     execution.add(data);
     this.log.append(data);
     this.onOutput.fire({ offset, data });
@@ -250,7 +251,7 @@ export class IntegratedShell implements AgentShell {
 
   private finish(execution: Execution, status: number): void {
     this.execution = undefined;
-    if (!execution.isWaitedFor && !execution.abandoned) this.unread = execution;
+    if (!execution.isWaitedFor && !execution.isAbandoned) this.unread = execution;
     execution.finish(status, -1);
   }
 
@@ -260,7 +261,7 @@ export class IntegratedShell implements AgentShell {
     this.terminal = undefined;
     const { execution } = this;
     if (!execution) return;
-    execution.shellEnded = true;
+    execution.hasEndedShell = true;
     this.finish(execution, status);
   }
 
@@ -269,7 +270,7 @@ export class IntegratedShell implements AgentShell {
   }
 
   private ensureOpen(): void {
-    if (this.closed) throw shellClosed(this.name);
+    if (this.isClosed) throw shellClosed(this.name);
   }
 }
 

@@ -7,6 +7,7 @@ import type { IdleBash } from "./idle";
 const ESCALATION_MS = 1000;
 /** Delays in milliseconds after which a key that may have been lost is pressed again. */
 const RETRY_DELAYS_MS = [20, 20, 50, 100, 100, 200, 500, 500, 500];
+/** Milliseconds after a key until bash is asked whether the command has ended. */
 const IDLE_MS = 50;
 /** Milliseconds between checks whether bash runs the command, while a signal waits for that. */
 const BEGIN_POLL_MS = 2;
@@ -31,7 +32,7 @@ export class Interrupts {
   /** Ends a command that nobody waits for: Ctrl-C, then SIGTERM, then SIGKILL, then bash itself. */
   abandon(execution: Execution): void {
     if (execution.isOver) return;
-    execution.abandoned = true;
+    execution.isAbandoned = true;
     execution.wasSignalled = true;
     const steps = [
       () => void this.pressUntilDelivered(execution, "C-c", RETRY_DELAYS_MS),
@@ -42,17 +43,18 @@ export class Interrupts {
     const step = (number: number): void => {
       if (execution.isOver || !this.bash()) return;
       steps[number]?.();
-      if (number + 1 < steps.length) execution.later(ESCALATION_MS, () => step(number + 1));
+      if (number + 1 < steps.length) execution.callLater(ESCALATION_MS, () => step(number + 1));
     };
-    if (execution.isBegun) return step(0);
+    if (execution.hasBegun) return step(0);
     execution.whenBegun = () => step(0); // a signal now would hit bash while it still reads the line
     this.pollForBegin(execution);
   }
 
   /**
    * While bash starts a program, a signal can be lost: it may reach only bash, which then waits for
-   * the program, or the child before its exec or after its end. Then press again. A signal that
-   * reached a program is never repeated, because a second one may mean something else.
+   * the program, or the child before its exec or after its end. In these cases the key is pressed
+   * again. A signal that reached a program is never repeated: a second signal may mean something
+   * else to the program.
    */
   private async pressUntilDelivered(
     execution: Execution,
@@ -62,11 +64,11 @@ export class Interrupts {
     const bash = this.bash();
     if (execution.isOver || !bash) return;
     const isWanted = (): boolean =>
-      // Bash is at its prompt and answers a question; a signal would split the question.
-      !execution.isOver && !(execution.wasAsked && bash.foreground() === bash.pid);
+      // If bash is at its prompt and answers a question, a signal would split the question.
+      !execution.isOver && !(execution.wasAsked && bash.foregroundGroup() === bash.pid);
     const signalledGroup = await bash.press(key, isWanted);
     if (signalledGroup !== undefined) this.pressLater(execution, key, signalledGroup, retryDelays);
-    execution.later(IDLE_MS, () => this.idle.query(execution));
+    execution.callLater(IDLE_MS, () => this.idle.query(execution));
   }
 
   private pressLater(
@@ -76,10 +78,10 @@ export class Interrupts {
     [delay, ...others]: number[],
   ): void {
     if (delay === undefined) return;
-    execution.later(delay, () => {
+    execution.callLater(delay, () => {
       const bash = this.bash();
       if (!bash) return;
-      if ([bash.pid, signalledGroup].includes(bash.foreground()))
+      if ([bash.pid, signalledGroup].includes(bash.foregroundGroup()))
         this.pressLater(execution, key, signalledGroup, others);
       else void this.pressUntilDelivered(execution, key, others);
     });
@@ -89,7 +91,7 @@ export class Interrupts {
     const bash = this.bash();
     if (!bash) return;
     // A builtin runs: only bash itself can be killed.
-    if (bash.foreground() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
+    if (bash.foregroundGroup() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
   }
 
   /**
@@ -106,8 +108,8 @@ export class Interrupts {
   /** Bash sends no start event, so poll; this is rarely needed. */
   private pollForBegin(execution: Execution): void {
     const bash = this.bash();
-    if (execution.isBegun || execution.isOver || !bash) return;
+    if (execution.hasBegun || execution.isOver || !bash) return;
     if (!bash.isListening() || execution.age() * 1000 > ESCALATION_MS) execution.begin();
-    else execution.later(BEGIN_POLL_MS, () => this.pollForBegin(execution));
+    else execution.callLater(BEGIN_POLL_MS, () => this.pollForBegin(execution));
   }
 }

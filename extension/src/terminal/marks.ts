@@ -8,36 +8,36 @@
  * as stdin, and reports the end with the status and the shell's state. All output of the command is
  * in the terminal by then, and is read before the end is accepted.
  *
- * A shell is calm if only its commands print; it needs no marks on the terminal. If something else
- * may print between two commands (a job's notice, a prompt hook, a trace), bash prints marks too:
- * `ESC ] 7771 ; NONCE ; S BEL`, with a new nonce for each command. If an interrupt makes bash drop
- * the rest of a line, bash prints its prompt, which is visible only while a line runs. Then another
- * line asks for the end.
+ * A shell is calm if only its commands print. A calm shell needs no marks on the terminal. If
+ * something else may print between two commands (a job's notice, a prompt hook, a trace), bash
+ * prints marks around the output: `ESC ] 7771 ; NONCE ; S BEL`, with a new nonce for each command.
+ * If an interrupt makes bash drop the rest of a line, bash prints its prompt, which is visible only
+ * while a line runs. Then another line asks for the end.
  *
  * The sandbox uses one socket as the channel. Here the channel is two FIFOs, because node-pty
  * passes no file descriptors to its child. One FIFO is bash's stdin; bash opens the other, `ends`,
- * to report. Bash opens it for reading and writing: otherwise bash would block forever if the
+ * to report. Bash opens `ends` for reading and writing: otherwise bash would block forever if the
  * reader had died.
  */
 import { randomBytes } from "node:crypto";
 import { Failure } from "../common/failure";
 import { halfCharacter } from "../common/text";
 
-export const MAX_COMMAND = 16 << 20;
+export const MAX_COMMAND_BYTES = 16 << 20;
 
 /** PS1 while a line runs. */
 export const PROMPT = Buffer.from("\x1b]7771;P\x07");
 
-const OPEN = Buffer.from("\x1b]7771;");
+const MARK_START = Buffer.from("\x1b]7771;");
 const ESC = 0x1b;
 const NEWLINE = 0x0a;
-const MAX_MARK = 32;
-const N = "[0-9a-f]{16}";
-const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${N};[SEF])\\x07`, "g");
-const MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
-const TYPE = /^[a-z]*\n$/;
+const MAX_MARK_BYTES = 32;
+const NONCE = "[0-9a-f]{16}";
+const ANY_MARK = new RegExp(`\\x1b\\]7771;(?:P|${NONCE};[SEF])\\x07`, "g");
+const TERMINAL_MODES = "-opost -echo -echonl -ixon -ixoff noflsh";
+const TYPE_NAME = /^[a-z]*\n$/;
 const SHOW_PROMPT = "\\builtin printf -v PS1 '\\e]7771;P\\a'";
-/** PS1 between two lines. Not empty, because scripts use it to detect an interactive shell. */
+/** PS1 between two lines. Not empty: scripts take a shell without PS1 for non-interactive. */
 export const HIDDEN_PROMPT = "\\[\\]";
 const HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'";
 
@@ -81,15 +81,15 @@ export function newNonce(): string {
 export function initLine(nonce: string, ends: string): string {
   return (
     "{ \\builtin : <&255; } 2>/dev/null || \\exec 255<>/dev/tty; " +
-    `stty ${MODES} <&255; ` +
+    `stty ${TERMINAL_MODES} <&255; ` +
     "set +o history +o histexpand; shopt -u expand_aliases; unset -v HISTFILE TMOUT MAILCHECK PROMPT_COMMAND; " +
     `${HIDE_PROMPT}; PS2= ; export -n PS1\n${askLine(nonce, ends)}`
   );
 }
 
 /** Restores the terminal modes, in case a program changed them. */
-export function settleLine(): string {
-  return `{ stty ${MODES} <&255; } >/dev/null 2>&1\n`;
+export function restoreModesLine(): string {
+  return `{ stty ${TERMINAL_MODES} <&255; } >/dev/null 2>&1\n`;
 }
 
 /** The line that runs `text`, in `cwd` if bash can enter it, and between marks if `isMarked`. */
@@ -112,8 +112,8 @@ export function commandLine(
   if (state.cwd?.includes("\0"))
     throw invalid(`the command's cwd contains a NUL byte: ${JSON.stringify(state.cwd)}`);
   let start = `${SHOW_PROMPT};`;
-  if (state.isMarked) start += `${mark(nonce, "S")};`;
-  start += restore(state.status);
+  if (state.isMarked) start += `${printMark(nonce, "S")};`;
+  start += restoreStatus(state.status);
   let first = text;
   if (state.options.includes("x")) {
     // With `set -x`, print the start mark inside `eval`, so that the trace of `eval` precedes it.
@@ -123,24 +123,24 @@ export function commandLine(
   const changeDirectory = state.cwd ? `\\builtin cd -- ${quoted(state.cwd)} && ` : "";
   const line =
     `${start}${changeDirectory}\\builtin eval -- ${quoted(first)} <&255; ` +
-    `{ ${report(nonce, "E", state.isMarked)}; } ${into(state.ends)}\n`;
+    `{ ${reportEnd(nonce, "E", state.isMarked)}; } ${redirectTo(state.ends)}\n`;
   const half = halfCharacter(line);
   if (half !== undefined)
     throw invalid(
       `the command contains a character that has no UTF-8 form: ${JSON.stringify(half)}`,
     );
   const size = Buffer.byteLength(line);
-  if (size > MAX_COMMAND)
+  if (size > MAX_COMMAND_BYTES)
     throw invalid(
       `the command is ${size.toLocaleString("en")} bytes long and the limit is ` +
-        `${MAX_COMMAND.toLocaleString("en")}; write it to a file and run that`,
+        `${MAX_COMMAND_BYTES.toLocaleString("en")}; write it to a file and run that`,
     );
   return line;
 }
 
 /** A line that only reports an end. Its answer shows that bash reads and runs lines again. */
 export function askLine(nonce: string, ends: string): string {
-  return `\\builtin eval ${quoted(report(nonce, "F", true))} ${into(ends)}\n`;
+  return `\\builtin eval ${quoted(reportEnd(nonce, "F", true))} ${redirectTo(ends)}\n`;
 }
 
 /** What bash reports about itself between two commands. */
@@ -156,9 +156,9 @@ export interface ShellFacts {
   hasCdPath: boolean;
 }
 
-/** A line that asks bash about itself and about `names`. It changes nothing. */
+/** A line that asks bash for its state and for the meaning of `names`. Changes nothing. */
 export function inspectLine(names: readonly string[], nonce: string, ends: string): string {
-  // `||`: with `set -e`, a name that bash does not know would end it.
+  // `||`: with `set -e`, a name that bash does not know would end bash.
   const types = names.map(
     (name) =>
       `\\builtin printf '\\037'; \\builtin type -t -- ${quoted(name)} || \\builtin printf '\\n'`,
@@ -167,7 +167,7 @@ export function inspectLine(names: readonly string[], nonce: string, ends: strin
     `\\builtin printf '\\e${nonce}Q%s\\037%s\\037%s\\037%s' ` +
     '"$-" "${BASHOPTS-}" "${CDPATH:+set}" "${PWD-}"; ' +
     [...types, `\\builtin printf '\\037${nonce}'`].join("; ");
-  return `\\builtin eval ${quoted(text)} ${into(ends)}\n`;
+  return `\\builtin eval ${quoted(text)} ${redirectTo(ends)}\n`;
 }
 
 /** The answer to `inspectLine`, if it has arrived completely and can be understood. */
@@ -182,8 +182,9 @@ export function findFacts(
   if (stop < 0) return undefined;
   const fields = data.toString("utf8", at + opening.length, stop).split("\x1f");
   const [flags = "", options = "", cdPath, cwd = "", ...types] = fields;
-  // A trace (`set -x`) or a hook has printed too, or the directory has such a character.
-  if (types.length !== names.length || !types.every((type) => TYPE.test(type))) return "unclear";
+  // A trace (`set -x`) or a hook has printed too, or the directory's name contains a separator.
+  if (types.length !== names.length || !types.every((type) => TYPE_NAME.test(type)))
+    return "unclear";
   return {
     cwd,
     types: new Map(names.map((name, n) => [name, types[n]?.trim() ?? ""])),
@@ -208,7 +209,7 @@ export function terminalLine(): string {
 }
 
 /** Whether the output is only bash's error that it has no terminal for a command. */
-export function isRefusal(output: string): boolean {
+export function isNoTerminalError(output: string): boolean {
   return /^[^\n]+: 255: Bad file descriptor\n$/.test(output);
 }
 
@@ -229,15 +230,15 @@ export function findEnd(data: Buffer, nonce: string): CommandEnd | undefined {
   if (at < 0) return undefined;
   const body = at + opening.length;
   const stop = data.indexOf(`\x1f${nonce}`, body);
-  return stop < 0 ? undefined : parse(data.toString("utf8", body, stop));
+  return stop < 0 ? undefined : parseEnd(data.toString("utf8", body, stop));
 }
 
 /**
  * Number of bytes at the end of `data` that may be the beginning of a mark of `nonce`, or a prompt
  * (the text on the line of the prompt's mark).
  */
-export function heldBack(data: Buffer, nonce: string): number {
-  let at = data.indexOf(ESC, Math.max(0, data.length - MAX_MARK));
+export function heldBackBytes(data: Buffer, nonce: string): number {
+  let at = data.indexOf(ESC, Math.max(0, data.length - MAX_MARK_BYTES));
   if (at < 0) return 0;
   const opening = Buffer.from(`\x1b]7771;${nonce};`);
   while (at >= 0) {
@@ -250,7 +251,7 @@ export function heldBack(data: Buffer, nonce: string): number {
   return 0;
 }
 
-/** `data` without the prompt at its end, which is the line with the prompt's mark. */
+/** `data` without the prompt at its end: the last line, if it ends with the prompt's mark. */
 export function withoutPrompt(data: Buffer): Buffer {
   return endsWithPrompt(data)
     ? data.subarray(0, lineStart(data, data.length - PROMPT.length))
@@ -263,7 +264,7 @@ export function endsWithPrompt(data: Buffer): boolean {
 
 /** `data` without complete marks of any command, and without the text on a prompt's line. */
 export function withoutMarks(data: Buffer): Buffer {
-  if (!data.includes(OPEN)) return data;
+  if (!data.includes(MARK_START)) return data;
   const pieces = data.toString("latin1").split(PROMPT.toString("latin1"));
   const last = pieces.pop() ?? "";
   const kept = pieces.map((piece) => piece.slice(0, piece.lastIndexOf("\n") + 1));
@@ -277,12 +278,12 @@ export function withoutPrompts(data: Buffer): Buffer {
 }
 
 /** Length of an incomplete mark, of any command, at the end of `data`. */
-export function unfinishedMark(data: Buffer): number {
+export function unfinishedMarkBytes(data: Buffer): number {
   const at = data.lastIndexOf(ESC);
-  if (at < 0 || data.length - at > MAX_MARK) return 0;
+  if (at < 0 || data.length - at > MAX_MARK_BYTES) return 0;
   const last = data.subarray(at);
   if (last.includes(0x07)) return 0;
-  return startsWith(last, OPEN) || startsWith(OPEN, last) ? last.length : 0;
+  return startsWith(last, MARK_START) || startsWith(MARK_START, last) ? last.length : 0;
 }
 
 function invalid(message: string): Failure {
@@ -290,7 +291,7 @@ function invalid(message: string): Failure {
 }
 
 /** Shell code that sets `$?` to `status`. */
-function restore(status: number): string {
+function restoreStatus(status: number): string {
   if (status === 0) return "";
   if (status === 1) return " ! \\builtin :;";
   return (
@@ -299,22 +300,22 @@ function restore(status: number): string {
   );
 }
 
-function mark(nonce: string, letter: string): string {
+function printMark(nonce: string, letter: string): string {
   return `\\builtin printf '\\e]7771;${nonce};${letter}\\a' >&255`;
 }
 
-function report(nonce: string, letter: string, isMarked: boolean): string {
+function reportEnd(nonce: string, letter: string, isMarked: boolean): string {
   // `${!:-}`: the PID of the last background job, or nothing, also under `set -u`.
   const noisy = isMarked ? "" : "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && ";
   return (
     `\\builtin printf '\\e${nonce}${letter};%s;%s;%s;%s\\037%s\\037%s\\037${nonce}' ` +
     '"$?" "${!:-}" "$-" "${PROMPT_COMMAND[*]:+hook}${PS0:+hook}" "${PATH-}" "${PWD-}"' +
-    ` && ${HIDE_PROMPT}; ${noisy}${mark(nonce, letter)}`
+    ` && ${HIDE_PROMPT}; ${noisy}${printMark(nonce, letter)}`
   );
 }
 
-/** Redirects the output of a line to `ends`. Anything there that is not an end is dropped. */
-function into(ends: string): string {
+/** Redirects the output of a line to `ends`. The reader drops everything that is not an end. */
+function redirectTo(ends: string): string {
   return `1<>${quoted(ends)} 2>&1`;
 }
 
@@ -324,7 +325,7 @@ export function quoted(text: string): string {
   return `$'${escaped}'`;
 }
 
-function parse(body: string): CommandEnd {
+function parseEnd(body: string): CommandEnd {
   const [state = "", path = "", ...cwd] = body.split("\x1f");
   const [letter, status, background, options = "", hook] = state.split(";");
   const isNoisy = Boolean(background ?? "") || Boolean(hook ?? "");

@@ -9,10 +9,10 @@ import { PROMPT } from "./marks";
 import * as notes from "./notes";
 import type { ShellPremise } from "./premise";
 
-/** Milliseconds that the path of the Python interpreter is cached. */
-const FRESH = 1000;
+/** Milliseconds for which the path of the Python interpreter is cached. */
+const PYTHON_CACHE_MS = 1000;
 
-/** A `run` action with its timeout, and what must hold in the shell when it starts. */
+/** A `run` action with its timeout, and what must be true of the shell when it starts. */
 export type RunCommand = ArgsOf<"run"> & {
   timeout?: number | undefined;
   premise?: ShellPremise | undefined;
@@ -62,7 +62,7 @@ export class ShellObservations {
       cwd,
       state: "running",
       timedOut: reason,
-      prefix: execution.answers > 1 ? notes.PREVIOUS : execution.leftByPrevious,
+      prefix: execution.answerCount > 1 ? notes.PREVIOUS : execution.leftByPrevious,
       suffix: soft ? notes.noNewOutput(this.softSeconds) : notes.timedOut(command.timeout ?? 0),
     });
   }
@@ -90,16 +90,17 @@ export class ShellObservations {
     parts: ObservationParts,
   ): ObservationBody<"run"> {
     let content = "";
-    let [size, leftOut, start, end] = [0, 0, this.log.end, this.log.end];
+    let [totalBytes, leftOutBytes, start, end] = [0, 0, this.log.endOffset, this.log.endOffset];
     let background = "";
     if (execution) {
       const taken = execution.output.take(parts.state === "done");
-      ({ size, leftOut } = taken);
+      ({ totalBytes, leftOutBytes } = taken);
       content = taken.head;
       start = execution.logStart;
-      end = execution.logStart = start + size;
-      if (leftOut) content += notes.leftOut(leftOut, this.log.path, start, end) + taken.tail;
-      if (execution.statusUnknown) content = content.replaceAll(PROMPT.toString(), "");
+      end = execution.logStart = start + totalBytes;
+      if (leftOutBytes)
+        content += notes.leftOut(leftOutBytes, this.log.path, start, end) + taken.tail;
+      if (execution.isStatusUnknown) content = content.replaceAll(PROMPT.toString(), "");
       background = execution.background;
       execution.background = "";
     }
@@ -115,11 +116,11 @@ export class ShellObservations {
       shell: this.shell,
       state: parts.state,
       timed_out: parts.timedOut ?? "",
-      new_shell: execution?.newShell ?? false,
-      shell_ended: execution?.shellEnded ?? false,
+      new_shell: execution?.isInNewShell ?? false,
+      shell_ended: execution?.hasEndedShell ?? false,
       background,
-      output_bytes: size,
-      left_out_bytes: leftOut,
+      output_bytes: totalBytes,
+      left_out_bytes: leftOutBytes,
       log_start: start,
       log_end: end,
       log_path: this.log.path,
@@ -132,12 +133,12 @@ export class ShellObservations {
   /** The `python` on the shell's PATH; while a command runs, on the last known PATH. */
   private interpreter(given: string): string | null {
     const now = performance.now();
-    const wanted = given || this.python.path || "/usr/local/bin:/usr/bin:/bin";
-    if (wanted !== this.python.path || now - this.python.since > FRESH)
+    const searchPath = given || this.python.path || "/usr/local/bin:/usr/bin:/bin";
+    if (searchPath !== this.python.path || now - this.python.since > PYTHON_CACHE_MS)
       this.python = {
-        path: wanted,
+        path: searchPath,
         since: now,
-        found: which("python", wanted) ?? which("python3", wanted),
+        found: which("python", searchPath) ?? which("python3", searchPath),
       };
     return this.python.found;
   }
@@ -158,10 +159,10 @@ export function which(program: string, searched: string): string | null {
 
 function endNote(execution: Execution, cwd: string, key: string): string {
   const typed = execution.userTyped ? notes.USER_TYPED : "";
-  if (execution.replaced) return notes.shellReplaced(cwd) + typed;
-  if (execution.statusUnknown) return notes.statusUnknown() + typed;
+  if (execution.hasReplacedShell) return notes.shellReplaced(cwd) + typed;
+  if (execution.isStatusUnknown) return notes.statusUnknown() + typed;
   let suffix = notes.completed(execution.status, key);
-  if (execution.shellEnded) suffix += notes.shellEnded(execution.status, cwd);
-  if (execution.newShell) suffix += notes.NEW_SHELL;
+  if (execution.hasEndedShell) suffix += notes.shellEnded(execution.status, cwd);
+  if (execution.isInNewShell) suffix += notes.NEW_SHELL;
   return suffix + typed;
 }

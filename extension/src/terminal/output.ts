@@ -1,108 +1,113 @@
 /** Collects the output of a command for one answer: all of it, or its head and tail. */
 
-/** Bytes kept if there is no limit. Of larger output, only head and tail are kept. */
-export const WHOLE = 256 << 20;
+/** Bytes kept if `maxChars` is 0. Of larger output, only head and tail are kept. */
+export const MAX_UNLIMITED_BYTES = 256 << 20;
 
 const MAX_CHARACTER_BYTES = 4;
-/** Characters of the limit that are reserved for the note about the bytes left out. */
-const NOTE = 200;
+/** Characters of `maxChars` that are reserved for the note about the bytes left out. */
+const NOTE_CHARS = 200;
 
 export interface TakenOutput {
   head: string;
   /** Empty unless bytes were left out between head and tail. */
   tail: string;
-  /** Bytes, left-out part included. */
-  size: number;
-  leftOut: number;
+  /** Bytes of the output, including those left out. */
+  totalBytes: number;
+  leftOutBytes: number;
 }
 
 /**
  * Collects bytes and returns text. The limit bounds the memory, however much the command prints.
- * `limit` counts characters (code points); 0 means all. A character split between two answers goes
- * whole into the later one.
+ * `maxChars` counts characters (code points); 0 means all. A character whose bytes are split
+ * between two answers is complete in the later answer.
  */
 export class CommandOutput {
-  private readonly room: number;
+  private readonly maxHeadBytes: number;
   private head: Buffer[] = [];
   private tail: Buffer[] = [];
-  private headSize = 0;
-  private tailSize = 0;
-  private bytes = 0;
-  private dropped = false;
+  private headBytes = 0;
+  private tailBytes = 0;
+  private totalBytes = 0;
+  private hasDropped = false;
 
-  constructor(private readonly limit: number) {
-    this.room = limit ? limit * MAX_CHARACTER_BYTES : WHOLE;
+  constructor(private readonly maxChars: number) {
+    this.maxHeadBytes = maxChars ? maxChars * MAX_CHARACTER_BYTES : MAX_UNLIMITED_BYTES;
   }
 
   add(data: Buffer): void {
-    this.bytes += data.length;
-    if (this.headSize < this.room) {
+    this.totalBytes += data.length;
+    if (this.headBytes < this.maxHeadBytes) {
       this.head.push(data);
-      this.headSize += data.length;
+      this.headBytes += data.length;
       return;
     }
     this.tail.push(data);
-    this.tailSize += data.length;
+    this.tailBytes += data.length;
     for (let first = this.tail[0]; first; first = this.tail[0]) {
-      if (this.tailSize - first.length < this.room) break;
+      if (this.tailBytes - first.length < this.maxHeadBytes) break;
       this.tail.shift();
-      this.tailSize -= first.length;
-      this.dropped = true;
+      this.tailBytes -= first.length;
+      this.hasDropped = true;
     }
   }
 
-  /** The first piece that was not taken yet. */
+  /** The first piece of output since the last `take`. */
   get beginning(): string {
     return this.head[0]?.toString("utf8") ?? "";
   }
 
-  /** Takes the output since the last call. Unless `final`, an incomplete last character is kept. */
+  /**
+   * Takes the output since the last call. Unless `final`, an incomplete last character stays here.
+   */
   take(final: boolean): TakenOutput {
     let head = Buffer.concat(this.head);
     let tail = Buffer.concat(this.tail);
-    let size = this.bytes;
-    const { dropped } = this;
+    let totalBytes = this.totalBytes;
+    const { hasDropped } = this;
     this.clear();
     if (!final) {
       const end = tail.length ? tail : head;
-      const kept = unfinished(end);
+      const kept = unfinishedBytes(end);
       if (kept) {
         this.add(end.subarray(end.length - kept));
-        size -= kept;
+        totalBytes -= kept;
         if (tail.length) tail = tail.subarray(0, tail.length - kept);
         else head = head.subarray(0, head.length - kept);
       }
     }
-    return dropped ? this.parted(head, fromBoundary(tail), size) : this.whole(head, tail, size);
+    return hasDropped
+      ? this.headAndTail(head, fromBoundary(tail), totalBytes)
+      : this.whole(head, tail, totalBytes);
   }
 
-  private whole(head: Buffer, tail: Buffer, size: number): TakenOutput {
+  private whole(head: Buffer, tail: Buffer, totalBytes: number): TakenOutput {
     const all = tail.length ? Buffer.concat([head, tail]) : head;
     const text = () => all.toString("utf8");
-    if (!this.limit || all.length <= this.limit)
-      return { head: text(), tail: "", size, leftOut: 0 };
-    if (countCharacters(all) <= this.limit) return { head: text(), tail: "", size, leftOut: 0 };
-    return this.parted(all, all, size);
+    if (!this.maxChars || all.length <= this.maxChars)
+      return { head: text(), tail: "", totalBytes, leftOutBytes: 0 };
+    if (countCharacters(all) <= this.maxChars)
+      return { head: text(), tail: "", totalBytes, leftOutBytes: 0 };
+    return this.headAndTail(all, all, totalBytes);
   }
 
-  private parted(first: Buffer, last: Buffer, size: number): TakenOutput {
-    const room = this.limit > 4 * NOTE ? this.limit - NOTE : this.limit;
-    const half = Math.floor((room || 2 * first.length) / 2);
+  private headAndTail(first: Buffer, last: Buffer, totalBytes: number): TakenOutput {
+    const keptChars = this.maxChars > 4 * NOTE_CHARS ? this.maxChars - NOTE_CHARS : this.maxChars;
+    const half = Math.floor((keptChars || 2 * first.length) / 2);
     const head = first.subarray(0, afterCharacters(first, half));
     const tail = last.subarray(beforeCharacters(last, half));
     return {
       head: head.toString("utf8"),
       tail: tail.toString("utf8"),
-      size,
-      leftOut: size - head.length - tail.length,
+      totalBytes,
+      leftOutBytes: totalBytes - head.length - tail.length,
     };
   }
 
   private clear(): void {
     this.head = [];
     this.tail = [];
-    this.headSize = this.tailSize = this.bytes = 0;
-    this.dropped = false;
+    this.headBytes = this.tailBytes = this.totalBytes = 0;
+    this.hasDropped = false;
   }
 }
 
@@ -137,7 +142,7 @@ function beforeCharacters(data: Buffer, count: number): number {
 }
 
 /** Length of the incomplete character at the end of `data`; 0 if there is none. */
-function unfinished(data: Buffer): number {
+function unfinishedBytes(data: Buffer): number {
   for (let back = 1; back < MAX_CHARACTER_BYTES && back <= data.length; back += 1) {
     const byte = data[data.length - back] ?? 0;
     if (byte < 0x80) return 0;

@@ -1,6 +1,7 @@
 /**
- * The conditions under which a rule allows a command: the shell's directory, and that names mean
- * programs. Earlier commands may have changed both, so bash is asked.
+ * The conditions under which a rule allows a command: the shell is in the expected directory, and
+ * the names in the command are programs, not functions. Earlier commands may have changed both, so
+ * bash is asked.
  */
 import { realPath } from "../rules/real_path";
 import type { ShellFacts } from "./marks";
@@ -17,7 +18,7 @@ export const UNCLEAR = "unclear";
 
 export type ShellState = (ShellFacts & { directory: string }) | typeof UNCLEAR;
 
-/** A function that bash runs instead of a program that it does not find. */
+/** The function that bash runs if it does not find a program. */
 const NOT_FOUND = "command_not_found_handle";
 
 /** The names to ask bash about, each once. */

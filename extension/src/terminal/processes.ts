@@ -12,7 +12,7 @@ export const MARK_VARIABLE = "BASCULE_SHELL";
  */
 export function endProcesses(isOurs: (value: string) => boolean): number {
   let ended = 0;
-  // Repeat until none is left: a process may start another one meanwhile.
+  // Repeat until no process is left: a process may start another process meanwhile.
   for (let found = marked(isOurs); found.length && ended < 10_000; found = marked(isOurs)) {
     for (const pid of parentsFirst(found, parentOf)) if (kill(pid)) ended += 1;
     if (!found.some(exists)) break;
@@ -66,7 +66,7 @@ function markOf(pid: number): string {
     const found = environment.split("\0").find((pair) => pair.startsWith(`${MARK_VARIABLE}=`));
     return found?.slice(MARK_VARIABLE.length + 1) ?? "";
   } catch {
-    return ""; // it ended, or belongs to another user
+    return ""; // the process ended, or belongs to another user
   }
 }
 

@@ -2,9 +2,9 @@
  * A shell on a pseudo-terminal: knows exactly when a command ended and loses none of its output.
  *
  * `marks` has the protocol with bash, `bash` the process, `terminal_reader` sorts what bash prints,
- * `output` collects output for answers, `inspection` asks bash about itself, and `interrupts`, `idle`
- * and `sync` handle commands that must end early. This module runs commands one at a time, each an
- * `Execution` from the line that starts it to its end, with any number of answers.
+ * `output` collects output for answers, `inspection` asks bash about itself, and `interrupts`,
+ * `idle` and `sync` handle commands that must end early. This module runs commands one at a time,
+ * each an `Execution` from the line that starts it to its end, with any number of answers.
  */
 import * as fs from "node:fs";
 import { within } from "../common/deadline";
@@ -24,10 +24,10 @@ import {
   findEnd,
   HIDDEN_PROMPT,
   initLine,
-  isRefusal,
+  isNoTerminalError,
   KEY_NAME,
   newNonce,
-  settleLine,
+  restoreModesLine,
   terminalLine,
   type CommandEnd,
 } from "./marks";
@@ -37,11 +37,11 @@ import { brokenPremise, type ShellPremise, type ShellState } from "./premise";
 import { PromptSync } from "./sync";
 import { TerminalReader } from "./terminal_reader";
 
-const MAX_BUFFERED = 1 << 20;
-/** Milliseconds that a mark may arrive after the end of its command, if a signal delayed it. */
-const MARK_MS = 100;
+const MAX_BUFFER_BYTES = 1 << 20;
+/** Milliseconds to wait for the mark of a command that has ended: a signal may delay the mark. */
+const LATE_MARK_MS = 100;
 /** Statuses of a program that was stopped and is now a job: SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU. */
-const STOPPED = new Set([19, 20, 21, 22].map((number) => 128 + number));
+const STOPPED_STATUSES = new Set([19, 20, 21, 22].map((number) => 128 + number));
 const START_MS = 10_000;
 const EMPTY: Buffer = Buffer.alloc(0);
 
@@ -53,7 +53,7 @@ export interface ShellSettings {
   softSeconds: number;
   outputLimit: number;
   logLimit: number;
-  /** An earlier shell of that name was stopped, and the agent must be informed. */
+  /** An earlier shell with the same name was stopped, and the agent must be informed. */
   isReplacement?: boolean;
 }
 
@@ -95,15 +95,15 @@ export class BashShell {
   private status = 0;
   private options = "";
   private hasStartedBefore = false;
-  /** Only the next command will print, so it needs no marks. */
+  /** Nothing but the next command will print, so the command needs no marks. */
   private isCalm = false;
   /** After a signal or a stopped job, this bash may print at any later prompt. */
   private wasDisturbed = false;
   /** The terminal modes must be restored before the next command. */
-  private needsSettling = false;
+  private mustRestoreModes = false;
   /** Data from the channel that is not yet interpreted. */
   private buffer = EMPTY;
-  private closed = false;
+  private isClosed = false;
   private size = { columns: 120, rows: 40 };
 
   constructor(
@@ -151,8 +151,8 @@ export class BashShell {
     if (!this.execution && KEY_NAME.test(text)) return this.answerIdle(command);
     if (command.queue) return this.runInTurn(() => this.runNew(command, signal, who), signal);
     for (let running = this.execution; running; running = this.execution) {
-      // Wait for the user's command: the agent does not know it and cannot end it.
-      const willEnd = running.abandoned || running.who === "user";
+      // Wait for a command of the user: the agent does not know that command and cannot end it.
+      const willEnd = running.isAbandoned || running.who === "user";
       if (!willEnd || !(await endsInTime(running, command.timeout)))
         return this.observations.refused(command, running, this.directory);
     }
@@ -161,7 +161,7 @@ export class BashShell {
 
   /**
    * Asks bash about itself and what `names` mean. Undefined while a command runs, or before bash
-   * has started: then `run` checks the premise of a command.
+   * has started. `run` then checks the premise of the next command.
    */
   async inspect(names: readonly string[]): Promise<ShellState | undefined> {
     if (!this.bash || this.execution || this.sync.settled) return undefined;
@@ -195,8 +195,8 @@ export class BashShell {
   }
 
   close(): void {
-    if (this.closed) return;
-    this.closed = true;
+    if (this.isClosed) return;
+    this.isClosed = true;
     const { execution, bash } = this;
     this.execution = this.bash = undefined;
     execution?.fail(shellClosed(this.name));
@@ -255,15 +255,15 @@ export class BashShell {
       execution.leftByPrevious = notes.leftByPrevious(this.unread.status, rest.head, rest.tail);
       this.unread = undefined;
     }
-    execution.logStart = this.log.end;
+    execution.logStart = this.log.endOffset;
     execution.isMarked = !this.isCalm;
     if (this.isCalm) {
       bash.drain(); // output of background processes since the last command
       this.terminal.startOutput(execution, this.options);
     }
     if (!isRetry) this.onShown.fire({ is: "command", text: command.command, who });
-    bash.sendLines((this.needsSettling ? settleLine() : "") + line);
-    this.needsSettling = false;
+    bash.sendLines((this.mustRestoreModes ? restoreModesLine() : "") + line);
+    this.mustRestoreModes = false;
     execution.markSent();
     this.watchForExec(execution);
     return this.answer(command, execution, signal, "", who);
@@ -279,7 +279,7 @@ export class BashShell {
       );
   }
 
-  /** A bash that reads command lines; starts one if needed. */
+  /** Waits until bash reads command lines. Starts bash if needed. */
   private async readyBash(execution: Execution): Promise<BashProcess> {
     while (!this.bash || this.sync.settled) {
       if (this.sync.settled) await this.sync.settled;
@@ -290,7 +290,7 @@ export class BashShell {
   }
 
   private async start(execution: Execution): Promise<void> {
-    execution.newShell = this.hasStartedBefore;
+    execution.isInNewShell = this.hasStartedBefore;
     if (!isDirectory(this.directory)) this.directory = this.settings.workingDir;
     this.terminal.reset();
     this.buffer = EMPTY;
@@ -314,7 +314,7 @@ export class BashShell {
         },
       },
     );
-    if (this.closed) {
+    if (this.isClosed) {
       bash.kill();
       throw shellClosed(this.name);
     }
@@ -335,7 +335,7 @@ export class BashShell {
       throw new Failure("sandbox.start_failed", `bash ended at once, with status ${ended.status}`);
     this.hasStartedBefore = true;
     bash.drain(); // output until here belongs to no command
-    this.terminal.isSettled = true;
+    this.terminal.hasBashStarted = true;
   }
 
   private async continueCommand(
@@ -380,7 +380,7 @@ export class BashShell {
   ): Promise<ObservationBody<"run">> {
     const soft = command.blocking || who === "user" ? undefined : this.settings.softSeconds * 1000;
     const hard = command.timeout === undefined ? undefined : command.timeout * 1000;
-    execution.answers += 1;
+    execution.answerCount += 1;
     const abandon = (): void => {
       this.interrupts.abandon(execution);
       execution.release();
@@ -415,18 +415,19 @@ export class BashShell {
     const end = execution && findEnd(message, execution.nonce);
     if (end) this.handleEnd(execution, end);
     else if (execution || this.sync.settled || this.inspection.isOpen)
-      this.buffer = message.subarray(-MAX_BUFFERED);
+      this.buffer = message.subarray(-MAX_BUFFER_BYTES);
   }
 
   private handleEnd(execution: Execution, end: CommandEnd): void {
     execution.end = end;
-    if (!execution.isPrinted) {
-      this.bash?.drain(); // its output is in the terminal by now
-      if (this.terminal.hasRest && !execution.isOver) this.readTerminal(EMPTY); // now it can be interpreted
+    if (!execution.isOutputComplete) {
+      this.bash?.drain(); // the output of the command is in the terminal by now
+      if (this.terminal.hasRest && !execution.isOver) this.readTerminal(EMPTY); // the rest can be interpreted now
     }
     if (execution.isOver) return;
-    if (execution.isPrinted || !(execution.isMarked || end.isMarked)) this.finish(execution, end);
-    else execution.later(MARK_MS, () => this.finish(execution, end));
+    if (execution.isOutputComplete || !(execution.isMarked || end.isMarked))
+      this.finish(execution, end);
+    else execution.callLater(LATE_MARK_MS, () => this.finish(execution, end));
   }
 
   private readTerminal(data: Buffer): void {
@@ -435,7 +436,7 @@ export class BashShell {
 
   private finish(execution: Execution, end: CommandEnd): void {
     const { bash } = this;
-    if (!execution.isPrinted) this.terminal.flush(execution);
+    if (!execution.isOutputComplete) this.terminal.flush(execution);
     if (end.status === 1 && bash && !bash.hasTerminal()) {
       bash.sendLines(terminalLine());
       if (wasRefused(execution)) {
@@ -449,7 +450,7 @@ export class BashShell {
     execution.path = end.path;
     // A program that was interrupted or failed may have changed the terminal modes, and we cannot
     // check them: let bash restore them before the next command.
-    this.needsSettling ||=
+    this.mustRestoreModes ||=
       execution.wasSignalled ||
       execution.wasTypedInto ||
       end.status > 128 ||
@@ -457,7 +458,7 @@ export class BashShell {
     if (execution.wasSignalled || execution.wasAsked) {
       this.wasDisturbed = true;
       this.sync.begin();
-    } else if (STOPPED.has(end.status)) {
+    } else if (STOPPED_STATUSES.has(end.status)) {
       this.wasDisturbed = true; // bash prints a notice about the stopped job, at some later prompt
     }
     this.isCalm = end.isCalm && !this.wasDisturbed;
@@ -466,7 +467,7 @@ export class BashShell {
 
   private endExecution(execution: Execution, status: number, backgroundPid: number): void {
     this.execution = undefined;
-    if (!execution.isWaitedFor && !execution.abandoned) this.unread = execution;
+    if (!execution.isWaitedFor && !execution.isAbandoned) this.unread = execution;
     execution.finish(status, backgroundPid);
     this.onShown.fire({ is: "end", status: execution.status });
   }
@@ -477,26 +478,26 @@ export class BashShell {
     this.sync.end();
     this.inspection.end();
     const { execution } = this;
-    this.terminal.flush(execution?.started && !this.closed ? execution : undefined);
-    if (this.closed) return;
+    this.terminal.flush(execution?.hasStarted && !this.isClosed ? execution : undefined);
+    if (this.isClosed) return;
     [this.status, this.options] = [0, ""];
     if (!execution) return;
     if (!execution.isSent) return; // `start` reports the error or starts another bash
     if (bash && neverBegan(execution, bash)) {
       this.execution = undefined;
-      if (execution.lose()) return; // a new bash runs it
+      if (execution.lose()) return; // a new bash runs the command
     }
-    execution.shellEnded = true;
-    this.endExecution(execution, execution.replaced ? 0 : status, -1);
+    execution.hasEndedShell = true;
+    this.endExecution(execution, execution.hasReplacedShell ? 0 : status, -1);
   }
 
   /**
-   * After `exec` of another shell, that shell would wait at its prompt forever. The next bash takes
-   * over its environment and directory.
+   * A command may replace bash by another shell (`exec zsh`), which would wait at its prompt
+   * forever. That shell is killed. The next bash takes over its environment and directory.
    */
   private watchForExec(execution: Execution): void {
     if (/\bexec\b/.test(execution.command))
-      for (const ms of [100, 500, 2000]) execution.later(ms, () => this.takeOver(execution));
+      for (const ms of [100, 500, 2000]) execution.callLater(ms, () => this.takeOver(execution));
   }
 
   private takeOver(execution: Execution): void {
@@ -504,24 +505,24 @@ export class BashShell {
     if (!bash?.isOtherShell()) return;
     this.env = bash.environment() ?? this.env;
     this.directory = bash.directory() ?? this.directory;
-    execution.replaced = true;
+    execution.hasReplacedShell = true;
     bash.kill();
   }
 
   private ensureOpen(): void {
-    if (this.closed) throw shellClosed(this.name);
+    if (this.isClosed) throw shellClosed(this.name);
   }
 }
 
 /** Whether bash died before it had read the line, so that the command can safely run again. */
 function neverBegan(execution: Execution, bash: BashProcess): boolean {
-  return bash.leftLinesUnread && !(execution.wasAsked || execution.isBegun || execution.isRetry);
+  return bash.leftLinesUnread && !(execution.wasAsked || execution.hasBegun || execution.isRetry);
 }
 
 /** Whether the command got no terminal from bash, because an earlier command had closed it. */
 function wasRefused(execution: Execution): boolean {
   if (execution.isRetry) return false;
-  return !execution.started || isRefusal(execution.output.beginning);
+  return !execution.hasStarted || isNoTerminalError(execution.output.beginning);
 }
 
 async function endsInTime(running: Execution, seconds: number | undefined): Promise<boolean> {

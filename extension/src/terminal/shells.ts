@@ -32,7 +32,7 @@ export interface ShellsSettings {
   limits: () => ShellLimits;
   /** Marks every process of this host's shells, so that they can be found and ended. */
   key: string;
-  /** Whether shells can be asked what names mean. Otherwise rules allow no command. */
+  /** Whether shells can say what names mean. If they cannot, rules allow no command. */
   canInspect: boolean;
 }
 
@@ -66,7 +66,7 @@ export type MakeShell = (request: ShellRequest) => AgentShell;
 export class Shells implements Disposable {
   private readonly shells = new Map<string, AgentShell>();
   private readonly directory = makeTemporary("shells");
-  /** Shells that the user stopped. The next shell of that name informs the agent that it is new. */
+  /** Shells that the user stopped. A new shell with the same name informs the agent about this. */
   private readonly stopped = new Set<string>();
   private statics = 0;
 
@@ -75,7 +75,7 @@ export class Shells implements Disposable {
     private readonly settings: ShellsSettings,
   ) {}
 
-  /** The working directory of an agent's shell. Relative paths refer to the default shell's. */
+  /** The working directory of an agent's shell. Relative paths use that of the default shell. */
   cwd(agent: string, name = DEFAULT_SHELL): string {
     return this.shells.get(key(agent, name))?.cwd ?? this.settings.workingDir();
   }
@@ -89,7 +89,7 @@ export class Shells implements Disposable {
     return this.shells.has(key(agent, name));
   }
 
-  /** Undefined if no such shell has started, or a command runs in it. */
+  /** Undefined if the shell has not started, or a command runs in it. */
   async inspect(
     agent: string,
     name: string,
@@ -109,7 +109,7 @@ export class Shells implements Disposable {
   }
 
   /**
-   * Whether a file is a shell's log. Agents may read those although they are outside the workspace.
+   * Whether a file is a shell's log. Agents may read logs although they are outside the workspace.
    */
   isLog(file: string): boolean {
     return path.dirname(file) === this.directory && file.endsWith(".log");
@@ -161,7 +161,7 @@ export class Shells implements Disposable {
   }
 
   /**
-   * Ends a shell whose terminal was closed and frees its name, unless a new shell has it already.
+   * Ends a shell whose terminal was closed. Frees its name, unless a new shell already uses it.
    */
   private closeShell(agent: string, name: string, shell: AgentShell | undefined): void {
     shell?.close();

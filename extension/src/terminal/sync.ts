@@ -1,17 +1,18 @@
-/** Ensures that bash reads command lines again before the next one is sent. */
+/** Ensures that bash reads command lines again before the next command line is sent. */
 import type { BashProcess } from "./bash";
 import { askLine, findEnd, newNonce } from "./marks";
 
 /**
- * Milliseconds for bash to answer a question, and to handle the interrupt that clears a split one.
+ * Milliseconds for bash to answer a question, and to handle the interrupt that clears a split
+ * question.
  */
 const ANSWER_MS = 250;
-const CLEARED_MS = 50;
-const TRIES = 20;
+const CLEAR_MS = 50;
+const MAX_TRIES = 20;
 
 /**
- * A signal that we sent may still be pending and would split the next command's line. So that line
- * waits until bash has answered a question. `settled` is the promise to wait for, if any.
+ * A signal that we sent may still be pending and would split the next command's line. So the next
+ * line waits until bash has answered a question. `settled` is the promise to wait for, if any.
  */
 export class PromptSync {
   settled: Promise<void> | undefined;
@@ -28,7 +29,7 @@ export class PromptSync {
 
   begin(): void {
     this.expect(newNonce());
-    this.ask(TRIES);
+    this.ask(MAX_TRIES);
   }
 
   end(): void {
@@ -57,11 +58,11 @@ export class PromptSync {
     const bash = this.bash();
     if (this.nonce !== nonce || !bash) return;
     if (!tries) return bash.kill();
-    // A half-started process that bash waits for; no command runs now.
-    if (bash.foreground() !== bash.pid) bash.signal("SIGKILL");
+    // No command runs now, so this is a half-started process that bash waits for.
+    if (bash.foregroundGroup() !== bash.pid) bash.signal("SIGKILL");
     else if (bash.isListening()) bash.signal("SIGINT");
     setTimeout(() => {
       if (this.nonce === nonce) this.ask(tries);
-    }, CLEARED_MS);
+    }, CLEAR_MS);
   }
 }

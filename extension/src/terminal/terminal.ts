@@ -4,7 +4,7 @@ import { OutputThrottle } from "./output_throttle";
 import type { BashShell, TerminalEvent } from "./shell";
 import type { ShellRequest } from "./shells";
 
-/** Milliseconds for which output is batched: every write is a message and a redraw. */
+/** Milliseconds for which output is batched: every write costs a message and a redraw. */
 const BATCH_MS = 50;
 const PROMPT = "\x1b[32m$\x1b[0m ";
 
@@ -16,8 +16,8 @@ export function showShell(shell: BashShell, { agent, name: given, onClosed }: Sh
 }
 
 /**
- * The pseudoterminal of a shell. Keys go to the running program. If none runs, the keys edit a
- * command line, which runs as the user's command; agents wait until that command ends.
+ * The pseudoterminal of a shell. Keys go to the running program. If no program runs, the keys
+ * edit a command line, which runs as the user's command; agents wait until that command ends.
  */
 class ShellTerminal implements vscode.Pseudoterminal {
   private readonly writing = new vscode.EventEmitter<string>();

@@ -1,17 +1,17 @@
-/** Sorts terminal output: that of the running command, that of background jobs, and prompts. */
+/** Sorts terminal output: output of the running command, output of background jobs, prompts. */
 import type { DiskLog } from "./disk_log";
 import type { Execution } from "./execution";
 import {
   endsWithPrompt,
   findMark,
-  heldBack,
-  unfinishedMark,
+  heldBackBytes,
+  unfinishedMarkBytes,
   withoutMarks,
   withoutPrompt,
   withoutPrompts,
 } from "./marks";
 
-const BACKGROUND_LIMIT = 64 << 10;
+const MAX_BACKGROUND_BYTES = 64 << 10;
 /** Milliseconds for which text that looks like a prompt must be the last output. */
 const PROMPT_MS = 20;
 const EMPTY: Buffer = Buffer.alloc(0);
@@ -28,7 +28,7 @@ export interface TerminalListeners {
 /** Reads one shell's terminal: logs output, passes it on, and finds the end of a command. */
 export class TerminalReader {
   /** Bash has started. Earlier output is dropped. */
-  isSettled = false;
+  hasBashStarted = false;
   /** Output that is not yet interpreted, such as the beginning of a mark. */
   private rest = EMPTY;
   /** Output since the last command, such as that of background jobs. */
@@ -46,7 +46,7 @@ export class TerminalReader {
   /** Forgets the output of the previous bash. */
   reset(): void {
     this.rest = this.background = EMPTY;
-    this.isSettled = false;
+    this.hasBashStarted = false;
   }
 
   forgetBackground(): void {
@@ -55,8 +55,8 @@ export class TerminalReader {
 
   /** Treats output from here on as the command's. `options`: bash's flags, such as `himBH`. */
   startOutput(execution: Execution, options: string): void {
-    execution.started = true;
-    execution.logStart = this.log.end;
+    execution.hasStarted = true;
+    execution.logStart = this.log.endOffset;
     // With `set -v` or `-x` bash echoes our own lines, which are not background output.
     if (!/[vx]/.test(options)) execution.background = this.background.toString("utf8");
     this.background = EMPTY;
@@ -69,11 +69,11 @@ export class TerminalReader {
       data = Buffer.concat([this.rest, chunk]);
       this.rest = EMPTY;
     }
-    if (!execution?.isSent || execution.isPrinted) return this.idleOutput(data);
+    if (!execution?.isSent || execution.isOutputComplete) return this.idleOutput(data);
     const { nonce } = execution;
     let mark = findMark(data, nonce);
-    if (!execution.started) {
-      if (!mark) return this.idleOutput(this.keepBack(data, heldBack(data, nonce)));
+    if (!execution.hasStarted) {
+      if (!mark) return this.idleOutput(this.holdBack(data, heldBackBytes(data, nonce)));
       this.idleOutput(data.subarray(0, mark.before));
       this.startOutput(execution, options);
       if (mark.isStart) {
@@ -82,30 +82,30 @@ export class TerminalReader {
       }
     }
     if (!mark) {
-      this.emit(execution, this.keepBack(data, heldBack(data, nonce)));
+      this.emit(execution, this.holdBack(data, heldBackBytes(data, nonce)));
       if (endsWithPrompt(this.rest))
-        execution.later(PROMPT_MS, () => {
+        execution.callLater(PROMPT_MS, () => {
           if (endsWithPrompt(this.rest)) this.listeners.onPrompt(execution);
         });
       return;
     }
     const { end } = execution;
     if (mark.wasAsked && !end) {
-      // Bash reports the end before it prints this mark, so the end is about to arrive. If it comes
-      // from the command's own line, the text that looks like a prompt is output of the command.
+      // Bash reports the end before it prints this mark, so the report is about to arrive. If the
+      // command's own line sent the report, text that looks like a prompt is output of the command.
       this.rest = data;
       return;
     }
-    const shown = data.subarray(0, mark.before);
-    this.emit(execution, end?.wasAsked ? withoutPrompt(shown) : shown);
-    execution.isPrinted = true;
+    const commandOutput = data.subarray(0, mark.before);
+    this.emit(execution, end?.wasAsked ? withoutPrompt(commandOutput) : commandOutput);
+    execution.isOutputComplete = true;
     this.listeners.onComplete(execution);
     this.idleOutput(data.subarray(mark.after));
   }
 
   /**
-   * Ends the wait for the rest of a mark: bytes held back become output of `execution`, or are
-   * dropped if it is undefined.
+   * Ends the wait for the rest of a mark: bytes held back become output of `execution`. Without an
+   * execution they are dropped.
    */
   flush(execution: Execution | undefined): void {
     const { rest } = this;
@@ -114,7 +114,7 @@ export class TerminalReader {
   }
 
   /** `data` without its last `size` bytes, which are kept for the next chunk. */
-  private keepBack(data: Buffer, size: number): Buffer {
+  private holdBack(data: Buffer, size: number): Buffer {
     if (!size) return data;
     this.rest = Buffer.concat([data.subarray(data.length - size), this.rest]);
     return data.subarray(0, data.length - size);
@@ -129,7 +129,7 @@ export class TerminalReader {
   }
 
   private record(data: Buffer): void {
-    const offset = this.log.end;
+    const offset = this.log.endOffset;
     this.log.append(data);
     this.listeners.onOutput(offset, data);
   }
@@ -137,9 +137,9 @@ export class TerminalReader {
   /** Output while no command runs: prompts, which are dropped, and output of background jobs. */
   private idleOutput(data: Buffer): void {
     if (!data.length) return;
-    const ready = withoutMarks(this.keepBack(data, unfinishedMark(data)));
-    if (!ready.length || !this.isSettled) return;
-    this.background = Buffer.concat([this.background, ready]).subarray(-BACKGROUND_LIMIT);
+    const ready = withoutMarks(this.holdBack(data, unfinishedMarkBytes(data)));
+    if (!ready.length || !this.hasBashStarted) return;
+    this.background = Buffer.concat([this.background, ready]).subarray(-MAX_BACKGROUND_BYTES);
     this.record(ready);
   }
 }

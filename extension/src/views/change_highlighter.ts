@@ -2,10 +2,10 @@
 import * as vscode from "vscode";
 import type { Disposable } from "../common/disposables";
 import type { Log } from "../common/log";
-import { shows, type FileChange } from "../actions/documents";
+import { waitUntilShown, type FileChange } from "../actions/documents";
 import { revealTarget } from "./reveal_target";
 
-const MARK_MS = 2500;
+const HIGHLIGHT_MS = 2500;
 /** Milliseconds to wait until the editor shows the new text. After that, nothing is highlighted. */
 const FOLLOW_MS = 5000;
 
@@ -51,7 +51,7 @@ export class ChangeHighlighter implements Disposable {
       this.next = undefined;
       const { change } = request;
       const logError = (error: unknown): void =>
-        this.log.warn(`the change of ${change.shown} could not be shown`, error);
+        this.log.warn(`the change of ${change.displayPath} could not be shown`, error);
       const document = await this.open(request).catch(logError);
       if (document) void this.highlight(document, change).catch(logError);
     }
@@ -89,7 +89,7 @@ export class ChangeHighlighter implements Disposable {
 
   private async highlight(document: vscode.TextDocument, change: FileChange): Promise<void> {
     const { lines, after } = change;
-    if (!lines || !(await shows(document, after, FOLLOW_MS))) return;
+    if (!lines || !(await waitUntilShown(document, after, FOLLOW_MS))) return;
     const editor = editorOf(document) ?? (await nextEditorOf(document));
     if (!editor || change !== this.newest) return;
     const range = document.validateRange(
@@ -98,7 +98,7 @@ export class ChangeHighlighter implements Disposable {
     editor.revealRange(range, vscode.TextEditorRevealType.InCenterIfOutsideViewport);
     this.unmark();
     editor.setDecorations(this.mark, [range]);
-    this.marked = { editor, fade: setTimeout(() => this.unmark(), MARK_MS) };
+    this.marked = { editor, fade: setTimeout(() => this.unmark(), HIGHLIGHT_MS) };
   }
 
   private unmark(): void {

@@ -6,15 +6,15 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { Question, Questions } from "../consent/questions";
-import { shortened, unlinked, visible } from "../consent/visible_text";
+import { shortened, withoutLinks, visible } from "../consent/visible_text";
 import { CommandId, QUESTION_SCHEME } from "../manifest";
 
 /**
- * Milliseconds a question must be visible before a click counts: an earlier click may have been
- * meant for something else.
+ * Milliseconds that a question must be visible before a click is accepted: an earlier click may
+ * have been meant for something else.
  */
-const SEEN_MS = 500;
-const MAX_NAME = 40;
+const MIN_SEEN_MS = 500;
+const MAX_NAME_CHARS = 40;
 const GONE = "This question is no longer open.\n";
 
 interface ShownQuestion {
@@ -98,7 +98,7 @@ export class QuestionsView
       query: secret,
     });
     const args = encodeURIComponent(JSON.stringify([id]));
-    const who = unlinked(shortened(request.requester.name, MAX_NAME));
+    const who = withoutLinks(shortened(request.requester.name, MAX_NAME_CHARS));
     // The link comes first, so that a long name cannot push it out of sight.
     const link = `[Show the request](command:${CommandId.showQuestions}?${args})`;
     const title = `${link}: ${who} asks for your consent`;
@@ -136,7 +136,7 @@ export class QuestionsView
   }
 
   private canAnswer(uri: vscode.Uri): boolean {
-    return Date.now() - (this.entry(uri)?.[1].seenSince ?? Infinity) >= SEEN_MS;
+    return Date.now() - (this.entry(uri)?.[1].seenSince ?? Infinity) >= MIN_SEEN_MS;
   }
 
   private seen(editors: readonly vscode.TextEditor[]): void {
@@ -145,7 +145,7 @@ export class QuestionsView
       if (!visible.has(each.uri.toString())) each.seenSince = undefined;
       else if (each.seenSince === undefined) {
         each.seenSince = Date.now();
-        setTimeout(() => this.changing.fire(), SEEN_MS + 1);
+        setTimeout(() => this.changing.fire(), MIN_SEEN_MS + 1);
       }
     }
   }
@@ -176,7 +176,7 @@ async function pick(open: readonly Question[]): Promise<Question | undefined> {
 /** Asks the user for the input of a cell; undefined if they cancel. */
 export async function askForInput(question: string): Promise<string | undefined> {
   return vscode.window.showInputBox({
-    prompt: unlinked(question) || "The cell asks for input",
+    prompt: withoutLinks(question) || "The cell asks for input",
     ignoreFocusOut: true,
   });
 }

@@ -1,7 +1,7 @@
 /** Notifies the user that an agent was refused, once for each agent and reason. */
 import * as vscode from "vscode";
 import type { Refusal } from "../actions/consent";
-import { unlinked, visible } from "../consent/visible_text";
+import { withoutLinks, visible } from "../consent/visible_text";
 import type { AgentAction } from "../hub/messages";
 import { CommandId } from "../manifest";
 
@@ -13,7 +13,7 @@ export class RefusalNotices {
   private readonly notified = new Set<string>();
 
   notify(action: AgentAction, why: Refusal): void {
-    const who = unlinked(visible(action.agent));
+    const who = withoutLinks(visible(action.agent));
     const key = `${why} ${action.agent} ${why === "settings" ? action.action : ""}`;
     // An unanswered question is reported each time; the other reasons do not change.
     if (why !== "time" && this.notified.has(key)) return;

@@ -10,11 +10,11 @@
 export interface EditorGroup {
   isActive: boolean;
   tabCount: number;
-  /** Its shown editor has unsaved changes. */
+  /** The visible editor of the group has unsaved changes. */
   isDirty: boolean;
 }
 
-/** Undefined: the file must not be shown now. */
+/** Where to show the file; undefined if it must not be shown now. */
 export function revealTarget(groups: readonly EditorGroup[]): "active" | "beside" | undefined {
   const at = groups.findIndex((group) => group.isActive);
   const active = groups[at];

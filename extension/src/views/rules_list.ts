@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import * as vscode from "vscode";
 import { messageOf } from "../common/failure";
 import type { RuleSources } from "../consent/rule_sources";
-import { labelText, unlinked } from "../consent/visible_text";
+import { labelText, withoutLinks } from "../consent/visible_text";
 import type { FileRule } from "../rules/rule_files";
 
 const ICONS = { allow: "check", ask: "question", deny: "circle-slash" } as const;
@@ -72,7 +72,7 @@ export class RulesList {
     try {
       if (await this.sources.remove(rule)) return this.show();
     } catch (error) {
-      void vscode.window.showErrorMessage(`Bascule: ${unlinked(messageOf(error))}`);
+      void vscode.window.showErrorMessage(`Bascule: ${withoutLinks(messageOf(error))}`);
     }
     await this.open(rule); // only a person can edit the file
   }

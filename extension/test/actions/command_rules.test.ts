@@ -37,7 +37,7 @@ function command(text: string, args: object = {}, kind = "run"): AgentAction {
 
 /** A window whose shells are in `state`, if they have one. */
 function window_(
-  options: { state?: Partial<ShellState>; canInspect?: boolean; patienceMs?: number } = {},
+  options: { state?: Partial<ShellState>; canInspect?: boolean; timeoutMs?: number } = {},
 ) {
   const asked: ApprovalRequested[] = [];
   const refused: Refusal[] = [];
@@ -73,7 +73,7 @@ function window_(
         ),
     },
   });
-  const questions = new Questions(() => undefined, options.patienceMs);
+  const questions = new Questions(() => undefined, options.timeoutMs);
   const consent = new Consent({
     isTrusted: () => true,
     rules: () => settings,
@@ -96,7 +96,7 @@ function window_(
       confirm: (action, review) => reviewer.confirm(action, review),
       readsOutput: (action) => reviewer.readsOutput(action),
       cannotJudge: (action) => reviewer.cannotJudge(action),
-      count: (review) => reviewer.count(review),
+      countUsedRules: (review) => reviewer.countUsedRules(review),
       allowAlways: (action, rules) => sources.add({ rules, agent: action.agent, why: "asked" }),
       rulesFile: person,
     },
@@ -378,7 +378,7 @@ test.each(["once", "deny"] as const)(
 );
 
 test("nobody answers: the agent gets an error that says so", async () => {
-  const { admit, refused } = window_({ patienceMs: 10 });
+  const { admit, refused } = window_({ timeoutMs: 10 });
   await expect(admit(command("npm test"))).rejects.toThrow("nobody answered in time");
   expect(refused).toEqual(["time"]);
 });

@@ -17,15 +17,15 @@ function action(kind: string, args: object = {}, agent_id = "ann"): AgentAction 
 
 /** Where each path leads: itself, unless `links` says otherwise. */
 function consent(
-  settings: Partial<ConsentSettings> & { links?: Record<string, string>; patienceMs?: number } = {},
+  settings: Partial<ConsentSettings> & { links?: Record<string, string>; timeoutMs?: number } = {},
 ) {
-  const { links = {}, patienceMs, ...rest } = settings;
+  const { links = {}, timeoutMs, ...rest } = settings;
   const asked: ApprovalRequested[] = [];
   const told: ApprovalAnswered[] = [];
   const refused: Refusal[] = [];
   const admitted = new Set<string>();
   const stopped = { value: false };
-  const questions = new Questions(() => undefined, patienceMs);
+  const questions = new Questions(() => undefined, timeoutMs);
   const made = new Consent({
     isTrusted: () => true,
     rules: () => ({}),
@@ -54,7 +54,7 @@ function consent(
       confirm: (_, review) => Promise.resolve(review),
       readsOutput: () => false,
       cannotJudge: () => false,
-      count: () => undefined,
+      countUsedRules: () => undefined,
       allowAlways: () => Promise.resolve(),
       rulesFile: "/rules.toml",
     },
@@ -205,7 +205,7 @@ test("an answer from elsewhere counts, and is not told back", async () => {
 });
 
 test("no answer in time is a no, and the user is told", async () => {
-  const { consent: made, told, refused } = consent({ patienceMs: 10 });
+  const { consent: made, told, refused } = consent({ timeoutMs: 10 });
   await expect(made.admit(action("run"), never)).rejects.toThrow("nobody answered in time");
   expect(told).toMatchObject([{ answer: "deny", by: "time" }]);
   expect(refused).toEqual(["time"]);

@@ -8,7 +8,7 @@ const context: RequestContext = {
   resolver: new PathResolver({ roots: () => ["/"], isReadable: () => true }),
   cwd: "/tmp",
   hub: "http://hub",
-  limits: ["Checkpoints leave out node_modules"],
+  limitNotes: ["Checkpoints leave out node_modules"],
   restored: () => Promise.resolve(["/tmp/a.txt", "/tmp/.vscode/settings.json"]),
   launch: () => ({ type: "node", program: "/tmp/main.js" }),
 };

@@ -3,7 +3,7 @@ import { request as httpRequest } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { WebSocket, type ClientOptions } from "ws";
 import type { RequestHandlers } from "../../src/bridge/dispatcher";
-import { MAX_MESSAGE, SUBPROTOCOL } from "../../src/bridge/messages";
+import { MAX_MESSAGE_BYTES, SUBPROTOCOL } from "../../src/bridge/messages";
 import { RunBridge, type RunConnection } from "../../src/bridge/server";
 import { Failure } from "../../src/common/failure";
 import type { Log } from "../../src/common/log";
@@ -22,7 +22,7 @@ const handlers: RequestHandlers = {
     circle["self"] = circle;
     return Promise.resolve(circle);
   },
-  "t/large": () => Promise.resolve("x".repeat(MAX_MESSAGE)),
+  "t/large": () => Promise.resolve("x".repeat(MAX_MESSAGE_BYTES)),
   "t/stream": ({ progress }) => {
     for (const piece of [1, 2, 3]) progress(piece);
     return Promise.resolve("end");
@@ -192,7 +192,7 @@ describe("what is answered", () => {
     ["t/nobody", "bridge.unknown_type", "This window does not know the request 't/nobody'"],
     ["toString", "bridge.unknown_type", "This window does not know the request 'toString'"],
     ["t/circle", "command.not_serializable", "The answer cannot be converted to JSON"],
-    ["t/large", "bridge.too_large", `The answer has more than ${MAX_MESSAGE} bytes`],
+    ["t/large", "bridge.too_large", `The answer has more than ${MAX_MESSAGE_BYTES} bytes`],
   ])("tells why %s failed", async (type, code, message) => {
     const script = await Script.connect(run);
     expect(await script.ask(type)).toMatchObject({ success: false, error: { code, message } });

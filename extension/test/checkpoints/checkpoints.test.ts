@@ -245,7 +245,7 @@ describe("checkpoints", () => {
   test("say what they leave out to each agent, once", async () => {
     fs.mkdirSync(file("node_modules"));
     await checkpoints.prepare();
-    expect(checkpoints.limits.join()).toContain("node_modules");
+    expect(checkpoints.limitNotes.join()).toContain("node_modules");
     const seen = await perform(() => write("a", "one\n"));
     expect(seen.note).toContain("Checkpoints leave out node_modules");
     expect(await perform(() => write("a", "two\n"))).not.toHaveProperty("note");
@@ -259,7 +259,7 @@ describe("checkpoints", () => {
     fs.chmodSync(old, 0o755);
     checkpoints = make([path.join(directory, "none"), old, PYTHON]);
     expect((await perform(() => write("a", "one\n"))).checkpoint).toBe(1);
-    expect(checkpoints.limits).toEqual([]);
+    expect(checkpoints.limitNotes).toEqual([]);
   });
 
   test("are missing without Python: actions run, and user and agent are told once", async () => {
@@ -283,7 +283,7 @@ describe("checkpoints", () => {
     await checkpoints.prepare();
     expect(await perform(() => write("a", "one\n"))).not.toHaveProperty("checkpoint");
     expect(worker).toBeUndefined();
-    expect(checkpoints.limits).toEqual(["There are no checkpoints: the setting is off"]);
+    expect(checkpoints.limitNotes).toEqual(["There are no checkpoints: the setting is off"]);
     await expect(checkpoints.ask("checkpoints", {})).rejects.toMatchObject({
       code: "capability.missing",
     });

@@ -121,7 +121,7 @@ test("a rule is counted and removed", async () => {
   await sources.add({ rules: [["ls"], ["pwd"]], agent: "Ann", why });
   const [first] = sources.current().rules;
   if (!first) throw new Error("no rule");
-  sources.count(first);
+  sources.countUse(first);
   expect(sources.countOf(first)).toBe(1);
   expect(await sources.remove(first)).toBe(true);
   expect(known()).toEqual(["allow pwd"]);

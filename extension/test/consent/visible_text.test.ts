@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isProtected } from "../../src/consent/protected_paths";
 import { fullText, partsOf, type ConsentRequest } from "../../src/consent/request";
-import { unlinked, visible, visibleLines } from "../../src/consent/visible_text";
+import { withoutLinks, visible, visibleLines } from "../../src/consent/visible_text";
 
 test.each([
   ["plain Größe 你好", "plain Größe 你好"],
@@ -30,7 +30,7 @@ test("no line is wider than an editor, and each has a bar before it", () => {
 });
 
 test("a text in a message makes no link", () => {
-  expect(unlinked("[a](command:b) [c](d)")).toBe("[a] (command:b) [c] (d)");
+  expect(withoutLinks("[a](command:b) [c](d)")).toBe("[a] (command:b) [c] (d)");
 });
 
 test("nothing that is sent is left out of what is shown", () => {

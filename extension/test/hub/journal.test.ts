@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { Journal, LIFE_MS, removeOldJournals } from "../../src/hub/journal";
+import { Journal, ID_LIFETIME_MS, removeOldJournals } from "../../src/hub/journal";
 import { observationFor, errorObservation, type SentObservation } from "../../src/protocol";
 
 let directory: string;
@@ -72,12 +72,12 @@ test("an id is known however many actions came since, until its life is over", (
     journal.end(observed(`${n}`));
   }
   expect(journal.find("first").state).toBe("ended");
-  now = LIFE_MS + 1;
+  now = ID_LIFETIME_MS + 1;
   journal.begin("later");
   expect(journal.find("running")).toEqual({ state: "running" });
   expect(journal.find("first")).toEqual({ state: "new" });
   // What its sender says of its age keeps it from being done a second time.
-  expect(journal.find("first", LIFE_MS + 1)).toEqual({ state: "expired" });
+  expect(journal.find("first", ID_LIFETIME_MS + 1)).toEqual({ state: "expired" });
   journal.close();
 });
 
@@ -173,7 +173,7 @@ test("journals of windows that are gone for longer than an id is known are remov
     );
   };
   for (const window of ["gone", "recent", "own"]) dead(window);
-  const long = new Date(Date.now() - 2 * LIFE_MS);
+  const long = new Date(Date.now() - 2 * ID_LIFETIME_MS);
   for (const window of ["gone", "own"]) {
     fs.utimesSync(path.join(directory, window, "4194999.a.jsonl"), long, long);
     fs.utimesSync(path.join(directory, window), long, long);

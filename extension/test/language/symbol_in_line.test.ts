@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { Failure } from "../../src/common/failure";
 import { symbolInLine } from "../../src/language/symbol_in_line";
 
-const NAME = { shown: "/f/a.ts", line: 7 };
+const NAME = { displayPath: "/f/a.ts", line: 7 };
 const at = (text: string, symbol: string, occurrence = 1): string => {
   const { start, end } = symbolInLine(text, symbol, occurrence, NAME);
   expect(text.slice(start, end)).toBe(symbol);

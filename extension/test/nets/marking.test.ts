@@ -45,7 +45,7 @@ test("a marking that somebody changed, and that of the end, is taken as it is", 
 });
 
 test("nothing is known before the first event", () => {
-  expect([new Marking().isBegun, after(started).isBegun]).toEqual([false, true]);
+  expect([new Marking().hasBegun, after(started).hasBegun]).toEqual([false, true]);
 });
 
 test("tokens are shown in a few characters", () => {

@@ -154,7 +154,7 @@ test("the kernel that was idle longest makes room for a new agent", async () => 
   const shown = new Watched();
   const kernels = new Kernels({
     kernel: (agent) => make(PYTHON, agent)["settings"],
-    most: () => 2,
+    maxKernels: () => 2,
     show: () => shown,
   });
   const ask = (agent: string, code: string): Promise<ObservationBody> =>

@@ -114,12 +114,12 @@ test("an agent is told once what was taken back", () => {
   const taken = new TakenBack();
   taken.add(["Ann", "Bob"], describeHunk("a.py", { baseStart: 1, baseEnd: 1, start: 9, end: 14 }));
   taken.add(["Ann"], describeHunk("b.py", { baseStart: 4, baseEnd: 6, start: 3, end: 3 }));
-  expect(taken.take("Ann")).toBe(
+  expect(taken.takeNote("Ann")).toBe(
     "The user took back what you had changed: lines 10 to 14 of a.py; " +
       "the removal of 2 lines after line 3 of b.py. Read a file again before you build on it.",
   );
-  expect(taken.take("Ann")).toBe("");
-  expect(taken.take("Bob")).toContain("lines 10 to 14 of a.py");
+  expect(taken.takeNote("Ann")).toBe("");
+  expect(taken.takeNote("Bob")).toContain("lines 10 to 14 of a.py");
   for (let n = 0; n < 25; n += 1) taken.add(["Ann"], `line ${n}`);
-  expect(taken.take("Ann")).toMatch(/: 5 more changes; line 5; .*; line 24\./);
+  expect(taken.takeNote("Ann")).toMatch(/: 5 more changes; line 5; .*; line 24\./);
 });

@@ -81,5 +81,5 @@ test("a file that the caller names is protected too", () => {
   link("other", "rules.toml");
   const { verdict: seen, parts } = decideCommand("echo > other", rules, place);
   expect(seen).toBe("ask");
-  expect(parts.some(({ insists }) => insists)).toBe(true);
+  expect(parts.some(({ mustAsk }) => mustAsk)).toBe(true);
 });

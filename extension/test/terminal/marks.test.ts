@@ -5,10 +5,10 @@ import {
   commandLine,
   findEnd,
   findMark,
-  heldBack,
-  isRefusal,
+  heldBackBytes,
+  isNoTerminalError,
   KEY_NAME,
-  unfinishedMark,
+  unfinishedMarkBytes,
   withoutMarks,
   withoutPrompt,
 } from "../../src/terminal/marks";
@@ -83,11 +83,11 @@ test.each(vectors.find_end)("find an end: $name", ({ said, end }) => {
 });
 
 test.each(vectors.held_back)("hold back: $name", ({ data: output, size }) => {
-  expect(heldBack(data(output), nonce)).toBe(size);
+  expect(heldBackBytes(data(output), nonce)).toBe(size);
 });
 
 test.each(vectors.unfinished_mark)("an unfinished mark: $name", ({ data: output, size }) => {
-  expect(unfinishedMark(data(output))).toBe(size);
+  expect(unfinishedMarkBytes(data(output))).toBe(size);
 });
 
 test.each(vectors.without_marks)("without marks: $name", ({ data: output, left }) => {
@@ -99,7 +99,7 @@ test.each(vectors.without_prompt)("without a prompt: $name", ({ data: output, le
 });
 
 test.each(vectors.is_refusal)("is $output a refusal: $is", ({ output, is }) => {
-  expect(isRefusal(output)).toBe(is);
+  expect(isNoTerminalError(output)).toBe(is);
 });
 
 test.each(vectors.is_key)("is $text a key: $is", ({ text: key, is }) => {

@@ -137,8 +137,10 @@ export class HubConnection {
     if (known) this.openTerminal(...known);
   }
 
-  /** Types into a terminal. Keys wait until the terminal is open; later, without a connection, they
-   * are dropped. */
+  /**
+   * Types into a terminal. Keys wait until the terminal is open. After that, keys without a
+   * connection are dropped.
+   */
   type(session: string, name: string, keys: Uint8Array): void {
     const early = this.earlyKeys.get(`${session} ${name}`);
     if (early) {

@@ -73,26 +73,28 @@ export class HubApi {
     return this.ask("GET", `${sessionPath(session)}/files?path=${encodeURIComponent(path)}`);
   }
 
-  /** A file's bytes, or null when it is larger than `most`. */
-  async file(session: string, path: string, most: number): Promise<Blob | null> {
+  /** A file's bytes; null if the file is larger than `maxBytes`. */
+  async file(session: string, path: string, maxBytes: number): Promise<Blob | null> {
     const reply = await this.send(
       "GET",
       `${sessionPath(session)}/file?path=${encodeURIComponent(path)}`,
     );
-    if (Number(reply.headers.get("content-length") ?? 0) > most) {
+    if (Number(reply.headers.get("content-length") ?? 0) > maxBytes) {
       await reply.body?.cancel();
       return null;
     }
     return reply.blob();
   }
 
-  /** Undoes what one action changed in a session; with `isDryRun`, only reports what it would do. */
+  /**
+   * Undoes what one action changed in a session; with `isDryRun`, only reports what it would do.
+   */
   async restore(session: string, checkpoint: number, isDryRun: boolean): Promise<Restored> {
     const where = `${sessionPath(session)}/checkpoints/${checkpoint}/restore`;
     return this.ask<Restored>("POST", where, { dry_run: isDryRun });
   }
 
-  /** The same in a window, whose user is asked. */
+  /** Undoes what one action changed in a window. The user of the window is asked. */
   async restoreInWindow(window: string, checkpoint: number, isDryRun: boolean): Promise<Restored> {
     const args = { checkpoint, dry_run: isDryRun };
     const seen = await this.actInWindow(window, { action: "restore", args });

@@ -64,7 +64,7 @@ export interface Approval {
   agent: string;
   kind: string;
   summary: string;
-  /** All of the request as plain text, or its beginning where `is_whole` is false. */
+  /** The whole request as plain text; only its beginning if `is_whole` is false. */
   detail?: string;
   is_whole?: boolean;
   /** Length of the whole request in characters. */
@@ -85,7 +85,7 @@ export interface HubRule {
   rule: string;
   /** The agent that the rule is for. Empty: all agents. */
   agent: string;
-  /** The reason, or who allowed it and when. */
+  /** The reason for the rule, or who allowed it and when. */
   why: string;
   origin: string;
 }
@@ -103,7 +103,7 @@ export interface RuleInUse extends HubRule {
 /** A file with changes of agents that nobody has reviewed yet. */
 export interface ReviewFile {
   id: string;
-  /** Changes with every text of the file. An answer names the version that was shown. */
+  /** Changes whenever the file's text changes. An answer names the version that was shown. */
   version: string;
   name: string;
   agents: string[];

@@ -11,7 +11,7 @@ const ESCAPES = /\x1b(?:\[([0-9;:?]*)([@-~])|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\
 // eslint-disable-next-line no-control-regex
 const CONTROLS = /[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]/g;
 
-export function pieces(output: string): StyledText[] {
+export function styledPieces(output: string): StyledText[] {
   const found: StyledText[] = [];
   let style = { colour: -1, isBold: false };
   let from = 0;
@@ -28,8 +28,8 @@ export function pieces(output: string): StyledText[] {
   return found;
 }
 
-export function plain(output: string): string {
-  return pieces(output)
+export function plainText(output: string): string {
+  return styledPieces(output)
     .map((piece) => piece.text)
     .join("");
 }

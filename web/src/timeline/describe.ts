@@ -63,7 +63,7 @@ function withoutWorkspace(path: string): string {
 
 /** The outcome, if it is not plain success. */
 export function outcomeOf(row: TimelineRow): string {
-  if (row.lost && !row.observation) return row.lost;
+  if (row.lostReason && !row.observation) return row.lostReason;
   const seen = row.observation;
   if (seen?.observation === "run") {
     const status = seen.extras.metadata?.exit_code;
@@ -83,7 +83,7 @@ export interface Filter {
   group: ActionGroup | "all" | "failed";
 }
 
-export function passes(row: TimelineRow, filter: Filter): boolean {
+export function matchesFilter(row: TimelineRow, filter: Filter): boolean {
   if (filter.group === "failed" && row.state !== "failed") return false;
   if (filter.group !== "all" && filter.group !== "failed" && groupOf(row) !== filter.group)
     return false;
@@ -94,7 +94,7 @@ export function passes(row: TimelineRow, filter: Filter): boolean {
   );
 }
 
-export function durationOf(seconds: number | null): string {
+export function durationText(seconds: number | null): string {
   if (seconds === null) return "";
   if (seconds < 1) return `${Math.max(1, Math.round(seconds * 1000))} ms`;
   if (seconds < 60) return `${seconds.toFixed(1)} s`;

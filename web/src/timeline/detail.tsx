@@ -1,9 +1,9 @@
-import { pieces } from "./ansi";
+import { styledPieces } from "./ansi";
 import { argsOf } from "./describe";
 import { diffOf } from "./diff";
 import type { TimelineRow } from "./timeline_log";
 
-const PICTURE = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
+const IMAGE_URL = /^data:image\/(?:png|jpeg|webp|gif);base64,/;
 /** Arguments that the list of arguments leaves out. */
 const HIDDEN_ARGS = new Set(["thought", "security_risk", "confirmation_state", "impl_source"]);
 /** Default values, which are not shown. */
@@ -14,7 +14,7 @@ const IN_DIFF = new Set(["old_str", "new_str", "file_text", "content"]);
 /** The expanded row of an action: its arguments, its change as a diff, and its result. */
 export function Detail({ row }: { row: TimelineRow }) {
   const diff = diffOf(row);
-  const picture = pictureOf(row);
+  const picture = screenshotOf(row);
   const content = row.observation?.content ?? row.output;
   return (
     <>
@@ -32,15 +32,15 @@ export function Detail({ row }: { row: TimelineRow }) {
       {picture && <img class="picture" src={picture} alt="Browser screenshot" />}
       {content !== "" && (
         <pre class="output" tabIndex={0} aria-label="Output">
-          {pieces(content).map((piece, index) => (
+          {styledPieces(content).map((piece, index) => (
             <span key={index} class={piece.style}>
               {piece.text}
             </span>
           ))}
         </pre>
       )}
-      {row.lost && !row.observation && <p class="lost">{row.lost}</p>}
-      {content === "" && !row.lost && !picture && (
+      {row.lostReason && !row.observation && <p class="lost">{row.lostReason}</p>}
+      {content === "" && !row.lostReason && !picture && (
         <p class="none">{row.observation ? "No output." : "No output yet."}</p>
       )}
     </>
@@ -48,13 +48,13 @@ export function Detail({ row }: { row: TimelineRow }) {
 }
 
 /** The screenshot in the observation as a data URL; null if there is none. */
-export function pictureOf(row: TimelineRow): string | null {
+export function screenshotOf(row: TimelineRow): string | null {
   const seen = row.observation;
   if (seen?.observation !== "browse") return null;
   const data = seen.extras.screenshot ?? "";
   if (data === "") return null;
   const whole = data.startsWith("data:") ? data : `data:image/png;base64,${data}`;
-  return PICTURE.test(whole) ? whole : null;
+  return IMAGE_URL.test(whole) ? whole : null;
 }
 
 function RequestedArguments({ row, hasDiff }: { row: TimelineRow; hasDiff: boolean }) {

@@ -13,24 +13,24 @@ export function diffOf(row: TimelineRow): DiffLine[] | null {
   if (!action) return null;
   const args = argsOf(action);
   const text = (name: string): string => (typeof args[name] === "string" ? args[name] : "");
-  if (action.action === "write") return lines("", text("content"));
+  if (action.action === "write") return diffLines("", text("content"));
   if (action.action !== "edit") return null;
   switch (args["command"]) {
     case "create":
-      return lines("", text("file_text"));
+      return diffLines("", text("file_text"));
     case "str_replace":
-      return lines(text("old_str"), text("new_str"));
+      return diffLines(text("old_str"), text("new_str"));
     case "insert":
-      return lines("", text("new_str"));
+      return diffLines("", text("new_str"));
     default:
       return null;
   }
 }
 
 /** Common lines at the start and end are context; every line between them counts as changed. */
-export function lines(before: string, after: string): DiffLine[] {
-  const old = split(before);
-  const now = split(after);
+export function diffLines(before: string, after: string): DiffLine[] {
+  const old = splitLines(before);
+  const now = splitLines(after);
   let head = 0;
   while (head < old.length && head < now.length && old[head] === now[head]) head += 1;
   let tail = 0;
@@ -50,6 +50,6 @@ export function lines(before: string, after: string): DiffLine[] {
   ];
 }
 
-function split(text: string): string[] {
+function splitLines(text: string): string[] {
   return text === "" ? [] : text.replace(/\n$/, "").split("\n");
 }

@@ -4,8 +4,16 @@ import type { HubConnection } from "../hub/connection";
 import type { TimelineSource } from "../hub/types";
 import { Icon } from "../ui/icons";
 import { ActionButton, EmptyState, ErrorNote } from "../ui/parts";
-import { durationOf, groupOf, kindOf, outcomeOf, passes, subjectOf, type Filter } from "./describe";
-import { Detail, pictureOf } from "./detail";
+import {
+  durationText,
+  groupOf,
+  kindOf,
+  outcomeOf,
+  matchesFilter,
+  subjectOf,
+  type Filter,
+} from "./describe";
+import { Detail, screenshotOf } from "./detail";
 import { Restore, type RestoreCheckpoint } from "./restore";
 import { TimelineLog, type TimelineRow } from "./timeline_log";
 import { visibleRows, topOf, totalOf } from "./virtual_list";
@@ -47,7 +55,7 @@ export function useLog(connection: HubConnection, source: TimelineSource): LiveL
 }
 
 /** Height of a collapsed row in pixels. */
-const ROW = 34;
+const ROW_HEIGHT = 34;
 const GROUPS: { value: Filter["group"]; label: string }[] = [
   { value: "all", label: "All" },
   { value: "commands", label: "Commands" },
@@ -75,7 +83,7 @@ export function Timeline({
   const version = live.version.value;
   const isWhole = filter.text === "" && filter.group === "all";
   const rows = useMemo(
-    () => (isWhole ? live.log.rows : live.log.rows.filter((row) => passes(row, filter))),
+    () => (isWhole ? live.log.rows : live.log.rows.filter((row) => matchesFilter(row, filter))),
     [isWhole, filter, version, live],
   );
   return (
@@ -168,13 +176,13 @@ function Rows({
   const [heights, setHeights] = useState<ReadonlyMap<string, number>>(new Map());
   const isFollowing = useRef(true);
 
-  const extra = new Map<number, number>();
+  const extraHeights = new Map<number, number>();
   if (open.value.size > 0) {
     rows.forEach((row, index) => {
-      if (open.value.has(row.id)) extra.set(index, heights.get(row.id) ?? 0);
+      if (open.value.has(row.id)) extraHeights.set(index, heights.get(row.id) ?? 0);
     });
   }
-  const shape = { count: rows.length, height: ROW, extra };
+  const shape = { count: rows.length, height: ROW_HEIGHT, extraHeights };
   const total = totalOf(shape);
   const visible = visibleRows(shape, view.top, view.height);
 
@@ -196,7 +204,7 @@ function Rows({
     if (!element) return;
     // New rows may have arrived since the last scroll, so the view may not be at the end although
     // the user still follows it. Only scrolling up means that the user stopped following.
-    const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW;
+    const isAtEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - ROW_HEIGHT;
     if (isAtEnd) isFollowing.current = true;
     else if (element.scrollTop < view.top) isFollowing.current = false;
     setView({ top: element.scrollTop, height: element.clientHeight });
@@ -222,8 +230,8 @@ function Rows({
     if (!element || index < 0 || index >= rows.length) return;
     const top = topOf(shape, index);
     if (top < element.scrollTop) element.scrollTop = top;
-    if (top + ROW > element.scrollTop + element.clientHeight)
-      element.scrollTop = top + ROW - element.clientHeight;
+    if (top + ROW_HEIGHT > element.scrollTop + element.clientHeight)
+      element.scrollTop = top + ROW_HEIGHT - element.clientHeight;
     setView({ top: element.scrollTop, height: element.clientHeight });
     requestAnimationFrame(() =>
       element.querySelector<HTMLElement>(`[data-row="${index}"]`)?.focus(),
@@ -287,7 +295,7 @@ function RowView(props: {
         onClick={() => props.toggle(row.id)}
       >
         <Icon name="chevron" />
-        <time>{clock(row.began)}</time>
+        <time>{clockText(row.began)}</time>
         <span class={`kind kind-${groupOf(row)}`}>{kindOf(row)}</span>
         <span class="subject">{subjectOf(row)}</span>
         <span class="outcome">{outcomeOf(row)}</span>
@@ -296,7 +304,7 @@ function RowView(props: {
           {row.state === "running" ? (
             <i class="spinner" role="img" aria-label="running" />
           ) : (
-            durationOf(row.seconds)
+            durationText(row.seconds)
           )}
         </span>
       </button>
@@ -333,10 +341,10 @@ function Opened(props: {
 export function LastScreenshot({ log: live }: { log: LiveLog }) {
   const version = live.version.value;
   const last = useMemo(
-    () => live.log.rows.findLast((row) => pictureOf(row) !== null),
+    () => live.log.rows.findLast((row) => screenshotOf(row) !== null),
     [version, live],
   );
-  const picture = last && pictureOf(last);
+  const picture = last && screenshotOf(last);
   if (!picture)
     return (
       <EmptyState icon="windows" title="No page opened yet">
@@ -353,13 +361,13 @@ export function LastScreenshot({ log: live }: { log: LiveLog }) {
   );
 }
 
-const CLOCK = new Intl.DateTimeFormat(undefined, {
+const CLOCK_FORMAT = new Intl.DateTimeFormat(undefined, {
   hour: "2-digit",
   minute: "2-digit",
   second: "2-digit",
   hourCycle: "h23",
 });
 
-function clock(time: number): string {
-  return CLOCK.format(time * 1000);
+function clockText(time: number): string {
+  return CLOCK_FORMAT.format(time * 1000);
 }

@@ -15,15 +15,15 @@ export interface TimelineRow {
   /** Output so far. Cleared when the observation arrives, which contains all of it. */
   output: string;
   /** Why there is no observation. */
-  lost: string;
-  /** Number of the checkpoint with what the action changed. */
+  lostReason: string;
+  /** Number of the checkpoint that records the changes of the action. */
   checkpoint: number | null;
   /** Incremented on each change, so that a view knows what to redraw. */
   version: number;
 }
 
 const MAX_ROWS = 50_000;
-const MAX_OUTPUT = 64 * 1024;
+const MAX_OUTPUT_CHARS = 64 * 1024;
 
 /**
  * Entries may arrive twice (after a reconnect) and in several batches. Rows stay in the order in
@@ -80,7 +80,7 @@ export class TimelineLog {
       case "failed": {
         const row = this.row(entry.cause, entry.time - entry.seconds);
         if (row.observation) return;
-        row.lost = entry.message;
+        row.lostReason = entry.message;
         row.seconds = entry.seconds;
         row.state = "failed";
         return;
@@ -89,7 +89,7 @@ export class TimelineLog {
         const row = this.byId.get(entry.cause);
         if (!row || row.observation) return;
         row.version += 1;
-        row.output = (row.output + this.decode(entry.cause, entry.data)).slice(-MAX_OUTPUT);
+        row.output = (row.output + this.decode(entry.cause, entry.data)).slice(-MAX_OUTPUT_CHARS);
       }
     }
   }
@@ -109,7 +109,7 @@ export class TimelineLog {
       seconds: null,
       state: "running",
       output: "",
-      lost: "",
+      lostReason: "",
       checkpoint: null,
       version: 0,
     };

@@ -4,7 +4,7 @@ export interface ListShape {
   count: number;
   height: number;
   /** Extra height in pixels, by row. */
-  extra: ReadonlyMap<number, number>;
+  extraHeights: ReadonlyMap<number, number>;
 }
 
 export interface VisibleRows {
@@ -17,7 +17,7 @@ export interface VisibleRows {
 
 export function topOf(shape: ListShape, index: number): number {
   let top = index * shape.height;
-  for (const [open, extra] of shape.extra) if (open < index) top += extra;
+  for (const [open, extra] of shape.extraHeights) if (open < index) top += extra;
   return top;
 }
 

@@ -131,7 +131,7 @@ export function Modal(props: { title: string; onClose: () => void; children: Com
   );
 }
 
-export function age(seconds: number): string {
+export function ageText(seconds: number): string {
   if (seconds < 5) return "just now";
   if (seconds < 60) return `${Math.floor(seconds)} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
@@ -139,12 +139,12 @@ export function age(seconds: number): string {
   return `${Math.floor(seconds / 86400)} d`;
 }
 
-export function since(iso: string, now: number): string {
+export function sinceText(iso: string, now: number): string {
   const time = Date.parse(iso);
-  return Number.isNaN(time) ? "" : age(Math.max(0, (now - time) / 1000));
+  return Number.isNaN(time) ? "" : ageText(Math.max(0, (now - time) / 1000));
 }
 
-export function bytes(count: number): string {
+export function bytesText(count: number): string {
   const units = ["B", "KB", "MB", "GB"];
   let value = count;
   let unit = 0;

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import type { ApprovalAnswer, Approval } from "../hub/types";
 import { approvals, connection, me, now, sessions, windows } from "../state";
-import { ActionButton, EmptyState, ErrorNote, age } from "../ui/parts";
+import { ActionButton, EmptyState, ErrorNote, ageText } from "../ui/parts";
 import { Rules } from "./rules";
 
 export function ApprovalsView() {
@@ -36,7 +36,7 @@ export function Question({ approval }: { approval: Approval }) {
     <article class="question" aria-label={`${approval.agent} asks`}>
       <header>
         <b>{approval.agent}</b> wants to <b>{approval.kind}</b> in <Place approval={approval} />
-        {Number.isFinite(left) && left > 0 && <span class="sub"> · {age(left)} left</span>}
+        {Number.isFinite(left) && left > 0 && <span class="sub"> · {ageText(left)} left</span>}
       </header>
       {!approval.detail && <p class="question-summary">{approval.summary}</p>}
       {approval.warnings?.map((text) => (

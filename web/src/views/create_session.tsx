@@ -20,7 +20,7 @@ const DEFAULTS: NewSession = {
   secrets: "",
 };
 
-const AMOUNT = { type: "number", min: "0.25", step: "0.25" } as const;
+const AMOUNT_INPUT = { type: "number", min: "0.25", step: "0.25" } as const;
 
 /** The form for a new session. Every field has a usable default. */
 export function CreateSession({ onClose }: { onClose: () => void }) {
@@ -99,8 +99,13 @@ export function CreateSession({ onClose }: { onClose: () => void }) {
           <summary>More options</summary>
           <div class="form">
             <div class="pair">
-              <Field label="Memory (GB)" {...AMOUNT} value={form.memory} onInput={set("memory")} />
-              <Field label="CPUs" {...AMOUNT} value={form.cpus} onInput={set("cpus")} />
+              <Field
+                label="Memory (GB)"
+                {...AMOUNT_INPUT}
+                value={form.memory}
+                onInput={set("memory")}
+              />
+              <Field label="CPUs" {...AMOUNT_INPUT} value={form.cpus} onInput={set("cpus")} />
             </div>
             {spawners.length > 1 && (
               <label>

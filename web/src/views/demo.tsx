@@ -5,10 +5,10 @@ import { connection, demo, me, rest } from "../state";
 import { ActionButton, EmptyState, ErrorNote } from "../ui/parts";
 
 /** Link for pages that may not start the demo themselves: opens `/demo`, which starts it. */
-export const PLAY = "/demo#play";
+export const PLAY_LINK = "/demo#play";
 
 /** Starts the demo and opens the page that shows it. */
-async function watch(): Promise<void> {
+async function playAndWatch(): Promise<void> {
   const { session_id: id } = await rest.playDemo();
   location.assign(`/watch/${id}`);
 }
@@ -19,7 +19,7 @@ export function WatchDemo(props: { isPrimary?: boolean; onTrouble: (what: string
       icon="play"
       label="Watch a demo"
       class={props.isPrimary ? "primary" : ""}
-      act={watch}
+      act={playAndWatch}
       onTrouble={props.onTrouble}
     />
   );
@@ -40,7 +40,7 @@ export function DemoView() {
   useEffect(() => {
     if (!canPlay || !wasStartedByClick()) return;
     history.replaceState(null, "", "/demo"); // so that "Back" does not start the demo again
-    watch().catch((error: unknown) => setTrouble(messageOf(error)));
+    playAndWatch().catch((error: unknown) => setTrouble(messageOf(error)));
   }, [canPlay]);
   return (
     <>

@@ -19,7 +19,7 @@ export function crumbsOf(root: string, path: string): Crumb[] {
   return crumbs;
 }
 
-const PICTURES: Record<string, string> = {
+const IMAGE_TYPES: Record<string, string> = {
   png: "image/png",
   jpg: "image/jpeg",
   jpeg: "image/jpeg",
@@ -29,8 +29,8 @@ const PICTURES: Record<string, string> = {
 };
 
 /** MIME type of an image file. It is shown in an `img`, where an SVG cannot run scripts. */
-export function pictureKind(path: string): string | null {
-  return PICTURES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()] ?? null;
+export function imageType(path: string): string | null {
+  return IMAGE_TYPES[path.slice(path.lastIndexOf(".") + 1).toLowerCase()] ?? null;
 }
 
 export function isText(data: Uint8Array): boolean {

@@ -3,23 +3,23 @@ import { messageOf } from "../hub/failure";
 import { rest } from "../state";
 import { Icon } from "../ui/icons";
 import { saveAs } from "../ui/download";
-import { EmptyState, ErrorNote, bytes } from "../ui/parts";
-import { crumbsOf, isText, pictureKind } from "./file_paths";
+import { EmptyState, ErrorNote, bytesText } from "../ui/parts";
+import { crumbsOf, isText, imageType } from "./file_paths";
 
-const MAX_SHOWN = 2 * 2 ** 20;
+const MAX_SHOWN_BYTES = 2 * 2 ** 20;
 
 /** Where the file browser reads from: a session, or a window. */
 export interface FileSource {
   /** Lists a folder. Names of folders end with a slash. An empty path is the start folder. */
   list(path: string): Promise<{ path: string; names: string[] }>;
-  /** A file's bytes, or null when it is larger than `most`. */
-  read(path: string, most: number): Promise<Blob | null>;
+  /** A file's bytes; null if the file is larger than `maxBytes`. */
+  read(path: string, maxBytes: number): Promise<Blob | null>;
 }
 
 export function sessionFolder(session: string): FileSource {
   return {
     list: (path) => rest.files(session, path),
-    read: (path, most) => rest.file(session, path, most),
+    read: (path, maxBytes) => rest.file(session, path, maxBytes),
   };
 }
 
@@ -132,7 +132,7 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
           <Icon name="back" />
         </button>
         <h2>{path.slice(path.lastIndexOf("/") + 1)}</h2>
-        {shown && "blob" in shown && <span class="sub">{bytes(shown.blob.size)}</span>}
+        {shown && "blob" in shown && <span class="sub">{bytesText(shown.blob.size)}</span>}
         <button
           type="button"
           class="quiet"
@@ -153,16 +153,18 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
       {shown?.kind === "picture" && <img class="picture" src={shown.url} alt={path} />}
       {shown?.kind === "binary" && <p class="none">This file is not text. You can download it.</p>}
       {shown?.kind === "large" && (
-        <p class="none">This file is larger than {bytes(MAX_SHOWN)}. You can download it.</p>
+        <p class="none">
+          This file is larger than {bytesText(MAX_SHOWN_BYTES)}. You can download it.
+        </p>
       )}
     </article>
   );
 }
 
 async function read(folder: FileSource, path: string): Promise<FileContent> {
-  const blob = await folder.read(path, MAX_SHOWN);
+  const blob = await folder.read(path, MAX_SHOWN_BYTES);
   if (!blob) return { kind: "large" };
-  const kind = pictureKind(path);
+  const kind = imageType(path);
   if (kind)
     return {
       kind: "picture",

@@ -5,7 +5,7 @@ import { rest, sessions } from "../state";
 import { ActionButton, Badge, EmptyState, ErrorNote } from "../ui/parts";
 
 const MAX_SHOWN_PATHS = 100;
-const LETTERS = { added: "A", changed: "M", removed: "D" } as const;
+const CHANGE_LETTERS = { added: "A", changed: "M", removed: "D" } as const;
 
 /** The forks of a session side by side: the changes of each, and paths that several changed. */
 export function ForksView({ session }: { session: Session }) {
@@ -128,7 +128,7 @@ function Changes({
     <ul>
       {session.changes.slice(0, MAX_SHOWN_PATHS).map(({ path, change }) => (
         <li key={path} class={shared.has(path) ? "shared" : ""}>
-          <abbr title={change}>{LETTERS[change]}</abbr> {path}
+          <abbr title={change}>{CHANGE_LETTERS[change]}</abbr> {path}
           {shared.has(path) && <em> changed in two</em>}
         </li>
       ))}

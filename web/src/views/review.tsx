@@ -37,7 +37,7 @@ export function Review({ window }: { window: string }) {
     <section class="question review" aria-label="Changes to review">
       <header>
         <h2>Changes to review</h2>
-        {list.files.length > 0 && <All list={list} answer={answer} onTrouble={setTrouble} />}
+        {list.files.length > 0 && <AllFiles list={list} answer={answer} onTrouble={setTrouble} />}
       </header>
       {trouble && <ErrorNote what={trouble} />}
       {byAgent(list.files).map(([agent, files]) => (
@@ -58,7 +58,7 @@ export function Review({ window }: { window: string }) {
 }
 
 /** Keeps or undoes all listed files. Undo asks first. */
-function All(props: { list: ReviewList; answer: Answer; onTrouble: (what: string) => void }) {
+function AllFiles(props: { list: ReviewList; answer: Answer; onTrouble: (what: string) => void }) {
   const { list, answer, onTrouble } = props;
   const [isAsking, setAsking] = useState(false);
   const count = `${list.files.length} ${list.files.length === 1 ? "file" : "files"}`;
@@ -136,8 +136,8 @@ function Hunks(props: {
       {hunks.hunks.map((hunk, index) => (
         <section key={index} class="hunk" aria-label={`Change at line ${hunk.line}`}>
           <pre class="diff" tabIndex={0} aria-label="Changed lines">
-            {signed("-", hunk.removed)}
-            {signed("+", hunk.added)}
+            {signedLines("-", hunk.removed)}
+            {signedLines("+", hunk.added)}
           </pre>
           {!hunk.is_whole && <p>Not all of this change is shown. The window shows the rest.</p>}
           {file.hunks > 1 && (
@@ -160,7 +160,7 @@ function Hunks(props: {
   );
 }
 
-function signed(sign: "-" | "+", lines: readonly string[]) {
+function signedLines(sign: "-" | "+", lines: readonly string[]) {
   return lines.map((line, index) => (
     <span key={`${sign}${index}`} data-sign={sign}>
       {sign} {line}

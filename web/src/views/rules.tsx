@@ -2,7 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { messageOf } from "../hub/failure";
 import type { HubRule, RuleInUse } from "../hub/types";
 import { approvals, now, rest, sessions } from "../state";
-import { ErrorNote, age } from "../ui/parts";
+import { ErrorNote, ageText } from "../ui/parts";
 
 const DECIDED = { allow: "allowed", ask: "asked about", deny: "denied" } as const;
 
@@ -12,7 +12,7 @@ export function Rules() {
   const [rules, setRules] = useState<(HubRule | RuleInUse)[]>([]);
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
-    let isCurrent = true; // the answer about a session chosen before may come later
+    let isCurrent = true; // an answer for an earlier choice may arrive late
     const asked = chosen ? rest.rulesInUse(chosen) : rest.rules();
     asked.then(
       (found) => {
@@ -67,7 +67,7 @@ function RuleList({ rules }: { rules: (HubRule | RuleInUse)[] }) {
 function Decided({ rule }: { rule: RuleInUse }) {
   const { verdict, count, last_time, last_command } = rule;
   if (count === null) return <div class="sub">Counted only while the session runs</div>;
-  const passed = age(Math.max(0, now.value / 1000 - (last_time ?? 0)));
+  const passed = ageText(Math.max(0, now.value / 1000 - (last_time ?? 0)));
   return (
     <div class="sub">
       {DECIDED[verdict]} {count} {count === 1 ? "command" : "commands"}

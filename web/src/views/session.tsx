@@ -1,8 +1,8 @@
 import { useMemo, useState } from "preact/hooks";
 import { connection, loads, now, rest, sessions, windows } from "../state";
-import { EmptyState, ErrorNote, PageHead, bytes, since } from "../ui/parts";
+import { EmptyState, ErrorNote, PageHead, bytesText, sinceText } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
-import { Controls, cores, nameOf, useMeasures } from "./sessions";
+import { Controls, coresText, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFolder } from "./files";
 import { ForksView } from "./forks";
 import { Review } from "./review";
@@ -39,9 +39,9 @@ export function SessionView({ id }: { id: string }) {
         state={session.state}
         about={
           <>
-            {session.id} · {session.spawner} · {since(session.created, now.value)} old · idle{" "}
-            {since(session.last_active, now.value)}
-            {isReady && load && ` · CPU ${cores(load.cores)} · ${bytes(load.memory)}`}
+            {session.id} · {session.spawner} · {sinceText(session.created, now.value)} old · idle{" "}
+            {sinceText(session.last_active, now.value)}
+            {isReady && load && ` · CPU ${coresText(load.cores)} · ${bytesText(load.memory)}`}
           </>
         }
       >

@@ -27,11 +27,11 @@ export function requestBody(form: NewSession): object {
         : { kind: "empty" },
     ...(form.network ? { egress: egressOf(form) } : {}),
     limits: {
-      memory: amount(form.memory, (gb) => Math.round(gb * GB)),
-      cpus: amount(form.cpus, (count) => count),
+      memory: numberOrNull(form.memory, (gb) => Math.round(gb * GB)),
+      cpus: numberOrNull(form.cpus, (count) => count),
     },
-    environment: assignments(form.variables),
-    secrets: assignments(form.secrets),
+    environment: parseAssignments(form.variables),
+    secrets: parseAssignments(form.secrets),
   };
 }
 
@@ -41,7 +41,7 @@ function egressOf({ network, domains }: NewSession): object {
 }
 
 /** Parses `NAME=value` lines. Throws for any other line. */
-export function assignments(text: string): Record<string, string> {
+export function parseAssignments(text: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const line of text.split("\n")) {
     if (line.trim() === "") continue;
@@ -56,7 +56,7 @@ export function assignments(text: string): Record<string, string> {
 }
 
 /** An empty field means no limit. */
-function amount(text: string, convert: (value: number) => number): number | null {
+function numberOrNull(text: string, convert: (value: number) => number): number | null {
   const value = Number(text);
   return text.trim() === "" || !Number.isFinite(value) ? null : convert(value);
 }

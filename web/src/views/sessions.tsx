@@ -3,7 +3,16 @@ import { Failure } from "../hub/failure";
 import type { Session } from "../hub/types";
 import { apps, loads, me, measure, now, rest, sessions, connectionState } from "../state";
 import { Icon, type IconName } from "../ui/icons";
-import { ActionButton, Badge, EmptyState, Fact, Modal, ErrorNote, bytes, since } from "../ui/parts";
+import {
+  ActionButton,
+  Badge,
+  EmptyState,
+  Fact,
+  Modal,
+  ErrorNote,
+  bytesText,
+  sinceText,
+} from "../ui/parts";
 import { CreateSession } from "./create_session";
 import { WatchDemo } from "./demo";
 
@@ -100,10 +109,10 @@ function Card({ session, onTrouble }: { session: Session; onTrouble: (what: stri
         </p>
       </div>
       <dl class="facts">
-        <Fact label="Age" value={since(session.created, now.value)} />
-        <Fact label="Idle" value={since(session.last_active, now.value)} />
-        <Fact label="CPU" value={isReady ? cores(load?.cores ?? null) : "–"} />
-        <Fact label="Memory" value={isReady && load ? bytes(load.memory) : "–"} />
+        <Fact label="Age" value={sinceText(session.created, now.value)} />
+        <Fact label="Idle" value={sinceText(session.last_active, now.value)} />
+        <Fact label="CPU" value={isReady ? coresText(load?.cores ?? null) : "–"} />
+        <Fact label="Memory" value={isReady && load ? bytesText(load.memory) : "–"} />
       </dl>
       <Controls session={session} onTrouble={onTrouble} />
     </li>
@@ -233,6 +242,6 @@ export function nameOf(session: Session): string {
   return session.name || session.id;
 }
 
-export function cores(count: number | null): string {
+export function coresText(count: number | null): string {
   return count === null ? "…" : `${Math.round(count * 100)} %`;
 }

@@ -5,7 +5,7 @@ import "@xterm/xterm/css/xterm.css";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { connection } from "../state";
 
-const NAME = "page";
+const SHELL_NAME = "page";
 
 /**
  * Bash in the session's workspace. The shell outlives this view, the page and the hub; opening
@@ -35,7 +35,7 @@ export function Terminal({ session }: { session: string }) {
     fit.fit();
     let next: number | null = null;
     const encoder = new TextEncoder();
-    const leave = connection.show(session, NAME, {
+    const leave = connection.show(session, SHELL_NAME, {
       position: () => ({ columns: terminal.cols, rows: terminal.rows, start: next }),
       output(offset, data) {
         setEnded("");
@@ -53,16 +53,18 @@ export function Terminal({ session }: { session: string }) {
         setEnded(why);
       },
     });
-    const typed = terminal.onData((keys) => connection.type(session, NAME, encoder.encode(keys)));
+    const typed = terminal.onData((keys) =>
+      connection.type(session, SHELL_NAME, encoder.encode(keys)),
+    );
     const binary = terminal.onBinary((keys) =>
       connection.type(
         session,
-        NAME,
+        SHELL_NAME,
         Uint8Array.from(keys, (each) => each.charCodeAt(0)),
       ),
     );
     const sized = terminal.onResize(({ cols, rows }) =>
-      connection.resize(session, NAME, cols, rows),
+      connection.resize(session, SHELL_NAME, cols, rows),
     );
     const resized = new ResizeObserver(() => fit.fit());
     resized.observe(container.current);
@@ -80,7 +82,7 @@ export function Terminal({ session }: { session: string }) {
       {ended && (
         <p class="terminal-end" role="status">
           {ended}{" "}
-          <button type="button" onClick={() => connection.reopen(session, NAME)}>
+          <button type="button" onClick={() => connection.reopen(session, SHELL_NAME)}>
             Open a new terminal
           </button>
         </p>

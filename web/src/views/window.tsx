@@ -3,7 +3,7 @@ import { messageOf } from "../hub/failure";
 import type { Window } from "../hub/types";
 import { LastScreenshot, Timeline, useLog, type LiveLog } from "../timeline/timeline";
 import { approvals, connection, now, rest, windows } from "../state";
-import { ActionButton, EmptyState, ErrorNote, PageHead, since } from "../ui/parts";
+import { ActionButton, EmptyState, ErrorNote, PageHead, sinceText } from "../ui/parts";
 import { Question } from "./approvals";
 import { Review } from "./review";
 import { Files, type FileSource } from "./files";
@@ -99,7 +99,7 @@ function descriptionOf(window: Window): string {
     `VS Code ${window.vscode_version || "?"}`,
     `extension ${window.extension_version || "?"}`,
     window.platform,
-    `seen ${since(window.last_heartbeat, now.value) || "just now"}`,
+    `seen ${sinceText(window.last_heartbeat, now.value) || "just now"}`,
   ]
     .filter(Boolean)
     .join(" · ");

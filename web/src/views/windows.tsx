@@ -3,7 +3,7 @@ import { messageOf } from "../hub/failure";
 import type { Window } from "../hub/types";
 import { me, now, rest, windows } from "../state";
 import { Icon } from "../ui/icons";
-import { Badge, EmptyState, Fact, Modal, ErrorNote, since } from "../ui/parts";
+import { Badge, EmptyState, Fact, Modal, ErrorNote, sinceText } from "../ui/parts";
 
 export function WindowsView() {
   const [isPairing, setPairing] = useState(false);
@@ -46,7 +46,7 @@ export function WindowsView() {
               <Fact label="VS Code" value={window.vscode_version || "–"} />
               <Fact label="Extension" value={window.extension_version || "–"} />
               <Fact label="Where" value={window.remote} />
-              <Fact label="Seen" value={since(window.last_heartbeat, now.value) || "–"} />
+              <Fact label="Seen" value={sinceText(window.last_heartbeat, now.value) || "–"} />
             </dl>
           </li>
         ))}
