@@ -220,7 +220,6 @@ def table(report: Report) -> dict[str, str]:
         return ", ".join(f"`{value}`" for value in values).replace(uid, "LEASED") or "none"
 
     refused = [*attacks["system_calls"], *attacks["other_numbers"]]
-    others = f"{listed(seen['others'])}; {listed(attacks['other_users_processes'])}"
     network = f"{listed(seen['interfaces'])}; {listed(seen['gateways'])}"
     modes = (seen["no_new_privileges"], seen["seccomp"])
     return {
@@ -233,15 +232,16 @@ def table(report: Report) -> dict[str, str]:
             attacks["kernel_files_to_write"]
         ),
         "Writable mounts": listed(seen["writable_mounts"]),
-        "Mounts on which set-ID bits count": listed(attacks["mounts_that_keep_set_id_bits"]),
+        "Mounts where set-ID bits have an effect": listed(attacks["mounts_that_keep_set_id_bits"]),
         "Set-ID files it can make": listed(attacks["set_id_files"]),
         "Devices": listed(seen["devices"]),
         "Socket families": listed(seen["families"]),
         "Network interfaces, gateways (`egress` is open)": network,
         "Keys of kernel keyrings": listed(attacks["keys_of_whoever_started_us"]),
-        "Processes it sees that are not its own, and can signal": others,
+        "Processes of other users that it sees": listed(seen["others"]),
+        "Processes of other users that it can signal": listed(attacks["other_users_processes"]),
         "Secrets of the machine it can read": listed(attacks["secrets_to_read"]),
-        "Refused system calls that were answered": listed(refused),
+        "System calls on the refused list that worked anyway": listed(refused),
     }
 
 
