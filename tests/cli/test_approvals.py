@@ -74,7 +74,7 @@ async def test_questions_are_listed_and_shown_part_by_part(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     env = client_environment(hub, tmp_path)
-    assert (await output("approvals", env=env))[1] == "No question waits for an answer.\n"
+    assert (await output("approvals", env=env))[1] == "No action waits for approval.\n"
     await asking.ask(hub)
     _, table, _ = await output("approvals", env=env)
     _, as_json, _ = await output("approvals", "--json", env=env)
@@ -112,7 +112,7 @@ async def test_an_answer_reaches_the_window_once(
     assert heard == {"id": QUESTION["id"], "answer": "always", "by": "admin"}
     status, _, err = await output("approvals", "answer", "3f2a", "once", env=env)
     assert status == 2
-    assert "No question with an id that begins with '3f2a'" in err
+    assert "No waiting action has an id that begins with '3f2a'" in err
     async with Client(hub.url) as admin:
         where = f"/api/approvals/{asking.window.id}/{QUESTION['id']}"
         status, said = await admin.ask("POST", where, {"answer": "once"})

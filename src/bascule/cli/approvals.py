@@ -30,7 +30,11 @@ approvals = CommandGroup(
 
 AsJson = Annotated[bool, CommandOption("--json", help="Print the result as JSON.")]
 Which = Annotated[
-    str, CommandArgument(metavar="ID", help="Id of the question, or the first characters of it.")
+    str,
+    CommandArgument(
+        metavar="ID",
+        help="Id of the waiting action, as `bascule approvals` lists it, or its first characters.",
+    ),
 ]
 
 
@@ -57,7 +61,7 @@ def list_(context: click.Context, hub: HubUrl = None, as_json: AsJson = False) -
 
 @approvals.subcommand()
 def show(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
-    """Show a request in full, why it needs approval, and the possible answers."""
+    """Show a waiting action in full, why it needs approval, and the possible answers."""
     found = _chosen(asyncio.run(_questions(use_hub(hub, say=not as_json))), which)
     if as_json:
         click.echo(json.dumps(found, indent=2))
@@ -73,14 +77,15 @@ def answer(
         PersonsAnswer,
         CommandArgument(
             metavar="ANSWER",
-            help="once: allow this action. always: also add the proposed rules. workspace: allow "
-            "all actions of this agent in the window's workspace. deny: refuse this action.",
+            help="once: allow this action. always: allow this action and add the proposed rules. "
+            "workspace: allow all actions of this agent in the window's workspace. deny: refuse "
+            "this action.",
         ),
     ],
     hub: HubUrl = None,
 ) -> int:
-    """Answer a question. If it is also answered on the page or in the window, the first answer
-    counts."""
+    """Allow or deny a waiting action. If somebody also answers on the hub's page or in the window,
+    the first answer counts."""
     asyncio.run(_answer(use_hub(hub), which, answer.value))
     return 0
 
@@ -107,9 +112,9 @@ def _chosen(found: Sequence[Mapping[str, Any]], which: str) -> Mapping[str, Any]
     """The question whose id begins with `which`. Raises `UsageError` unless there is one."""
     matching = [each for each in found if str(each.get("id")).startswith(which)]
     if len(matching) != 1:
-        count = "No question" if not matching else f"{len(matching)} questions"
+        count = "No waiting action has" if not matching else f"{len(matching)} waiting actions have"
         raise UsageError(
-            f"{count} with an id that begins with {which!r}; `bascule approvals` lists them"
+            f"{count} an id that begins with {which!r}; `bascule approvals` lists them"
         )
     return matching[0]
 
@@ -121,7 +126,7 @@ def _place_id(question: Mapping[str, Any]) -> str:
 def _show_list(found: Sequence[Mapping[str, Any]]) -> None:
     terminal = stdout()
     if not found:
-        terminal.print("No question waits for an answer.")
+        terminal.print("No action waits for approval.")
         return
     titles = ("ID", "AGENT", "WHERE", "WANTS TO", "SECONDS LEFT")
     rows: list[Sequence[Cell]] = [[(title, "bold") for title in titles]]
