@@ -51,8 +51,8 @@ class UpSummary:
                 ("sign in another browser", f"{command} session url {named} --sign-in"),
             ]
         self._facts += [
-            ("session", session.name or session.id, f"{command} session show {named}"),
-            ("hub", origin_of(session.vscode_url), f"its token: {command} token"),
+            ("session", session.name or session.id, f"details: {command} session show {named}"),
+            ("hub", origin_of(session.vscode_url), f"print its token: {command} token"),
         ]
         self._hints += [
             ("connect your own VS Code", f"{command} pair"),
