@@ -19,7 +19,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     "Start here": {
         "up": "Open a folder as a session: VS Code in the browser and a prompt here.",
         "demo": "Run a short scripted agent in a connected VS Code window.",
-        "doctor": "Check this machine: what is missing and how to install it.",
+        "doctor": "Check this machine; prints what is missing and how to install it.",
     },
     "Sessions and sandboxes": {
         "session": "Create, use and remove the sessions of a hub.",
@@ -50,7 +50,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "More": {
         "install": "Download VS Code for the browser (code-server).",
-        "editor": "Print where VS Code for the browser or the extension is installed.",
+        "editor": "Find VS Code for the browser or the Bascule extension on this machine.",
         "completion": "Print a Tab completion script for bash, zsh or fish.",
         "schema": "Print the JSON Schema of every action and observation.",
         "sandbox": "Run one sandbox as an HTTP server, without a hub.",
@@ -73,7 +73,7 @@ class _Root(RootGroup):
     titles = GROUPS
     variables: ClassVar[Mapping[str, str]] = {
         "BASCULE_HUB": "Address of the hub, like --hub.",
-        "BASCULE_TOKEN": "Token for that hub; default: the token of this machine's hub.",
+        "BASCULE_TOKEN": "Token for the hub; default: the token of this machine's hub.",
         "SESSION_API_KEY": "Key of the sandbox at --url.",
         "BASCULE_CONFIG": "Settings file of the hub.",
         "BASCULE_LOG": "Log level: debug, info, warning or error.",

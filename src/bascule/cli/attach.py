@@ -30,8 +30,9 @@ def attach(
     """Attach this terminal to a tmux shell of a sandbox on this machine.
 
     Start the sandbox with `bascule up --no-editor --shells tmux`. You see the output of the running
-    command and can type into it. At the shell's prompt you can run your own commands; the agent's
-    commands wait until yours end. Ctrl-b d detaches and leaves everything running.
+    command and can type input for it. At the shell's prompt you can run your own commands. While
+    your command runs, a command of the agent waits or is refused. Ctrl-b d detaches and leaves
+    everything running.
     """
     from bascule.sandbox.shell.tmux_host import find_tmux, session_name
 

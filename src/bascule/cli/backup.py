@@ -35,16 +35,27 @@ def backup(
     file: Annotated[
         Path, CommandArgument(help="Tar file to write, readable only by you; it must not exist.")
     ],
-    config: Annotated[Path | None, CommandOption(help="Settings file of the hub.")] = None,
-    state_dir: Annotated[Path | None, CommandOption(help="State directory of the hub.")] = None,
+    config: Annotated[
+        Path | None,
+        CommandOption(help="Settings file that names the state directory (`state_dir`)."),
+    ] = None,
+    state_dir: Annotated[
+        Path | None,
+        CommandOption(
+            help="State directory to back up, with all hubs in it. [default: "
+            "~/.local/state/bascule]"
+        ),
+    ] = None,
 ) -> int:
-    """Back up the hubs on this machine to FILE: databases, secrets, sessions, timelines.
+    """Back up a user's hubs on this machine to FILE: databases, secrets, sessions, timelines.
 
-    Includes the hubs of `bascule serve` and of every `bascule up`, running or not, and lists them
-    on stderr. Databases are copied consistently even while a hub runs; files of running sessions
-    are copied as they are at that moment. If there is nothing to back up or a file cannot be read,
-    no FILE is written and the exit code is 1. A PostgreSQL database is not included: copy it with
-    pg_dump.
+    The backup contains all hubs in the state directory: the hub of `bascule serve` and the hub of
+    each `bascule up` folder, running or not. Their names are printed on stderr. Databases are
+    copied consistently even while a hub runs; files of running sessions are copied as they are at
+    that moment. A PostgreSQL database is not included: copy it with pg_dump.
+
+    If there is nothing to back up, the exit code is 2. If a file cannot be read, the exit code is
+    1. In both cases FILE is not written.
     """
     from .hub_settings import load
 

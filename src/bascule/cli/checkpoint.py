@@ -34,8 +34,8 @@ checkpoint = CommandGroup(
     help="List, compare and restore the checkpoints of a workspace.\n\nA checkpoint contains the "
     "changes of one action of an agent. Restoring it undoes only these changes, and only in files "
     "that nobody has changed since. Name a session of the hub (--session), a VS Code window "
-    "(--window), or the directory of a store (--store). With --window, the window's user is asked "
-    "for consent."
+    "(--window), or the directory where checkpoints are stored (--store). With --window, the "
+    "window asks its user for consent."
 )
 
 Session = Annotated[
@@ -57,7 +57,8 @@ Window = Annotated[
     ),
 ]
 Store = Annotated[
-    Path | None, CommandOption("--store", metavar="DIR", help="Directory of a checkpoint store.")
+    Path | None,
+    CommandOption("--store", metavar="DIR", help="Directory where the checkpoints are stored."),
 ]
 Id = Annotated[int, CommandArgument(metavar="ID", help="Number of the checkpoint.")]
 Paths = Annotated[
@@ -79,7 +80,7 @@ def list_(
     hub: HubUrl = None,
     as_json: AsJson = False,
 ) -> int:
-    """List checkpoints, oldest first, and the paths that are not recorded."""
+    """List checkpoints, oldest first, and the paths that checkpoints do not contain."""
     seen = _ask(ListCheckpoints(), CheckpointList, _Place(session, window, store, hub))
     if as_json:
         result = {
@@ -109,7 +110,7 @@ def show(
 ) -> int:
     """List the files that one action changed.
 
-    A letter says how: A for added, M for modified, D for deleted.
+    A letter before each file says how it was changed: A for added, M for modified, D for deleted.
     """
     seen = _ask(ShowCheckpoint(number), CheckpointDetail, _Place(session, window, store, hub))
     if as_json:
@@ -149,16 +150,16 @@ def restore(
     store: Store = None,
     hub: HubUrl = None,
     since: Annotated[
-        bool, CommandOption("--since", help="Also undo every later checkpoint.")
+        bool, CommandOption("--since", help="Also undo the changes of all later checkpoints.")
     ] = False,
     dry_run: Annotated[
         bool, CommandOption("--dry-run", help="Print what would be done, and change nothing.")
     ] = False,
 ) -> int:
-    """Undo the changes of one action, or with --since also of all later actions.
+    """Undo the changes of one action, or also of all later actions (--since).
 
-    A file that was changed after the action is left unchanged and listed. The restore creates a
-    checkpoint, with which you can undo the restore. Exits with 1 if a file was not restored.
+    A file that somebody changed after the action is listed and not restored; the exit code is
+    then 1. The restore creates a checkpoint, with which you can undo the restore.
     """
     action = RestoreCheckpoint(number, tuple(paths or ()), since=since, dry_run=dry_run)
     seen = _ask(action, CheckpointRestored, _Place(session, window, store, hub))

@@ -100,8 +100,9 @@ def completion(
 ) -> None:
     """Print a script that makes Tab complete commands, options and names.
 
-    Names of sessions, windows and tokens come from the hub that the command would use, if it
-    answers within 0.3 seconds; BASCULE_COMPLETION_TIMEOUT sets another number of seconds.
+    Names of sessions, windows and tokens come from the hub that the completed command would use.
+    If that hub does not answer within 0.3 seconds, no names are completed;
+    BASCULE_COMPLETION_TIMEOUT sets another number of seconds.
     """
     click.echo(SCRIPTS[shell], nl=False)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 _USAGE = """\
 usage: bascule debug-adapter
 
-Debug adapter for nets. An editor starts it and speaks the Debug Adapter Protocol with it on
+Debug adapter for nets. An editor starts this program and speaks the Debug Adapter Protocol on its
 stdin and stdout. Launch arguments: program (the net's file), stopOnEntry, noDebug, cwd, env,
 python (the interpreter to run the net with), policy, seed, maxFirings, timeout, trace (a file)."""
 

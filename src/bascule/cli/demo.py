@@ -34,7 +34,7 @@ def demo(
         CommandOption(
             envvar="BASCULE_WINDOW",
             help="Window to act in: its id, a path in its folder, or its name. Needed only if "
-            "several are connected.",
+            "several windows are connected.",
             autocompletion=window_names,
         ),
     ] = "",
@@ -43,12 +43,12 @@ def demo(
         float, CommandOption(min=1, help="Seconds to wait for a window to connect.")
     ] = 300.0,
 ) -> int:
-    """Run a scripted agent in a window: it writes code, runs it and fixes the errors.
+    """Run a scripted agent in a VS Code window: it writes code, runs it and fixes the errors.
 
-    If no window is connected, prints an address that opens one and waits for it. Exits with 2 if no
-    window connects within --timeout. The window asks its user whether the agent may act; the answer
-    "Allow in This Workspace" covers all steps. The agent writes its files to the folder
-    `bascule-demo`.
+    If no window is connected, prints an address that opens a window, and waits until the window
+    connects. Exits with 2 if no window connects within --timeout. The window asks its user whether
+    the agent may act; the answer "Allow in This Workspace" covers all steps. The agent writes its
+    files to the folder `bascule-demo`.
     """
     pause = 0.0 if fast else _PAUSE
     return asyncio.run(_demo(use_hub(hub), window, pause=pause, timeout=timeout))

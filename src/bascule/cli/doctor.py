@@ -49,12 +49,12 @@ def doctor(
     ] = False,
     as_json: Annotated[bool, CommandOption("--json", help="Print the results as JSON.")] = False,
 ) -> int:
-    """Check this machine, or a deployed hub with --cloud.
+    """Check this machine; with --cloud, check a deployed hub.
 
-    Exits with 1 if a required check fails. --cloud connects to the address that users open, with
-    the token in BASCULE_TOKEN. It checks TLS, the sign-in and its cookie, the isolation of
-    sessions, a web app in a session, WebSockets and, if Chromium is installed here, VS Code in a
-    browser.
+    Exits with 1 if a required check fails. With --cloud, `doctor` connects to the address that
+    users open, with the token in BASCULE_TOKEN. It checks TLS, the sign-in and its cookie, the
+    isolation of sessions, a web app in a session, and WebSockets. If Chromium is installed on this
+    machine, it also checks VS Code in a browser.
     """
     if cloud:
         return _cloud(url, as_json=as_json)

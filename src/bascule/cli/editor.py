@@ -30,15 +30,16 @@ def editor(
     verb: Annotated[
         EditorCommand,
         CommandArgument(
-            help="install: download VS Code for the browser. where: print its directory. "
-            "extension: print the path of the Bascule extension (.vsix) for your own VS Code."
+            help="install: download VS Code for the browser, like `bascule install vscode`. where: "
+            "print the directory of VS Code for the browser. extension: print the path of the "
+            "Bascule extension (a .vsix file), which you can install in your own VS Code."
         ),
     ],
 ) -> int:
-    """Print where VS Code for the browser, or the Bascule extension, is installed.
+    """Find or install VS Code for the browser, or find the Bascule extension.
 
-    Exits with 1 if it is not installed. `bascule editor install` does the same as `bascule install
-    vscode`.
+    `where` exits with 1 if VS Code for the browser is not installed, and `extension` exits with 1
+    if the extension is not built.
     """
     if verb is EditorCommand.EXTENSION:
         click.echo(str(extension()))

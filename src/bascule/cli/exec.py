@@ -38,8 +38,9 @@ def exec_(
     command: Annotated[
         list[str],
         CommandArgument(
-            help="Command to run. A single argument is a line of bash; several arguments are "
-            "passed as they are. Put -- before a command that starts with a dash."
+            help="Command to run. A single argument is a line of bash. Several arguments are a "
+            "program and its arguments, passed unchanged. Put -- before a command that starts "
+            "with a dash."
         ),
     ],
     url: Url = None,
@@ -48,14 +49,14 @@ def exec_(
     shell: Shell = "",
     timeout: CommandTimeout = None,
 ) -> int:
-    """Run one command, in a new sandbox or in the one at --url, and exit with its exit code.
+    """Run one command in a new or running sandbox, and exit with the command's exit code.
 
-    Output is written as it arrives. Ctrl-C interrupts the command. The command does not read this
-    program's stdin. In a sandbox at --url the shell keeps running after the command, so `exit`
-    closes that shell and prints `exit`, as in any interactive bash.
+    Output is written as it arrives. Ctrl-C interrupts the command. The command cannot read stdin of
+    `bascule exec`. At --url the command runs in a shell that stays open for later commands. The
+    command `exit` ends that shell, which then prints `exit`.
 
-    Other exit codes: 124 if --timeout expired, 125 if the command could not be started (no sandbox
-    at --url, wrong key), 2 for invalid arguments.
+    Exits with 124 if --timeout expired, 125 if the command could not be run (no sandbox at --url,
+    wrong key), 2 for invalid arguments.
     """
     place = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
     text = command[0] if len(command) == 1 else shlex.join(command)

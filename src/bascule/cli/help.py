@@ -21,14 +21,14 @@ _WIDTH: Final = 100
 class Command(click.Command):
     """A command whose help ends with examples."""
 
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the parser's own
-        given = [each for each in self.params if each.param_type_name == "argument"]
-        names = [argument_name(each) for each in given]
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
+        arguments = [each for each in self.params if each.param_type_name == "argument"]
+        names = [argument_name(each) for each in arguments]
         return [
             "[OPTIONS]",
             *(
                 name if each.required else f"[{name}]"
-                for each, name in zip(given, names, strict=True)
+                for each, name in zip(arguments, names, strict=True)
             ),
         ]
 

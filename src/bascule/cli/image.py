@@ -46,7 +46,7 @@ def image(
         CommandOption(help="Name of the image. [default: the name that the docker spawner uses]"),
     ] = "",
     base: Annotated[
-        str, CommandOption(help="Debian base image. [default: the one in images/Dockerfile]")
+        str, CommandOption(help="Debian base image. [default: the base in images/Dockerfile]")
     ] = "",
     arg: Annotated[
         list[str] | None,
@@ -63,8 +63,8 @@ def image(
 ) -> int:
     """Build the container image from images/Dockerfile of this clone and print its name.
 
-    Uses the Docker engine at DOCKER_HOST, which must be a unix socket. [default:
-    /var/run/docker.sock]
+    Uses the Docker engine at DOCKER_HOST, which must be a unix socket, by default
+    /var/run/docker.sock.
     """
     from bascule.runtime.spawn.docker.images import Build
     from bascule.runtime.spawn.docker.settings import ENGINE, IMAGE

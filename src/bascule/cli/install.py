@@ -21,14 +21,15 @@ class Installable(StrEnum):
 
 def install(
     what: Annotated[
-        Installable, CommandArgument(help="vscode: code-server, VS Code for the browser (800 MB).")
+        Installable, CommandArgument(help="VS Code for the browser (code-server, 800 MB).")
     ],
 ) -> int:
     """Download VS Code for the browser into the user's cache and print its directory.
 
-    Does nothing if it is already installed. Installs code-server and its own Node with pinned
-    versions; needs neither root nor a compiler. Without npm, npm is downloaded too. If the Bascule
-    extension is built, it is added to the extensions of all sessions on this machine.
+    VS Code for the browser is code-server. It is installed with its own Node, both in pinned
+    versions, and needs neither root nor a compiler. If npm is missing, it is downloaded too. If
+    code-server is already installed, nothing is downloaded. If the Bascule extension is built, it
+    is added to the extensions of all sessions on this machine.
     """
     assert what is Installable.VSCODE
     installation = editor.find()

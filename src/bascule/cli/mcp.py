@@ -48,7 +48,8 @@ def mcp(
         str | None,
         CommandOption(
             envvar="BASCULE_WINDOW",
-            help="VS Code window of the hub to act in: its id, a path in its folder, or its name.",
+            help="VS Code window of the hub to act in: its id, a path in its folder, or its name. "
+            "The client can choose another window later.",
             autocompletion=window_names,
         ),
     ] = None,
@@ -56,18 +57,20 @@ def mcp(
         str | None,
         CommandOption(
             envvar="BASCULE_SESSION",
-            help="Session of the hub to act in first: its name or id.",
+            help="Session of the hub to act in: its name or id. The client can choose another "
+            "session later.",
             autocompletion=session_names,
         ),
     ] = None,
 ) -> int:
-    """Serve tools to an MCP client on stdin and stdout until it disconnects.
+    """Serve tools to an MCP client on stdin and stdout until the client disconnects.
 
-    The tools act in a new sandbox by default, in a running sandbox with --url, or in the hub's
-    windows and sessions with --hub, --window or --session. --root limits the file tools, not the
-    commands: commands can do whatever the current user can. With --working-dir, --root or --rules,
-    which are for a new sandbox, the environment variables of --url, --hub, --window and --session
-    are ignored.
+    By default the tools act in a new sandbox, which ends with the client. With --url they act in a
+    running sandbox; with --hub, --window or --session they act in the hub's windows and sessions.
+    --root limits the file tools only: commands can do whatever the current user can.
+
+    --working-dir, --root and --rules always start a new sandbox. The environment variables of
+    --url, --hub, --window and --session are then ignored.
     """
     configure_logging("warning")
     if working_dir is not None or root or rules is not None:

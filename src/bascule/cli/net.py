@@ -29,7 +29,9 @@ File = Annotated[Path, CommandArgument(help="A *.evolve.yaml or *.pnml file.")]
 Name = Annotated[
     str,
     CommandOption(
-        "--name", help="File name for a net read from stdin; its extension selects the format."
+        "--name",
+        help="File name of the net on stdin. Messages use the name, and its extension selects the "
+        "format.",
     ),
 ]
 AsJson = Annotated[bool, CommandOption("--json", help="Print the result as JSON.")]
@@ -58,7 +60,9 @@ _ENDINGS: Mapping[str, Form] = {
 
 @net.subcommand()
 def check(
-    files: Annotated[list[str], CommandArgument(help="Nets to check; - reads one from stdin.")],
+    files: Annotated[
+        list[str], CommandArgument(help="Net files to check; - reads a net from stdin.")
+    ],
     as_json: AsJson = False,
     name: Name = STDIN,
 ) -> int:
@@ -80,7 +84,9 @@ def show(
     ],
     form: Annotated[
         Form | None,
-        CommandOption("--format", help="Output format. [default: from the extension of --output]"),
+        CommandOption(
+            "--format", help="Output format. [default: the extension of --output; svg on stdout]"
+        ),
     ] = None,
     output: Annotated[
         Path | None, CommandOption("--output", "-o", help="File to write. [default: stdout]")
@@ -181,7 +187,7 @@ def explore(
 
 @net.subcommand()
 def schema() -> None:
-    """Print the JSON Schema of *.evolve.yaml, for editors."""
+    """Print the JSON Schema of net files (*.evolve.yaml), for editors."""
     from bascule.net.schema import schema_text
 
     click.echo(schema_text(), nl=False)

@@ -44,7 +44,13 @@ def nginx(
         Path | None,
         CommandOption(help="Private key file of --sessions-certificate (PEM). [default: --key]"),
     ] = None,
-    config: Annotated[Path | None, CommandOption(help="Settings file of the hub.")] = None,
+    config: Annotated[
+        Path | None,
+        CommandOption(
+            help="Settings file of the hub. [default: BASCULE_CONFIG, or ./bascule.toml if it "
+            "exists]"
+        ),
+    ] = None,
     hub: Annotated[
         str | None,
         CommandOption(
@@ -57,7 +63,8 @@ def nginx(
         "/etc/nginx/conf.d/bascule.conf"
     ),
     plain_port: Annotated[
-        int, CommandOption(min=0, max=65535, help="HTTP port that redirects to HTTPS; 0 for none.")
+        int,
+        CommandOption(min=0, max=65535, help="HTTP port that redirects to HTTPS; 0: no such port."),
     ] = 80,
     program: Annotated[
         str | None,
@@ -65,7 +72,7 @@ def nginx(
     ] = None,
     main_config: Annotated[
         Path | None,
-        CommandOption(help="Main configuration file of nginx, if it is not the default one."),
+        CommandOption(help="Main configuration file of nginx. [default: nginx's own default]"),
     ] = None,
     reload: Annotated[bool, CommandOption(help="Reload a running nginx.")] = True,
     only_print: Annotated[
@@ -74,8 +81,8 @@ def nginx(
 ) -> int:
     """Write and test nginx's configuration for the hub, and reload nginx.
 
-    Run it once: the configuration names no session, so new sessions need no reload. If nginx
-    rejects the configuration, the previous file is restored.
+    Once is enough: the configuration does not depend on sessions, so new sessions need no reload.
+    If nginx rejects the configuration, the previous file is restored.
     """
     from bascule.hub.proxy.nginx import Site, render
     from bascule.hub.proxy.nginx_install import Nginx

@@ -26,10 +26,10 @@ def pair(
         bool, CommandOption("--no-wait", help="Print the code and exit without waiting.")
     ] = False,
 ) -> int:
-    """Print a code that connects one VS Code window to the hub, and wait until it has connected.
+    """Print a code that connects a VS Code window to the hub, and wait until a window connects.
 
-    The code works once, for ten minutes. Needs the hub's admin token: BASCULE_TOKEN, or the token
-    of the hub on this machine. Exits with 1 if no window connects in time.
+    The code works once and expires after ten minutes. Needs the hub's admin token: BASCULE_TOKEN,
+    or the token of the hub on this machine. Exits with 1 if no window connects in time.
     """
     asyncio.run(_pair(use_hub(hub), waits=not no_wait))
     return 0

@@ -63,7 +63,9 @@ def replay(
     root: Annotated[
         str,
         CommandOption(
-            metavar="PATH", help="Workspace path of the recording, if the file does not contain it."
+            metavar="PATH",
+            help="Directory of the recorded workspace, if the file does not name it. Paths below "
+            "it are changed to the new directory.",
         ),
     ] = "",
     exact: Annotated[
@@ -79,13 +81,14 @@ def replay(
 ) -> int:
     """Run the actions in a file again, in order, and report which results differ.
 
-    The file comes from `bascule session export`, or is an OpenHands trajectory. By default the
-    actions run in a new session of the hub, which is removed afterwards. With --folder or --local
-    they run on this machine as the current user, without isolation: use these only for files you
-    trust.
+    The file comes from `bascule session export` or `bascule windows export`, or is an OpenHands
+    trajectory. By default the actions run in a new session of the hub, which is removed afterwards.
+    With --folder or --local the actions run on this machine as the current user, without isolation:
+    use these options only for files you trust.
 
-    Exits with 0 if all results are the same, 1 if a result differs or cannot be compared, 2 for an
-    invalid file or arguments, 125 if not all actions could run.
+    Exits with 0 if no result differs; 1 if a result differs, or if an action contains a masked
+    secret and so cannot run; 2 for an invalid file or invalid arguments; 125 if the replay could
+    not start or was aborted, for example because the connection was lost.
     """
     from bascule.runtime.replay import read_script
 

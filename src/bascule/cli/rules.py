@@ -62,8 +62,8 @@ def check(
         list[Path] | None,
         CommandOption(
             "--workspace-rules",
-            help="TOML file of a workspace, which can require approval and deny, but not allow; "
-            "repeatable. "
+            help="TOML file with rules of a workspace. Such rules can deny a command or require "
+            "approval, but not allow a command. Repeatable. "
             "[default: .vscode/bascule-rules.toml in --workspace if it exists]",
         ),
     ] = None,
@@ -72,12 +72,16 @@ def check(
     ] = None,
     workspace: Annotated[
         Path | None,
-        CommandOption(metavar="DIR", help="Folder that commands may write to. [default: --cwd]"),
+        CommandOption(
+            metavar="DIR",
+            help="Workspace folder, in which commands may write files. [default: --cwd]",
+        ),
     ] = None,
     cwd: Annotated[
         Path | None,
         CommandOption(
-            metavar="DIR", help="Directory the command would run in. [default: this directory]"
+            metavar="DIR",
+            help="Directory in which the command would run. [default: the current directory]",
         ),
     ] = None,
     as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
@@ -85,28 +89,29 @@ def check(
         Path | None,
         CommandOption(
             metavar="FILE",
-            help="File with one JSON object per command instead; - reads stdin. Prints one JSON "
-            "line for each.",
+            help="Check many commands instead: a file with one JSON object per line; - reads "
+            "stdin. Prints one JSON line for each command.",
         ),
     ] = None,
     engine: Annotated[
         RuleEngine,
         CommandOption(
-            help="Implementation for --batch: python, or window for the VS Code extension's code "
-            "(needs Node)."
+            help="Implementation to use with --batch. python: the code of sandboxes. window: the "
+            "code of the VS Code extension (needs Node)."
         ),
     ] = RuleEngine.PYTHON,
 ) -> int:
     """Print whether rules allow a command, require approval (ask) or deny it, and why.
 
-    Exits with 0 for allow, 3 for ask and 4 for deny; with 1 or 2 if rules cannot be read. A command
-    that no rule matches needs approval.
+    The command is not run. A command that no rule matches needs approval. Exits with 0 for allow, 3
+    for ask and 4 for deny; with 1 or 2 if rules cannot be read.
 
-    A line of --batch is {"command": "git log", "allow": [["git", "log"]], "ask": [], "deny": [],
-    "workspace": "/home/ann/project", "cwd": "/home/ann/project", "home": "/home/ann"}. Only
-    `command` is required; by default the paths are as above and there are no rules. The answer is
-    {"verdict": "allow", "parts": [...]}. An invalid line is answered with "ask" and reported on
-    stderr. Symbolic links are not resolved. The exit code is 0.
+    With --batch, each line of the file is an object such as {"command": "git log", "allow":
+    [["git", "log"]], "ask": [], "deny": [], "workspace": "/home/ann/project", "cwd":
+    "/home/ann/project", "home": "/home/ann"}. Only `command` is required. The paths in this example
+    are the defaults; by default there are no rules. Each printed line is an object such as
+    {"verdict": "allow", "parts": [...]}. For an invalid line the verdict is "ask", and stderr has
+    the reason. Symbolic links are not resolved. The exit code is 0.
     """
     if (command is None) == (batch is None):
         raise UsageError("give either one command text or --batch FILE")
@@ -138,13 +143,14 @@ def try_file(
     is_workspace: Annotated[
         bool,
         CommandOption(
-            "--workspace", help="Read it as the file of a workspace, which may not have [[allow]]."
+            "--workspace",
+            help="Check FILE as the rules of a workspace, which may not contain [[allow]].",
         ),
     ] = False,
 ) -> int:
-    """Check a file of rules, and test its examples (`yes` and `no`).
+    """Check a file of rules, and test the examples in it (`yes` and `no`).
 
-    Exits with 2 if the file is not valid or an example fails, and prints the line numbers.
+    If the file is not valid or an example fails, prints the line numbers and exits with 2.
     """
     from bascule.rules import Parser
     from bascule.rules.rule_files import RuleOwner, read_rule_file
@@ -164,18 +170,19 @@ def list_(
         str | None,
         CommandArgument(
             metavar="SESSION",
-            help="Name or id of a session, or the first characters of its id: list the rules that "
-            "apply in it, and how often each was used. [default: list the hub's rules]",
+            help="Name or id of a session, or the first characters of its id. Lists the rules that "
+            "apply in this session, and how often each rule was used. [default: list the hub's "
+            "rules]",
             autocompletion=session_names,
         ),
     ] = None,
     hub: HubUrl = None,
     as_json: Annotated[bool, CommandOption("--json", help="Print the result as JSON.")] = False,
 ) -> int:
-    """List the rules for commands in sessions, with their origin and use.
+    """List the rules for commands in sessions, with their origin and number of uses.
 
-    Counts start with the session's sandbox. Needs the admin token: BASCULE_TOKEN, or the token of
-    the hub on this machine.
+    Uses are counted from the start of the session's sandbox. Needs the admin token: BASCULE_TOKEN,
+    or the token of the hub on this machine.
     """
     from .rule_list import show_rules
     from .session_calls import call_hub, find

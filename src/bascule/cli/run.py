@@ -36,8 +36,8 @@ def run(
     policy: Annotated[
         PolicyChoice,
         CommandOption(
-            help="How to choose among enabled transitions: first in the file, by priority, or at "
-            "random."
+            help="How to choose among enabled transitions. first: the first in the file. priority: "
+            "the highest priority. random: a random one."
         ),
     ] = PolicyChoice.FIRST,
     seed: Annotated[
@@ -54,7 +54,11 @@ def run(
         str, CommandOption(help="File to write every event to, as JSON lines; - is stdout.")
     ] = "",
     replay: Annotated[
-        Path | None, CommandOption(help="Replay this trace without running any code.")
+        Path | None,
+        CommandOption(
+            help="Replay a file that --trace wrote, without running code, and check that the net "
+            "allows each firing in it."
+        ),
     ] = None,
     quiet: Annotated[
         bool, CommandOption("--quiet", help="Print only the output of the net's own code.")
@@ -62,9 +66,12 @@ def run(
 ) -> int:
     """Run a net until no transition can fire.
 
-    The net's code can reach the VS Code window it was started from with `vscode_bridge`. Exits with
-    0 if the net completed, 1 if its code raised an exception, 2 if the file is not a valid net, 3
-    on a deadlock, 4 on a timeout, 5 at the limit of firings, 130 if interrupted.
+    With `vscode_bridge`, the net's code can reach the VS Code window that started the net.
+
+    Exits with 0 if the net completed, 1 if its code raised an exception, 2 if the file is not a
+    valid net or the trace of --replay does not match, 3 on a deadlock, 4 if async code was still
+    running when --timeout expired, 5 if --timeout expired in another case or another limit was
+    reached (--max-firings, 1,000,000 tokens), 130 if interrupted.
     """
     from .netfile import read_net
 

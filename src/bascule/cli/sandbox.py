@@ -127,8 +127,8 @@ def _parser() -> argparse.ArgumentParser:
         "--working-dir",
         required=True,
         metavar="DIR",
-        help="directory where shells start; created only if --username or --user-id is given "
-        "(required)",
+        help="directory where shells start (required). A missing directory is created only if "
+        "--username or --user-id is given",
     )
     add(
         "--host",
@@ -140,16 +140,17 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--state-dir",
         metavar="DIR",
-        help="directory for tmux shells that outlive the server; its path must be short (default: "
-        "a directory of the user for this --working-dir)",
+        help="directory where the next server finds tmux shells of a killed server; must be a "
+        "short path (default: a directory for each --working-dir, below bascule in "
+        "XDG_RUNTIME_DIR or below /tmp/bascule-UID)",
     )
     add(
         "--keep-shells",
         type=_seconds,
         default=ShellSettings().keep_for,
         metavar="SECONDS",
-        help="seconds to keep tmux shells after the server was killed; 0 for not at all "
-        "(default: %(default)g)",
+        help="seconds that tmux shells keep running after the server was killed; 0: they end at "
+        "once (default: %(default)g)",
     )
     add(
         "--rules",
@@ -160,8 +161,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--checkpoints",
         metavar="DIR",
-        help="directory of a checkpoint store outside of --working-dir: each action is recorded "
-        "in it and can be undone (default: no checkpoints)",
+        help="directory where checkpoints are stored, outside of --working-dir; a checkpoint can "
+        "undo the changes of an action (default: no checkpoints)",
     )
     add(
         "--plugins",
@@ -169,7 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         default=(),
         choices=PLUGINS,
         metavar="NAME",
-        help=f"OpenHands plugins to load: {', '.join(PLUGINS)}; those not available are "
+        help=f"OpenHands plugins to load: {', '.join(PLUGINS)}; a plugin that is not available is "
         "skipped with a warning",
     )
     add(
@@ -182,12 +183,12 @@ def _parser() -> argparse.ArgumentParser:
         "--python",
         default="",
         metavar="PATH",
-        help="Python interpreter for IPython cells (default: the one running bascule)",
+        help="Python interpreter for IPython cells (default: the interpreter that runs bascule)",
     )
     add(
         "--enable-browser",
         action=argparse.BooleanOptionalAction,
-        help="enable browser actions (default: if Chromium is installed)",
+        help="enable or disable browser actions (default: enabled if Chromium is installed)",
     )
     add(
         "--block-for-pages",
@@ -195,7 +196,8 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="HOST:PORT",
-        help="address that pages in the browser may not reach, such as the hub's; repeatable",
+        help="address that web pages in the sandbox's browser may not reach, such as the hub's "
+        "address; repeatable",
     )
     add(
         "--keep-from-pages",  # the name of --block-for-pages before version 0.2

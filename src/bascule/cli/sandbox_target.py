@@ -25,7 +25,8 @@ Key = Annotated[
     CommandOption(
         envvar="SESSION_API_KEY",
         show_default=False,
-        help="Key of the sandbox at --url. Prefer the variable: other users can see arguments.",
+        help="Key of the sandbox at --url. Better set the variable: other users of this machine "
+        "can see the arguments of a program.",
     ),
 ]
 WorkingDir = Annotated[
@@ -34,7 +35,11 @@ WorkingDir = Annotated[
 ]
 Shell = Annotated[
     str,
-    CommandOption(show_default=False, help="Name of the shell to use. [default: main]"),
+    CommandOption(
+        show_default=False,
+        help="Which of the sandbox's shells to use, by name; a new name starts a new shell. "
+        "[default: main]",
+    ),
 ]
 
 

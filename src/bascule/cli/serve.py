@@ -39,7 +39,8 @@ def serve(
     public_url: Annotated[
         str | None,
         CommandOption(
-            help="Address that browsers, windows and agents use. [default: http://HOST:PORT]"
+            help="Address at which browsers, windows and agents reach the hub. [default: "
+            "http://HOST:PORT]"
         ),
     ] = None,
     state_dir: Annotated[
@@ -66,8 +67,8 @@ def serve(
     """Run the hub, which connects VS Code windows, sessions and agents, until SIGINT or SIGTERM.
 
     Settings come from the settings file, BASCULE_* environment variables and options; later sources
-    override earlier ones. The first start creates the admin token. `bascule token` prints it;
-    BASCULE_TOKEN overrides it.
+    override earlier ones. The first start creates the admin token, and `bascule token` prints it.
+    If BASCULE_TOKEN is set, its value is the admin token instead.
     """
     require_extra("hub")
     import uvloop

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from bascule.link.sessions import HubSession, SessionCalls
 
 session = CommandGroup(
-    help="Create, use and remove sessions. Each has a workspace, a sandbox and a VS Code.",
+    help="Create, use and remove sessions. A session has a workspace, a sandbox and VS Code.",
 )
 
 _PASS_FLAGS_TO_COMMAND = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -72,7 +72,8 @@ def create(
     spawner: Annotated[
         str,
         CommandOption(
-            help="Spawner to use: local, docker or plain. [default: the hub's first]",
+            help="Spawner, which starts the sandbox: local, docker or plain. [default: the first "
+            "of the hub's setting `spawners`]",
             autocompletion=one_of("local", "docker", "plain"),
         ),
     ] = "",
@@ -90,8 +91,8 @@ def create(
         list[str] | None,
         CommandOption(
             metavar="NAME",
-            help="Environment variable of this process to copy into the session; its value is "
-            "masked in records; repeatable.",
+            help="Name of an environment variable to copy from this process into the session. "
+            "Records show its value as ***. Repeatable.",
         ),
     ] = None,
     runtime: Annotated[
@@ -105,34 +106,38 @@ def create(
         str | None,
         CommandOption(
             metavar="SIZE",
-            help="Memory limit such as 4G or 512M, at least 64M; none for no limit. [default: 2G]",
+            help="Memory limit such as 4G or 512M, at least 64M; the word none: no limit. "
+            "[default: 2G]",
         ),
     ] = None,
     cpus: Annotated[
         str | None,
-        CommandOption(metavar="N", help="CPU limit such as 1.5; none for no limit. [default: 2]"),
+        CommandOption(
+            metavar="N", help="CPU limit such as 1.5; the word none: no limit. [default: 2]"
+        ),
     ] = None,
     processes: Annotated[
         str | None,
         CommandOption(
             metavar="N",
-            help="Limit on the number of processes, at least 16; none for no limit. [default: "
+            help="Maximum number of processes, at least 16; the word none: no limit. [default: "
             "1024]",
         ),
     ] = None,
     egress: Annotated[
         str | None,
         CommandOption(
-            help="Network access: off, proxy or open. [default: proxy for the host of an https "
-            "--git, else off]",
+            help="Network access. off: none. proxy: only to the names in --domain. open: the "
+            "Internet. [default: with an https --git, proxy to the host in that URL; with "
+            "--domain, proxy; off otherwise]",
             autocompletion=one_of("off", "proxy", "open"),
         ),
     ] = None,
     domain: Annotated[
         list[str] | None,
         CommandOption(
-            help="Domain the session may reach through the egress proxy; `*.example.org` matches "
-            "subdomains; repeatable."
+            help="Domain that the session may reach with --egress proxy; `*.example.org` matches "
+            "all subdomains; repeatable."
         ),
     ] = None,
     image: Annotated[
@@ -149,7 +154,7 @@ def create(
 ) -> int:
     """Create a session and print its id.
 
-    Progress goes to stderr. --json prints all fields of the session.
+    Progress is printed on stderr. --json prints all fields of the session.
     """
     source = options.source(git=git, ref=ref, folder=folder, archive=archive)
     if credential := options.credential(git=git, token=git_token, key=git_key):
@@ -203,7 +208,10 @@ def create(
 
 @session.subcommand("list")
 def list_(hub: HubUrl = None, as_json: AsJson = False) -> int:
-    """List the sessions of a hub that the token can see."""
+    """List the sessions of a hub.
+
+    Lists the sessions of the token's owner; with an admin token, all sessions.
+    """
     found = call_hub(use_hub(hub, say=not as_json), lambda calls: calls.sessions())
     if as_json:
         click.echo(json.dumps([each.metadata for each in found], indent=2))
@@ -236,8 +244,8 @@ def exec(  # noqa: A001 - the name of the subcommand
     command: Annotated[
         list[str],
         CommandArgument(
-            help="Command to run. A single argument is a line of bash; several arguments are "
-            "passed as they are."
+            help="Command to run. A single argument is a line of bash. Several arguments are a "
+            "program and its arguments, passed unchanged."
         ),
     ],
     hub: HubUrl = None,
@@ -245,7 +253,8 @@ def exec(  # noqa: A001 - the name of the subcommand
 ) -> int:
     """Run one command in a session and exit with its exit code.
 
-    The other exit codes are those of `bascule exec`.
+    Exits with 124 if --timeout expired, 125 if the command could not be run, 2 for invalid
+    arguments or an unknown session, and 1 if the hub does not answer.
     """
     from bascule.core.actions import CmdRun
 
@@ -261,7 +270,13 @@ def exec(  # noqa: A001 - the name of the subcommand
 def attach(
     which: Which,
     hub: HubUrl = None,
-    shell: Annotated[str, CommandOption(help="Name of the shell. [default: main]")] = "",
+    shell: Annotated[
+        str,
+        CommandOption(
+            help="Which of the session's shells to use, by name; a new name starts a new shell. "
+            "[default: main]"
+        ),
+    ] = "",
 ) -> int:
     """Open a prompt in a session's shell.
 
@@ -284,9 +299,10 @@ def logs(
         int, CommandOption(min=1, help="Number of lines, counted from the end.")
     ] = 100,
 ) -> int:
-    """Print the last lines of the log of a session's action server.
+    """Print the end of the log of a session's action server.
 
-    Works after the session has ended, too.
+    The action server is the process that executes the session's actions. Its log is also available
+    after the session has stopped.
     """
 
     async def work(calls: SessionCalls) -> str:
@@ -299,9 +315,10 @@ def logs(
 
 @session.subcommand()
 def export(which: Which, hub: HubUrl = None, output: Output = None, as_list: AsList = False) -> int:
-    """Write the actions of a session, running or not, as an OpenHands trajectory.
+    """Write the recorded actions of a session as an OpenHands trajectory.
 
-    `bascule replay` runs such a file again. Secrets are masked.
+    The file also has the result of each action. The session may be running or stopped. `bascule
+    replay` runs the actions in such a file again. Values of the session's secrets appear as ***.
     """
 
     async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
@@ -320,7 +337,8 @@ def url(
         bool,
         CommandOption(
             "--sign-in",
-            help="Print an address that also signs a browser in; it works once, for a few minutes.",
+            help="Print an address that also signs a browser in. It works once and expires after "
+            "a few minutes.",
         ),
     ] = False,
 ) -> int:
@@ -336,13 +354,13 @@ def url(
 
 @session.subcommand()
 def pause(which: Which, hub: HubUrl = None) -> int:
-    """Freeze all processes of a session until it is resumed."""
+    """Freeze all processes of a session until the session is resumed."""
     return _change(hub, which, lambda calls, found: calls.pause(found))
 
 
 @session.subcommand()
 def resume(which: Which, hub: HubUrl = None) -> int:
-    """Resume a paused session, or restart a stopped or failed one."""
+    """Resume a paused session, or restart a stopped or failed session."""
 
     async def work(calls: SessionCalls, found: str) -> HubSession:
         await calls.resume(found)
@@ -370,20 +388,21 @@ def rm(
     ] = None,
     hub: HubUrl = None,
     every: Annotated[
-        bool, CommandOption("--all", help="Remove every session that the token can see.")
+        bool,
+        CommandOption("--all", help="Remove every session that `bascule session list` lists."),
     ] = False,
     yes: Annotated[
         bool, CommandOption("--yes", "-y", help="Do not ask for confirmation with --all.")
     ] = False,
     force: Annotated[
         bool,
-        CommandOption("--force", help="Also remove forks with changes that are not merged."),
+        CommandOption("--force", help="Also remove forks with unmerged changes."),
     ] = False,
 ) -> int:
-    """Stop sessions and delete their files. A host folder used as a workspace is kept.
+    """Stop sessions and delete their files. A workspace that is a folder of the host is kept.
 
-    At a terminal, --all asks for confirmation. A fork with changes that are not merged is
-    kept, and the exit code is then 1; --force removes it.
+    At a terminal, --all asks for confirmation. A fork with unmerged changes is removed only with
+    --force. If such a fork is kept, the exit code is 1.
     """
     if bool(which) == every:
         raise UsageError("name the sessions to remove, or give --all")

@@ -67,8 +67,9 @@ def fork(
 ) -> int:
     """Create sessions that start with a copy of a workspace, and print their ids.
 
-    Each fork has its own files and its own git repository. It cannot access the workspace that was
-    copied. A folder is first opened as a session, into which you can merge the forks.
+    Each fork has its own files and its own git repository, and cannot access the workspace that was
+    copied. If you fork a folder, the folder is first opened as a session, unless a session has it
+    open already. You can merge the forks into that session.
     """
     path_given = Path(source).expanduser()
     folder = path_given.resolve() if path_given.is_dir() else None
@@ -97,7 +98,8 @@ def fork(
 def forks(which: Which, hub: HubUrl = None, as_json: AsJson = False) -> int:
     """List the forks of a session and their unmerged changes.
 
-    Paths that several forks changed, or a fork and the session itself, are listed at the end.
+    The end of the list has the paths that were changed more than once: by several forks, or by a
+    fork and the session itself.
     """
 
     async def work(calls: SessionCalls) -> Mapping[str, Any]:
@@ -159,7 +161,8 @@ def merge(
         str | None,
         CommandOption(
             metavar="NAME",
-            help="Transfer the fork's commits as this new branch, instead of merging its files.",
+            help="Copy the fork's commits into a new branch with this name, instead of merging "
+            "files.",
         ),
     ] = None,
     repository: Annotated[
@@ -175,8 +178,8 @@ def merge(
 ) -> int:
     """Merge the changes of a fork into the session that was forked.
 
-    A path with a conflict is printed and left unchanged; the exit code is then 1. The merge is a
-    checkpoint of the target session: `bascule checkpoint restore` undoes it.
+    If a path has a conflict, the path is printed and left unchanged, and the exit code is 1. The
+    merge creates a checkpoint in the target session, so `bascule checkpoint restore` can undo it.
     """
     paths = {"--path": path, "--take": take, "--keep": keep}
     names = {"--into": [into], "--branch": [branch], "--repository": [repository]}

@@ -9,12 +9,12 @@ from .sandbox_target import Key, SandboxTarget, Shell, Url, WorkingDir
 
 
 def shell(url: Url = None, key: Key = "", working_dir: WorkingDir = None, shell: Shell = "") -> int:
-    """Open a prompt in a shell, of a new sandbox or of the one at --url.
+    """Open a prompt in a shell of a new sandbox, or of the running sandbox at --url.
 
     Output is shown as it arrives. While a command runs, typed lines and Ctrl-C, Ctrl-Z, Ctrl-\\ and
-    Ctrl-D go to it. Ctrl-D or `exit` closes the prompt; the shell of a sandbox at --url keeps
-    running. The prompt has line editing and history but no Tab completion. Full-screen programs do
-    not work in it.
+    Ctrl-D go to the command. At the prompt, Ctrl-D or `exit` closes the prompt; a shell at --url
+    keeps running. The prompt has line editing and history, but no Tab completion. Full-screen
+    programs do not work.
     """
     from .loop import LoopThread
     from .prompt import Prompt

@@ -14,8 +14,8 @@ from .user_dirs import make_runtime_dir, sandbox_dir
 
 VARIABLE = "BASCULE_SHELLS"
 HELP = (
-    "kind of shells: pty or tmux, or NAME=KIND for one shell; separate several with commas "
-    "(default: pty)"
+    "kind of all shells: pty or tmux; or a list with the kind of each named shell, such as "
+    "main=tmux,build=pty (default: pty)"
 )
 
 

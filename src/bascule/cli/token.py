@@ -42,14 +42,19 @@ def token(
     ] = "agent",
     owner: Annotated[
         str,
-        CommandOption(help="Owner of the new token; it sees this owner's windows and sessions."),
+        CommandOption(
+            help="Owner of the new token. With the token, an agent can use this owner's windows "
+            "and sessions."
+        ),
     ] = "admin",
     days: Annotated[
         float | None, CommandOption(help="Days until the new token expires. [default: never]")
     ] = None,
     every: Annotated[
         bool,
-        CommandOption("--list", help="List the tokens that people created, without their secrets."),
+        CommandOption(
+            "--list", help="List the tokens that people created: their names, not the tokens."
+        ),
     ] = False,
     revoke: Annotated[
         str | None,
@@ -58,16 +63,20 @@ def token(
         ),
     ] = None,
     hub: HubUrl = None,
-    config: Annotated[Path | None, CommandOption(help="Settings file of the hub.")] = None,
-    state_dir: Annotated[Path | None, CommandOption(help="State directory of the hub.")] = None,
+    config: Annotated[
+        Path | None, CommandOption(help="Settings file of the hub whose tokens to use.")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, CommandOption(help="State directory of the hub whose tokens to use.")
+    ] = None,
 ) -> int:
     """Print the admin token of the hub on this machine, or create, list or revoke other tokens.
 
-    Uses the running hub of `bascule up` or `bascule serve` and names it on stderr. If no hub is
-    running, uses the hub that the next `bascule serve` starts.
+    Uses the running hub of `bascule up` or `bascule serve`, and prints on stderr which hub this is.
+    If no hub is running, reads and changes the stored tokens that the next `bascule serve` uses.
 
-    Give each agent and window its own token: users see its name when asked whether an agent may
-    act. A token is printed once; the hub stores only its hash.
+    Give each agent and each window its own token: when a window asks its user whether an agent may
+    act, it shows the token's name. A new token is printed only once; the hub stores only its hash.
     """
     _check_options(create, revoke, days, every=every)
     asyncio.run(

@@ -49,9 +49,9 @@ def up(
         bool | None,
         CommandOption(
             "--editor/--no-editor",
-            help="Run a session with VS Code in the browser; with --no-editor, run only a "
-            "sandbox, without isolation, as the current user. Default: --editor, unless commands "
-            "come from a file or pipe.",
+            help="Run a session with VS Code in the browser. --no-editor: run only a sandbox, as "
+            "the current user and without isolation. Default: --editor; if stdin is a file or "
+            "pipe, --no-editor.",
             show_default=False,
         ),
     ] = None,
@@ -62,8 +62,9 @@ def up(
         str | None,
         CommandOption(
             envvar="BASCULE_SHELLS",
-            help="Kind of shells: pty (default) or tmux, which `bascule attach` can join; "
-            "with --no-editor also NAME=KIND for one shell, separated by commas.",
+            help="Kind of all shells: pty (default), or tmux, to which `bascule attach` can "
+            "attach. With --no-editor also a list with the kind of each named shell, such as "
+            "main=tmux,build=pty.",
             autocompletion=one_of("pty", "tmux"),
             show_default=False,
         ),
@@ -71,8 +72,8 @@ def up(
     egress: Annotated[
         str | None,
         CommandOption(
-            help="Network access of the session: open or off. Default: open where this "
-            "machine supports it, else off.",
+            help="Network access of the session: open or off. Default: open if this machine "
+            "supports it, off if not.",
             autocompletion=one_of("open", "off"),
         ),
     ] = None,
@@ -88,17 +89,19 @@ def up(
 ) -> int:
     """Open a folder as a session, with VS Code in the browser and a prompt in this terminal.
 
-    Prints one address. It signs the browser in and opens the session's VS Code, its timeline and
-    the hub's other pages. The session runs as the owner of the folder and sees only this folder and
-    the programs installed on this machine. `up` starts a hub for this folder and stops it on exit,
-    with all its sessions; a second `up` in the same folder joins the first one. The next `up`
+    Prints an address that signs a browser in and shows the session's VS Code, its timeline and the
+    hub's other pages. `up` opens the address in a browser if there is a display or BROWSER is set.
+    The session sees only this folder and the programs installed on this machine. Files that it
+    creates belong to the owner of the folder.
+
+    `up` starts a hub for this folder. While `up` runs, another `up` in the same folder uses the
+    same session. When `up` exits, it stops the hub and all sessions of the hub. An `up` after that
     resumes the session.
 
-    At a terminal, Ctrl-C interrupts the running command; Ctrl-D or `exit` leaves with exit code 0.
-    If stdin is a file or pipe, `up` runs the commands in it and exits with the exit code of the
-    last one. If stdin is /dev/null or closed, `up` works as with --no-prompt. With --no-editor,
-    SESSION_API_KEY sets the sandbox's key; by default it is random. A browser is opened if there is
-    a display or BROWSER is set.
+    At a terminal, Ctrl-C interrupts the running command; Ctrl-D or `exit` ends `up` with exit code
+    0. If stdin is a file or pipe, `up` runs the commands in it and exits with the exit code of the
+    last command. If stdin is /dev/null or closed, `up` shows no prompt, as with --no-prompt. With
+    --no-editor, SESSION_API_KEY sets the sandbox's key; without this variable the key is random.
     """
     configure_logging("warning")
     raise_open_file_limit()

@@ -29,9 +29,9 @@ def warden(
 ) -> int:
     """Run the privileged helper that starts and stops sandboxes for an unprivileged hub.
 
-    Run it as root from a service manager, with the hub's own settings file: `warden` is the socket
-    to listen on, `user` the user the hub runs as. It runs until SIGTERM; sandboxes keep running
-    after it ends.
+    Run the warden as root from a service manager, with the same settings file as the hub. In that
+    file the setting `warden` names the socket to listen on, and `user` names the user that runs the
+    hub. The warden runs until SIGTERM; sandboxes keep running after that.
     """
     require_extra("hub")
     import asyncio

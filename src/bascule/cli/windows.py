@@ -61,8 +61,8 @@ def export(
         str,
         CommandArgument(
             metavar="WINDOW",
-            help="Id of the window, a path in its folder, or its name. For a window that is "
-            "no longer connected, use its id.",
+            help="Id of the window, a path in its folder, or its name. A window that is no longer "
+            "connected can be named only by its id.",
             autocompletion=window_names,
         ),
     ],
@@ -70,9 +70,10 @@ def export(
     output: Output = None,
     as_list: AsList = False,
 ) -> int:
-    """Write the actions of a window as an OpenHands trajectory.
+    """Write the recorded actions of a window as an OpenHands trajectory.
 
-    `bascule replay` runs such a file again.
+    The file also has the result of each action. `bascule replay` runs the actions in such a file
+    again.
     """
 
     async def pieces(calls: SessionCalls) -> AsyncIterator[bytes]:
