@@ -126,6 +126,8 @@ def test_every_place_in_the_state_is_told(user: User) -> None:
         state = user.home / ".local/state/bascule"
         there = {path.name for path in state.iterdir()}
         user.asks("session", "rm", "--all")
-    told = set(re.findall(r"`([\w.-]+)/?`", PAGE.partition("In the hub's state:")[2]))
+    told = set(
+        re.findall(r"`([\w.-]+)/?`", PAGE.partition("The state directory of a hub contains:")[2])
+    )
 
     assert there - {"hub.sqlite-wal", "hub.sqlite-shm"} <= told
