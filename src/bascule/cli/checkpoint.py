@@ -81,7 +81,7 @@ def list_(
     as_json: AsJson = False,
 ) -> int:
     """List checkpoints, oldest first, and the paths that checkpoints do not contain."""
-    seen = _ask(ListCheckpoints(), CheckpointList, _Place(session, window, store, hub))
+    seen = _ask(ListCheckpoints(), CheckpointList, _CheckpointLocation(session, window, store, hub))
     if as_json:
         result = {
             "checkpoints": list(seen.items),
@@ -112,7 +112,9 @@ def show(
 
     A letter before each file says how it was changed: A for added, M for modified, D for deleted.
     """
-    seen = _ask(ShowCheckpoint(number), CheckpointDetail, _Place(session, window, store, hub))
+    seen = _ask(
+        ShowCheckpoint(number), CheckpointDetail, _CheckpointLocation(session, window, store, hub)
+    )
     if as_json:
         click.echo(json.dumps({**seen.checkpoint, "changes": list(seen.changes)}, indent=2))
         return 0
@@ -135,7 +137,7 @@ def diff(
 ) -> int:
     """Print the changes of one action as a unified diff."""
     action = ShowCheckpoint(number, tuple(paths or ()))
-    seen = _ask(action, CheckpointDetail, _Place(session, window, store, hub))
+    seen = _ask(action, CheckpointDetail, _CheckpointLocation(session, window, store, hub))
     if seen.content:
         click.echo(printable(seen.content))
     return 0
@@ -162,14 +164,14 @@ def restore(
     then 1. The restore creates a checkpoint, with which you can undo the restore.
     """
     action = RestoreCheckpoint(number, tuple(paths or ()), since=since, dry_run=dry_run)
-    seen = _ask(action, CheckpointRestored, _Place(session, window, store, hub))
+    seen = _ask(action, CheckpointRestored, _CheckpointLocation(session, window, store, hub))
     words = ("would restore", "would remove") if dry_run else ("restored", "removed")
     for word, found in zip(words, (seen.restored, seen.removed), strict=True):
         for path in found:
             click.echo(f"{word} {one_line(path)}")
     if seen.checkpoint is not None:
-        place = _Place(session, window, store, hub)
-        click.echo(f"To undo: bascule checkpoint restore {seen.checkpoint} {place}", err=True)
+        location = _CheckpointLocation(session, window, store, hub)
+        click.echo(f"To undo: bascule checkpoint restore {seen.checkpoint} {location}", err=True)
     elif not (seen.restored or seen.removed or seen.conflicts):
         click.echo("Everything is as it was before; nothing had to be restored.", err=True)
     for each in seen.conflicts:
@@ -179,7 +181,7 @@ def restore(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _CheckpointLocation:
     """The location of the checkpoints. Exactly one of the first three fields is set."""
 
     session: str
@@ -194,12 +196,16 @@ class _Place:
         return f"--window {self.window}" if self.window else f"--store {self.store}"
 
 
-def _ask(action: CheckpointAction, kind: type[_Seen], place: _Place) -> _Seen:
-    if [bool(place.session), bool(place.window), place.store is not None].count(True) != 1:
+def _ask(action: CheckpointAction, kind: type[_Seen], location: _CheckpointLocation) -> _Seen:
+    if [bool(location.session), bool(location.window), location.store is not None].count(True) != 1:
         raise UsageError(
             "Name either a session with --session, a window with --window, or a store with --store"
         )
-    seen = _in_store(action, place.store) if place.store else asyncio.run(_at_hub(action, place))
+    seen = (
+        _in_store(action, location.store)
+        if location.store
+        else asyncio.run(_at_hub(action, location))
+    )
     assert isinstance(seen, kind)
     return seen
 
@@ -212,26 +218,26 @@ def _in_store(action: CheckpointAction, directory: Path) -> Observation:
         return execute(opened, action)
 
 
-async def _at_hub(action: CheckpointAction, place: _Place) -> Observation:
+async def _at_hub(action: CheckpointAction, location: _CheckpointLocation) -> Observation:
     from bascule.core.kinds import OBSERVATIONS
     from bascule.runtime.verbs import expect
 
-    target = use_hub(place.hub)
+    target = use_hub(location.hub)
     with target.with_start_advice():
-        async with await _runtime(target, place) as runtime:
+        async with await _runtime(target, location) as runtime:
             return expect(await runtime.act(action), OBSERVATIONS[action.kind])
 
 
-async def _runtime(target: HubTarget, place: _Place) -> Runtime:
+async def _runtime(target: HubTarget, location: _CheckpointLocation) -> Runtime:
     from bascule.link.sessions import SessionCalls
     from bascule.runtime import CloudRuntime, VSCodeRuntime
 
     from .session_choice import choose_session
 
-    if place.window:
-        return VSCodeRuntime(target.url, target.token, window=place.window, connect_patience=0)
+    if location.window:
+        return VSCodeRuntime(target.url, target.token, window=location.window, connect_patience=0)
     async with SessionCalls(target.url, target.token) as calls:
-        found = choose_session(await calls.sessions(), place.session)
+        found = choose_session(await calls.sessions(), location.session)
     return CloudRuntime(target.url, target.token, session_id=found.id)
 
 

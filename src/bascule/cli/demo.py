@@ -54,15 +54,15 @@ def demo(
     return asyncio.run(_demo(use_hub(hub), window, pause=pause, timeout=timeout))
 
 
-async def _demo(place: HubTarget, selector: str, *, pause: float, timeout: float) -> int:
+async def _demo(target: HubTarget, selector: str, *, pause: float, timeout: float) -> int:
     from bascule.link.hub import HubLink
     from bascule.link.sessions import SessionCalls
     from bascule.runtime.demo import AGENT, play
     from bascule.runtime.vscode import VSCodeRuntime
 
-    with place.with_start_advice():
-        async with SessionCalls(place.url, place.token) as calls:
-            async with HubLink(place.url, place.token) as link:
+    with target.with_start_advice():
+        async with SessionCalls(target.url, target.token) as calls:
+            async with HubLink(target.url, target.token) as link:
                 await link.connect()
                 window = await _window_in_time(link, calls, selector, timeout)
             terminal = stdout()
@@ -71,8 +71,8 @@ async def _demo(place: HubTarget, selector: str, *, pause: float, timeout: float
             asks = "The window asks whether the agent may act: answer there."
             terminal.print(terminal.styled(asks, "dim"))
             async with (
-                _token(calls, place.token) as token,
-                VSCodeRuntime(place.url, token, window=window.id) as agent,
+                _token(calls, target.token) as token,
+                VSCodeRuntime(target.url, token, window=window.id) as agent,
             ):
                 try:
                     await play(agent, say=_show, pause=lambda: asyncio.sleep(pause))
@@ -136,15 +136,15 @@ async def _address(calls: SessionCalls) -> str:
 
 
 @asynccontextmanager
-async def _token(calls: HubCalls, given: str) -> AsyncIterator[str]:
-    """A temporary token with the agent's name; `given` if that token may not create tokens."""
+async def _token(calls: HubCalls, own_token: str) -> AsyncIterator[str]:
+    """A temporary token with the agent's name; `own_token` if it may not create tokens."""
     from bascule.runtime.demo import AGENT
 
     try:
         await calls.revoke_token(AGENT)
         token = await calls.create_token(AGENT, "agent", lifetime=_HOUR)
     except AccessDenied:
-        yield given
+        yield own_token
         return
     try:
         yield token

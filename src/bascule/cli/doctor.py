@@ -77,9 +77,9 @@ def _cloud(url: str | None, *, as_json: bool) -> int:
     from .address import with_scheme
     from .hub_target import find_hub
 
-    place = find_hub(url)
-    address = with_scheme(url) if url else _public_url(place.url)
-    checks = asyncio.run(_examine(address, place.token, is_shown=not as_json))
+    target = find_hub(url)
+    address = with_scheme(url) if url else _public_url(target.url)
+    checks = asyncio.run(_examine(address, target.token, is_shown=not as_json))
     is_ok = not any(check.state == "failed" for check in checks)
     if as_json:
         report = {"ok": is_ok, "url": address, "checks": [asdict(check) for check in checks]}

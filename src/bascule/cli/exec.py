@@ -58,19 +58,19 @@ def exec_(
     Exits with 124 if --timeout expired, 125 if the command could not be run (no sandbox at --url,
     wrong key), 2 for invalid arguments.
     """
-    place = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
+    target = SandboxTarget(url=url, key=key, working_dir=working_dir or Path.cwd())
     text = command[0] if len(command) == 1 else shlex.join(command)
     if not text.strip():
         raise UsageError("the command is empty (try bascule exec 'echo hello')")
     if url is None:
         text = _in_subshell(text)
-    return run_command(place, CmdRun(text, blocking=True, shell=shell, timeout=timeout))
+    return run_command(target, CmdRun(text, blocking=True, shell=shell, timeout=timeout))
 
 
-def run_command(place: HasRuntime, action: CmdRun) -> int:
-    """Run `action` in the runtime of `place`. Returns the exit code for this program."""
+def run_command(target: HasRuntime, action: CmdRun) -> int:
+    """Run `action` in the runtime of `target`. Returns the exit code for this program."""
     try:
-        return asyncio.run(_run(place, action))
+        return asyncio.run(_run(target, action))
     except BrokenPipeError:
         # Otherwise Python would report the same error again when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -93,8 +93,8 @@ def _in_subshell(text: str) -> str:
     return f"( \\builtin eval -- {shlex.quote(text)} )"
 
 
-async def _run(place: HasRuntime, action: CmdRun) -> int:
-    async with place.runtime() as runtime:
+async def _run(target: HasRuntime, action: CmdRun) -> int:
+    async with target.runtime() as runtime:
         output = _Output()
         with _Interrupts(runtime, action.shell), hint_about_unread_input():
             observation = await output.follow(runtime.act(action, on_progress=output.write))

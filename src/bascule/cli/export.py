@@ -29,20 +29,20 @@ AsList = Annotated[
 Pieces = Callable[["SessionCalls"], AsyncIterator[bytes]]
 
 
-def export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
+def export(target: HubTarget, pieces: Pieces, output: Path | None) -> int:
     """Write the data that the hub sends. A file gets its name only when it is complete."""
     import asyncio
 
-    return asyncio.run(_export(place, pieces, output))
+    return asyncio.run(_export(target, pieces, output))
 
 
-async def _export(place: HubTarget, pieces: Pieces, output: Path | None) -> int:
+async def _export(target: HubTarget, pieces: Pieces, output: Path | None) -> int:
     import asyncio
 
     from bascule.link.sessions import SessionCalls
 
-    with place.with_start_advice(), _open_output(output) as file, _show_size(output) as show:
-        async with SessionCalls(place.url, place.token) as calls:
+    with target.with_start_advice(), _open_output(output) as file, _show_size(output) as show:
+        async with SessionCalls(target.url, target.token) as calls:
             size = 0
             async for piece in pieces(calls):
                 await asyncio.to_thread(file.write, piece)

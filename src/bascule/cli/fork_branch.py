@@ -32,7 +32,7 @@ _FETCH: Final = (
 
 
 def transfer_branch(
-    place: HubTarget, which: str, branch: str, *, repository: str, into: str
+    hub_target: HubTarget, which: str, branch: str, *, repository: str, into: str
 ) -> int:
     """Create `branch` with the fork's commits in the session that was forked, or in `into`."""
 
@@ -53,14 +53,14 @@ def transfer_branch(
             )
         return fork.id, target, heads[repository.strip("/")]
 
-    fork, target, base = call_hub(place, find_sessions)
-    count = asyncio.run(_transfer(place, fork, target, base, branch, repository))
+    fork, target, base = call_hub(hub_target, find_sessions)
+    count = asyncio.run(_transfer(hub_target, fork, target, base, branch, repository))
     click.echo(f"branch {branch}: {count} {'commit' if count == 1 else 'commits'}")
     return 0
 
 
 async def _transfer(
-    place: HubTarget, fork: str, target: str, base: str, branch: str, repository: str
+    hub_target: HubTarget, fork: str, target: str, base: str, branch: str, repository: str
 ) -> int:
     from bascule.runtime import CloudRuntime
 
@@ -68,21 +68,25 @@ async def _transfer(
     since = f"--not {base}" if base else ""
     name = shlex.quote(f"refs/heads/{branch}")
     async with (
-        CloudRuntime(place.url, place.token, session_id=fork, default_timeout=None) as there,
-        CloudRuntime(place.url, place.token, session_id=target, default_timeout=None) as here,
+        CloudRuntime(
+            hub_target.url, hub_target.token, session_id=fork, default_timeout=None
+        ) as fork_runtime,
+        CloudRuntime(
+            hub_target.url, hub_target.token, session_id=target, default_timeout=None
+        ) as target_runtime,
     ):
         await _run(
-            here,
+            target_runtime,
             f"{change_directory} && git check-ref-format {name}",
             f"{branch!r} is not a branch name",
         )
         await _run(
-            here,
+            target_runtime,
             f"{change_directory} && ! git show-ref --verify --quiet {name}",
             f"the branch {branch} exists already, or there is no repository",
         )
         found = await _run(
-            there, f"{change_directory} && git rev-list --count HEAD {since}", "git failed"
+            fork_runtime, f"{change_directory} && git rev-list --count HEAD {since}", "git failed"
         )
         if not found.strip().isdecimal():
             raise ExecutionError(
@@ -91,22 +95,24 @@ async def _transfer(
         count = int(found)
         if not count:
             raise UsageError("the fork has no commits of its own")
-        bundle = (await _run(there, "mktemp -u --suffix=.bundle", "mktemp failed")).strip()
+        bundle = (await _run(fork_runtime, "mktemp -u --suffix=.bundle", "mktemp failed")).strip()
         await _run(
-            there,
+            fork_runtime,
             f"{change_directory} && git bundle create --quiet {bundle} HEAD {since}",
             "git bundle failed",
         )
-        directory_in_target = (await _run(here, "mktemp -d", "mktemp failed")).strip()
+        directory_in_target = (await _run(target_runtime, "mktemp -d", "mktemp failed")).strip()
         with tempfile.TemporaryDirectory() as directory:
-            downloaded = await there.download(bundle, Path(directory))
-            await here.upload(downloaded, directory_in_target)
+            downloaded = await fork_runtime.download(bundle, Path(directory))
+            await target_runtime.upload(downloaded, directory_in_target)
             file = shlex.quote(f"{directory_in_target}/{downloaded.name}")
             await _run(
-                here, f"{change_directory} && {_FETCH} {file} HEAD:{name}", "git fetch failed"
+                target_runtime,
+                f"{change_directory} && {_FETCH} {file} HEAD:{name}",
+                "git fetch failed",
             )
-        await _run(there, f"rm -f {bundle}", "rm failed")
-        await _run(here, f"rm -rf {directory_in_target}", "rm failed")
+        await _run(fork_runtime, f"rm -f {bundle}", "rm failed")
+        await _run(target_runtime, f"rm -rf {directory_in_target}", "rm failed")
     return count
 
 

@@ -99,13 +99,13 @@ def find_hub(url: str | None) -> HubTarget:
 def use_hub(url: str | None, *, say: bool = False) -> HubTarget:
     """Like `find_hub`. Unless `url` is given, also prints the hub's address to stderr if `say` is
     set or if several hubs run on this machine."""
-    place = find_hub(url)
-    others = 0 if url or place.running is None else len(running_hubs(_home().state)) - 1
+    target = find_hub(url)
+    others = 0 if url or target.running is None else len(running_hubs(_home().state)) - 1
     if others > 0:
-        print_note(f"hub: {place} ({others} more running here; choose with --hub)")
+        print_note(f"hub: {target} ({others} more running here; choose with --hub)")
     elif say and not url:
-        print_note(f"hub: {place}")
-    return place
+        print_note(f"hub: {target}")
+    return target
 
 
 def print_note(text: str) -> None:

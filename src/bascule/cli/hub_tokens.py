@@ -71,15 +71,15 @@ class LocalTokens(AsyncExitStack):
 class RemoteTokens(AsyncExitStack):
     """The tokens of a hub on another machine. Needs a token with scope admin."""
 
-    def __init__(self, place: HubTarget) -> None:
+    def __init__(self, target: HubTarget) -> None:
         super().__init__()
-        self._place = place
+        self._target = target
 
     async def __aenter__(self) -> Self:
         from bascule.link.hub_calls import HubCalls
 
-        self.enter_context(self._place.with_start_advice())
-        self._calls = await self.enter_async_context(HubCalls(self._place.url, self._place.token))
+        self.enter_context(self._target.with_start_advice())
+        self._calls = await self.enter_async_context(HubCalls(self._target.url, self._target.token))
         return self
 
     async def create(
@@ -99,6 +99,6 @@ class RemoteTokens(AsyncExitStack):
 
     def admin(self) -> str:
         raise UsageError(
-            f"the admin token of {self._place.url} is on the hub's machine: run `bascule "
+            f"the admin token of {self._target.url} is on the hub's machine: run `bascule "
             "token` there, as the user who runs the hub"
         )

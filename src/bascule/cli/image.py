@@ -93,10 +93,10 @@ async def _build(engine_address: str, build: Build, on_line: Callable[[str], Non
         await build_image(engine, build, on_line)
 
 
-def _arguments(given: Sequence[str]) -> dict[str, str]:
-    if wrong := [each for each in given if "=" not in each]:
+def _arguments(texts: Sequence[str]) -> dict[str, str]:
+    if wrong := [each for each in texts if "=" not in each]:
         raise InvalidSetting(f"--arg {wrong[0]!r} is not NAME=VALUE")
-    return dict(each.split("=", 1) for each in given)
+    return dict(each.split("=", 1) for each in texts)
 
 
 @contextmanager

@@ -58,8 +58,8 @@ def _get_from_hub(ctx: click.Context, path: str) -> Sequence[Any]:
     from .hub_target import find_hub
 
     try:
-        place = find_hub(ctx.params.get("hub"))
+        target = find_hub(ctx.params.get("hub"))
     except BasculeError:
         return ()
     timeout = float(os.environ.get("BASCULE_COMPLETION_TIMEOUT", _TIMEOUT))
-    return quick_get(place.url, place.token, path, within=timeout) or ()
+    return quick_get(target.url, target.token, path, within=timeout) or ()

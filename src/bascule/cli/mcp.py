@@ -88,10 +88,10 @@ def mcp(
     if url is not None and is_at_hub:
         raise UsageError("--url cannot be combined with --hub, --window or --session")
     if is_at_hub:
-        places = _at_hub(hub, window=window or "", session=session or "")
+        targets = _at_hub(hub, window=window or "", session=session or "")
     else:
-        places = _sandbox(url, key, working_dir or Path.cwd(), root or [], rules)
-    asyncio.run(_serve(places))
+        targets = _sandbox(url, key, working_dir or Path.cwd(), root or [], rules)
+    asyncio.run(_serve(targets))
     return 0
 
 
@@ -105,10 +105,10 @@ def _from_command_line(context: click.Context, **given: str | None) -> list[str 
     return [value if is_given(name) else None for name, value in given.items()]
 
 
-async def _serve(places: ToolTargets) -> None:
+async def _serve(targets: ToolTargets) -> None:
     from bascule.adapters.mcp.stdio import serve_stdio
 
-    server = asyncio.ensure_future(serve_stdio(places))
+    server = asyncio.ensure_future(serve_stdio(targets))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.cancel)
@@ -121,10 +121,10 @@ def _at_hub(hub: str | None, *, window: str, session: str) -> ToolTargets:
     from bascule.adapters.mcp import HubTargets, RemoteSessions
     from bascule.link.hub import HubLink
 
-    place = use_hub(hub)
+    target = use_hub(hub)
     return HubTargets(
-        partial(HubLink, place.url, place.token),
-        sessions=RemoteSessions(place.url, place.token),
+        partial(HubLink, target.url, target.token),
+        sessions=RemoteSessions(target.url, target.token),
         window=window,
         session=session,
     )

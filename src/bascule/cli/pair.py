@@ -35,20 +35,20 @@ def pair(
     return 0
 
 
-async def _pair(place: HubTarget, *, waits: bool) -> None:
+async def _pair(target: HubTarget, *, waits: bool) -> None:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
 
-    with place.with_start_advice():
+    with target.with_start_advice():
         async with (
-            HubCalls(place.url, place.token) as calls,
-            HubLink(place.url, place.token) as link,
+            HubCalls(target.url, target.token) as calls,
+            HubLink(target.url, target.token) as link,
         ):
             if waits:
                 await link.connect()
             known_windows = {each.id for each in await calls.windows() if each.status == "healthy"}
             pairing = await calls.pair()
-            _show(place, pairing)
+            _show(target, pairing)
             if waits:
                 window = await _new_window(link, known_windows, pairing)
                 terminal = stdout()
@@ -73,7 +73,7 @@ async def _new_window(link: HubLink, known_windows: set[WindowId], pairing: Pair
     )
 
 
-def _show(place: HubTarget, pairing: Pairing) -> None:
+def _show(target: HubTarget, pairing: Pairing) -> None:
     code = f"{pairing.code[:4]}-{pairing.code[4:]}"
     terminal = stdout()
 
@@ -82,7 +82,7 @@ def _show(place: HubTarget, pairing: Pairing) -> None:
 
     terminal.print("In your VS Code with the Bascule extension, run this command:")
     terminal.print(f"    {bold('Bascule: Connect to a Hub')}")
-    terminal.print(f"  hub   {bold(place.url)}")
+    terminal.print(f"  hub   {bold(target.url)}")
     terminal.print(f"  code  {bold(code)}   (works once, for ten minutes)")
     terminal.print("Or open this link on the machine where VS Code runs:")
     terminal.print(f"    {pairing.link}")

@@ -92,11 +92,11 @@ def replay(
     """
     from bascule.runtime.replay import read_script
 
-    place = _Place(session, window, folder, local, keep, hub, file.name)
-    place.ensure_one()
+    target = _ReplayTarget(session, window, folder, local, keep, hub, file.name)
+    target.ensure_one()
     script = read_script(file)
     try:
-        outcomes = asyncio.run(_play(script, place, root=root, exact=exact))
+        outcomes = asyncio.run(_play(script, target, root=root, exact=exact))
     except UsageError:
         raise
     except BasculeError as error:
@@ -113,10 +113,12 @@ def replay(
     return DIFFERS if any(each.verdict in wrong for each in outcomes) else 0
 
 
-async def _play(script: Script, place: _Place, *, root: str, exact: bool) -> list[StepOutcome]:
+async def _play(
+    script: Script, target: _ReplayTarget, *, root: str, exact: bool
+) -> list[StepOutcome]:
     from bascule.runtime.replay import play
 
-    async with place.runtime() as runtime:
+    async with target.runtime() as runtime:
         with _progress(len(script.steps)) as advance:
             return await play(
                 script, runtime, root=root, exact=exact, on_outcome=lambda _: advance()
@@ -124,7 +126,7 @@ async def _play(script: Script, place: _Place, *, root: str, exact: bool) -> lis
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ReplayTarget:
     """Where to run the actions: a named session, window or folder, or a new session."""
 
     session: str
@@ -180,8 +182,8 @@ class _Place:
     def _in_window(self) -> Runtime:
         from bascule.runtime import VSCodeRuntime
 
-        place = use_hub(self.hub)
-        return VSCodeRuntime(place.url, place.token, window=self.window)
+        hub = use_hub(self.hub)
+        return VSCodeRuntime(hub.url, hub.token, window=self.window)
 
     @asynccontextmanager
     async def _in_session(self) -> AsyncIterator[Runtime]:
@@ -190,15 +192,15 @@ class _Place:
 
         from .session_choice import choose_session
 
-        place = use_hub(self.hub)
+        hub = use_hub(self.hub)
         session_id = ""
-        with place.with_start_advice(), show_stages(only_last=True) as show:
+        with hub.with_start_advice(), show_stages(only_last=True) as show:
             if self.session:
-                async with SessionCalls(place.url, place.token) as calls:
+                async with SessionCalls(hub.url, hub.token) as calls:
                     session_id = choose_session(await calls.sessions(), self.session).id
             runtime = CloudRuntime(
-                place.url,
-                place.token,
+                hub.url,
+                hub.token,
                 session_id=session_id,
                 session={"name": f"replay {self.name}"[:90] + f" {secrets.token_hex(3)}"},
                 remove=not self.keep,

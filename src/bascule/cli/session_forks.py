@@ -186,7 +186,7 @@ def merge(
     _ensure_no_empty({**paths, **names})
     if repository and branch is None:
         raise UsageError("--repository is only for --branch")
-    place = use_hub(hub)
+    hub_target = use_hub(hub)
     if branch is not None:
         if dry_run or path or take or keep or ignored or as_json:
             raise UsageError(
@@ -194,7 +194,9 @@ def merge(
             )
         from .fork_branch import transfer_branch
 
-        return transfer_branch(place, which, branch, repository=repository or "", into=into or "")
+        return transfer_branch(
+            hub_target, which, branch, repository=repository or "", into=into or ""
+        )
 
     async def work(calls: SessionCalls) -> tuple[HubSession, Mapping[str, Any]]:
         found = await calls.sessions()
@@ -210,7 +212,7 @@ def merge(
         answer = await calls.merge(choose_session(found, which).id, body)
         return choose_session(found, answer["into"]), answer
 
-    target, answer = call_hub(place, work)
+    target, answer = call_hub(hub_target, work)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:

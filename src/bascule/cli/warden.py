@@ -56,11 +56,11 @@ def warden(
     make_directories(settings, account)
     path = settings.warden.expanduser().absolute()
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    given = local_settings(settings, hub_uid=account.uid, vscode=installed_vscode())
-    place = work.listening(path, given)
+    spawner_settings = local_settings(settings, hub_uid=account.uid, vscode=installed_vscode())
+    listener = work.listening(path, spawner_settings)
     logger.info("the warden listens for user %s at %s", account.name, path)
     try:
-        asyncio.run(work.serve(given, place, is_listening=True))
+        asyncio.run(work.serve(spawner_settings, listener, is_listening=True))
     finally:
         path.unlink(missing_ok=True)
     return 0
