@@ -390,11 +390,11 @@ async def test_tiny_chunks_cost_what_they_hold() -> None:
     async with serving(serve) as url, HttpClient(url) as client:
         async with client.stream("GET", "/") as reply:
             connection = reply._connection
-            await connection._change()
+            await connection._wait_for_change()
             assert len(connection._chunks) < 1000
             body = await reply.read()
         assert body == b"ab" * many
-        assert client._buffered_bytes.now == 0
+        assert client._buffered_bytes.current == 0
 
 
 async def test_the_body_of_an_error_in_a_stream_is_bounded() -> None:
@@ -431,5 +431,5 @@ async def test_many_large_answers_at_a_time_are_bounded_together() -> None:
         is_full.set()
         answers = await asyncio.gather(*asked, return_exceptions=True)
         assert done
-        assert client._buffered_bytes.now == 0
+        assert client._buffered_bytes.current == 0
     assert sum(isinstance(each, MessageTooLarge) for each in answers) >= 7

@@ -27,13 +27,13 @@ from .unix_socket import connect_to, socket_name
 
 Body = bytes | AsyncIterable[bytes]
 
-_PAUSE_ABOVE: Final = 1 << 20
+_PAUSE_ABOVE_BYTES: Final = 1 << 20
 """Unread bytes of a streamed reply above which the client stops reading its socket."""
-_MAX_HEAD: Final = 64 << 10
+_MAX_HEAD_BYTES: Final = 64 << 10
 """Maximum bytes of a response outside its body, mainly its head; chunk framing is extra."""
-_FRAMING: Final = 16
-"""Bytes of chunk framing allowed per byte of body. A chunk of one byte needs five."""
-_SMALL: Final = 4 << 10
+_MAX_FRAMING_RATIO: Final = 16
+"""Maximum bytes of chunk framing per byte of the body. A chunk of one byte needs five."""
+_SMALL_PIECE_BYTES: Final = 4 << 10
 """Pieces of a body below this size are joined: many small objects waste memory."""
 
 
@@ -76,10 +76,12 @@ class StreamedReply:
 class HttpClient(Closable):
     """Sends requests to one server, many at a time, each on its own connection.
 
-    A lost server raises `unreachable`, whose detail `sent` says whether the request may have
-    reached it. The client never repeats a request that was sent. Cancelling a request closes its
-    connection, which the server can see. Proxy settings of the environment are ignored. With
-    `socket_path` requests go to that Unix socket, which must not be a symlink, and `url` only
+    If the server cannot be reached or the connection breaks, a request raises `unreachable`; the
+    detail `sent` says whether the request may have reached the server. The client never repeats a
+    request that was sent. Cancelling a request closes its connection, which the server can see.
+    Proxy settings of the environment are ignored.
+
+    With `socket_path` requests go to that Unix socket, which must not be a symlink, and `url` only
     provides the `Host` header and path prefix. With `socket_uid` the server must run as that user.
     """
 
@@ -100,14 +102,14 @@ class HttpClient(Closable):
         """`name`: the server's name in errors, if its path must not be shown."""
         try:
             parts = urlsplit(url)
-            given_port = parts.port
+            port = parts.port
         except ValueError as error:
             raise InvalidSetting(f"{url!r} is not an address: {error}", url=url) from error
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidSetting(f"{url!r} is not an http:// or https:// address", url=url)
         self.url = url.rstrip("/")
         self._host = parts.hostname
-        self._port = given_port or (443 if parts.scheme == "https" else 80)
+        self._port = port or (443 if parts.scheme == "https" else 80)
         self._base = parts.path.rstrip("/")
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._common = _header_lines({"Host": parts.netloc.rpartition("@")[2], **(headers or {})})
@@ -203,8 +205,8 @@ class HttpClient(Closable):
                 raise
             raise self._lost_error(f"did not answer within {timeout} seconds", sent=True) from None
 
-    def _lost_error(self, what: str, *, sent: bool) -> LinkError:
-        return self._unreachable(f"{self._name} {what}", url=self._name, sent=sent)
+    def _lost_error(self, problem: str, *, sent: bool) -> LinkError:
+        return self._unreachable(f"{self._name} {problem}", url=self._name, sent=sent)
 
     def _head(
         self, method: str, target: str, body: Body, headers: Mapping[str, str] | None
@@ -216,8 +218,8 @@ class HttpClient(Closable):
             if isinstance(body, bytes)
             else "Transfer-Encoding: chunked\r\n\r\n"
         )
-        own = _header_lines(headers) if headers else ""
-        head = f"{method} {self._base}{target} HTTP/1.1\r\n{self._common}{own}{length}"
+        request_headers = _header_lines(headers) if headers else ""
+        head = f"{method} {self._base}{target} HTTP/1.1\r\n{self._common}{request_headers}{length}"
         return head.encode("latin-1")
 
     # The pool ---------------------------------------------------------------------------
@@ -228,8 +230,8 @@ class HttpClient(Closable):
         return connection
 
     def _idle_connection(self) -> _Connection | None:
-        """The limit recently used connection, unless it is closed or so old that the server may
-        close it."""
+        """The most recently used idle connection. Skips connections that are closed, or idle for so
+        long that the server may close them."""
         now = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -289,17 +291,19 @@ class HttpClient(Closable):
 
     def _new_connection(self) -> _Connection:
         return _Connection(
-            lambda what: self._lost_error(what, sent=True), self._max_reply, self._buffered_bytes
+            lambda problem: self._lost_error(problem, sent=True),
+            self._max_reply,
+            self._buffered_bytes,
         )
 
 
 class _BufferedBytes:
-    """Counts the unread response bytes of all connections of a client, and has their limit. So
-    many connections need no more memory than a few."""
+    """Counts the unread response bytes of all connections of a client, which have one common limit.
+    So many connections need no more memory than a few."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.now = 0
+        self.current = 0
 
 
 class _Connection(asyncio.Protocol):
@@ -322,24 +326,29 @@ class _Connection(asyncio.Protocol):
         self._parser: Any = httptools.HttpResponseParser(self)
         self._chunks: deque[bytes | bytearray] = deque()
         self.buffered = 0
-        self._streaming = False
+        self._is_streaming = False
         self._has_head = False
-        self._complete = True
-        self._keep = True
-        self._body_incomplete = False
+        self._is_complete = True
+        self._is_kept_alive = True
+        self._is_body_incomplete = False
         self._error: Exception | None = None
         self._changed: asyncio.Future[None] | None = None
         self._may_write: asyncio.Future[None] | None = None
 
     @property
     def is_reusable(self) -> bool:
-        return self._complete and self._keep and not self._body_incomplete and self._error is None
+        return (
+            self._is_complete
+            and self._is_kept_alive
+            and not self._is_body_incomplete
+            and self._error is None
+        )
 
     def close(self) -> None:
-        self._keep = False
+        self._is_kept_alive = False
         self._transport.abort()
         self._chunks.clear()
-        self._hold(-self.buffered)
+        self._count_buffered(-self.buffered)
 
     # Sending ----------------------------------------------------------------------------
 
@@ -348,12 +357,12 @@ class _Connection(asyncio.Protocol):
         if self._error is not None:
             raise self._error
         self.status, self.headers = 0, {}
-        self._streaming = stream
-        self._has_head = self._complete = False
+        self._is_streaming = stream
+        self._has_head = self._is_complete = False
         self._overhead_bytes = self._body_bytes = 0
         if not isinstance(body, bytes):
             await self._send_chunks(head, body)
-        elif len(body) < _PAUSE_ABOVE:
+        elif len(body) < _PAUSE_ABOVE_BYTES:
             self._transport.write(head + body)
         else:
             self._transport.write(head)
@@ -363,7 +372,7 @@ class _Connection(asyncio.Protocol):
         self._transport.write(head)
         async for chunk in body:
             if self._has_head or self._error is not None:
-                self._body_incomplete = True
+                self._is_body_incomplete = True
                 return
             if chunk:
                 self._transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
@@ -375,35 +384,35 @@ class _Connection(asyncio.Protocol):
 
     async def wait_head(self) -> None:
         while not self._has_head:
-            await self._change()
+            await self._wait_for_change()
 
     async def wait_complete(self) -> None:
-        while not self._complete:
-            await self._change()
+        while not self._is_complete:
+            await self._wait_for_change()
 
     async def next_chunk(self) -> bytes:
         """The next piece of the body; empty at its end."""
         while not self._chunks:
-            if self._complete:
+            if self._is_complete:
                 return b""
-            await self._change()
+            await self._wait_for_change()
         chunk = bytes(self._chunks.popleft())
-        self._hold(-len(chunk))
-        if self.buffered <= _PAUSE_ABOVE:
-            self._transport.resume_reading()  # at the end too: the next response uses it
+        self._count_buffered(-len(chunk))
+        if self.buffered <= _PAUSE_ABOVE_BYTES:
+            self._transport.resume_reading()  # also after the last piece, for the next response
         return chunk
 
     def take_body(self) -> bytes:
         body = bytes(self._chunks[0]) if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
-        self._hold(-self.buffered)
+        self._count_buffered(-self.buffered)
         return body
 
-    def _hold(self, size: int) -> None:
+    def _count_buffered(self, size: int) -> None:
         self.buffered += size
-        self._buffered_bytes.now += size
+        self._buffered_bytes.current += size
 
-    async def _change(self) -> None:
+    async def _wait_for_change(self) -> None:
         if self._error is not None:
             raise self._error
         self._changed = asyncio.get_running_loop().create_future()
@@ -424,7 +433,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._complete:
+        if self._is_complete:
             self._fail(self._lost_error("sent unexpected bytes"))
             return
         self._overhead_bytes += len(data)
@@ -433,12 +442,12 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(self._lost_error(f"does not speak HTTP: {error}"))
             return
-        if self._overhead_bytes > _MAX_HEAD + _FRAMING * self._body_bytes:
-            self._fail(MessageTooLarge(f"An answer's head is larger than {_MAX_HEAD} bytes"))
+        if self._overhead_bytes > _MAX_HEAD_BYTES + _MAX_FRAMING_RATIO * self._body_bytes:
+            self._fail(MessageTooLarge(f"An answer's head is larger than {_MAX_HEAD_BYTES} bytes"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self._complete and self._ends_with_the_connection():
-            self._complete = True
+        if not self._is_complete and self._ends_with_the_connection():
+            self._is_complete = True
         reason = f"broke the connection: {exc}" if exc else "closed the connection"
         self._error = self._error or self._lost_error(reason)
         self._notify()
@@ -465,22 +474,22 @@ class _Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
         self._has_head = True
-        self._keep = self._parser.should_keep_alive()
-        if self._streaming:
+        self._is_kept_alive = self._parser.should_keep_alive()
+        if self._is_streaming:
             self._notify()
 
     def on_body(self, body: bytes) -> None:
         self._overhead_bytes -= len(body)
         self._body_bytes += len(body)
         self._keep_piece(body)
-        self._hold(len(body))
-        if self._streaming:
-            if self.buffered > _PAUSE_ABOVE:
+        self._count_buffered(len(body))
+        if self._is_streaming:
+            if self.buffered > _PAUSE_ABOVE_BYTES:
                 self._transport.pause_reading()
             self._notify()
         elif self.buffered > self.max_reply:
             self._fail(MessageTooLarge(f"The answer is larger than {self.max_reply} bytes"))
-        elif self._buffered_bytes.now > self._buffered_bytes.limit:
+        elif self._buffered_bytes.current > self._buffered_bytes.limit:
             self._fail(
                 MessageTooLarge(
                     "All pending answers together are larger than "
@@ -489,7 +498,7 @@ class _Connection(asyncio.Protocol):
             )
 
     def _keep_piece(self, body: bytes) -> None:
-        if len(body) >= _SMALL or not self._chunks:
+        if len(body) >= _SMALL_PIECE_BYTES or not self._chunks:
             self._chunks.append(body)
         elif isinstance(last := self._chunks[-1], bytearray):
             last += body
@@ -497,14 +506,14 @@ class _Connection(asyncio.Protocol):
             self._chunks[-1] = bytearray(last) + body
 
     def on_message_complete(self) -> None:
-        self._complete = self._error is None
+        self._is_complete = self._error is None
         self._notify()
 
 
 def target(path: str, /, **query: str | int | None) -> str:
     """A path and query for the request line; None parameters are left out."""
-    given = {name: value for name, value in query.items() if value is not None}
-    return quote(path) + ("?" + urlencode(given) if given else "")
+    parameters = {name: value for name, value in query.items() if value is not None}
+    return quote(path) + ("?" + urlencode(parameters) if parameters else "")
 
 
 def _header_lines(headers: Mapping[str, str]) -> str:

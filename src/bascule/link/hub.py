@@ -31,7 +31,7 @@ from bascule.wire import (
 from .hub_calls import HubCalls
 from .receipts import Receipts
 
-_CANCEL: Final = 12.0
+_CANCEL_TIMEOUT: Final = 12.0
 """Seconds to wait for a window to end a cancelled action."""
 
 
@@ -39,15 +39,15 @@ class _PendingAction:
     """A caller that waits for an observation."""
 
     def __init__(self, on_progress: OnProgress | None) -> None:
-        self.answered: asyncio.Future[Mapping[str, Any]] = (
+        self.observation: asyncio.Future[Mapping[str, Any]] = (
             asyncio.get_running_loop().create_future()
         )
         self.on_progress = on_progress
 
     def fail(self, error: BasculeError) -> None:
-        if not self.answered.done():
-            self.answered.set_exception(error)
-            self.answered.exception()  # marks it as retrieved: else asyncio logs an error
+        if not self.observation.done():
+            self.observation.set_exception(error)
+            self.observation.exception()  # marks it as retrieved: else asyncio logs an error
 
 
 class HubLink(WindowLink):
@@ -57,7 +57,7 @@ class HubLink(WindowLink):
     """
 
     def __init__(self, url: str, token: str, *, client: str = "") -> None:
-        # Imported here: it takes 0.2 s, and importing any runtime imports this module.
+        # Imported here: the import takes 0.2 s, and every import of a runtime imports this module.
         from .socketio import SocketClient
 
         self._calls = HubCalls(url, token)
@@ -75,7 +75,7 @@ class HubLink(WindowLink):
             on_connected=self._on_connected,
             on_lost=self._on_lost,
         )
-        self._waiting: dict[EventId, _PendingAction] = {}
+        self._pending: dict[EventId, _PendingAction] = {}
         self._receipts = Receipts(self._confirm)
         self._window_change: asyncio.Future[None] | None = None
 
@@ -83,8 +83,8 @@ class HubLink(WindowLink):
         await self._socket.connect()
 
     async def aclose(self) -> None:
-        for waiting in self._waiting.values():
-            waiting.fail(UsageError("The runtime was closed"))
+        for pending in self._pending.values():
+            pending.fail(UsageError("The runtime was closed"))
         await self._receipts.aclose()
         await self._socket.aclose()
         self._notify_change()
@@ -114,16 +114,16 @@ class HubLink(WindowLink):
             event["progress"] = True
         if age:
             event["age"] = age
-        waiting = self._waiting[action.id] = _PendingAction(on_progress)
+        pending = self._pending[action.id] = _PendingAction(on_progress)
         try:
             await self._socket.emit("oh_event", {"window_id": window_id, "event": event})
-            observation = await waiting.answered
+            observation = await pending.observation
         except asyncio.CancelledError:
             await self._cancel(window_id, action.id)
             raise
         finally:
-            if self._waiting.get(action.id) is waiting:
-                del self._waiting[action.id]
+            if self._pending.get(action.id) is pending:
+                del self._pending[action.id]
         self._receipts.add(window_id, action.id)
         return decode_observation(observation)
 
@@ -150,25 +150,25 @@ class HubLink(WindowLink):
             url=self._calls.url,
             sent=True,
         )
-        for waiting in self._waiting.values():
-            waiting.fail(error)
+        for pending in self._pending.values():
+            pending.fail(error)
         self._notify_change()
 
     async def _on_observation(self, data: Mapping[str, Any]) -> object:
-        waiting = self._waiting.get(data.get("cause", ""))
-        if waiting is not None and not waiting.answered.done():
-            waiting.answered.set_result(data)
+        pending = self._pending.get(data.get("cause", ""))
+        if pending is not None and not pending.observation.done():
+            pending.observation.set_result(data)
         return {"received": True}
 
     async def _on_progress(self, data: Mapping[str, Any]) -> None:
-        waiting = self._waiting.get(data.get("cause", ""))
-        if waiting is not None and waiting.on_progress is not None:
-            waiting.on_progress(decode_progress(data))
+        pending = self._pending.get(data.get("cause", ""))
+        if pending is not None and pending.on_progress is not None:
+            pending.on_progress(decode_progress(data))
 
     async def _on_failure(self, data: Mapping[str, Any]) -> None:
-        waiting = self._waiting.get(data.get("cause", ""))
-        if waiting is not None:
-            waiting.fail(error_from_wire(data))
+        pending = self._pending.get(data.get("cause", ""))
+        if pending is not None:
+            pending.fail(error_from_wire(data))
 
     async def _on_status(self, _data: Mapping[str, Any]) -> None:
         self._notify_change()
@@ -181,10 +181,10 @@ class HubLink(WindowLink):
             await self._socket.emit("oh_received", {"window_id": window_id, "ids": list(ids)})
 
     async def _cancel(self, window_id: WindowId, action_id: EventId) -> None:
-        """Make the window end the action, and wait until it has."""
+        """Make the window end the action, and wait for its reply."""
         with suppress(LinkError, UsageError):
             request = {"window_id": window_id, "id": action_id}
-            await self._socket.call("oh_cancel", request, timeout=_CANCEL)
+            await self._socket.call("oh_cancel", request, timeout=_CANCEL_TIMEOUT)
 
     def _next_change(self) -> asyncio.Future[None]:
         if self._window_change is None:

@@ -15,7 +15,7 @@ from bascule.wire.windows import decode_window
 
 from .http import HttpClient, target
 
-_QUICK: Final = 30.0
+_QUICK_TIMEOUT: Final = 30.0
 """Timeout, in seconds, of requests that the hub answers at once."""
 
 
@@ -43,48 +43,52 @@ class HubCalls(Closable):
 
     async def windows(self) -> Sequence[Window]:
         """Every window the token may see."""
-        return [decode_window(each) for each in await self._ask("GET", "/api/vscode/instances")]
+        return [decode_window(each) for each in await self._request("GET", "/api/vscode/instances")]
 
     async def window(self, window_id: WindowId) -> Window:
-        """Raises `NoSuchWindow`."""
-        return decode_window(await self._ask("GET", target(f"/api/vscode/instance/{window_id}")))
+        """The window. Raises `NoSuchWindow`."""
+        return decode_window(
+            await self._request("GET", target(f"/api/vscode/instance/{window_id}"))
+        )
 
     async def pair(self) -> Pairing:
         """Create a pairing code; needs scope admin."""
-        answer = await self._ask("POST", "/api/vscode/pair")
+        answer = await self._request("POST", "/api/vscode/pair")
         return Pairing(answer["code"], answer["expires"], answer["link"])
 
-    async def sign_in_address(self, onward: str, *, same_user: bool = False) -> str:
-        """Create a one-time URL that signs a browser in as the caller and opens the path `onward`.
+    async def sign_in_address(self, next_path: str, *, same_user: bool = False) -> str:
+        """Create a one-time URL that signs a browser in as the caller and opens `next_path`.
 
         With `same_user` the URL works only for the caller's user on the hub's machine, where the
         caller must run too. Other users can read the arguments of a browser started with the URL.
         """
-        body = {"next": onward, "same_user": same_user}
-        answer: str = (await self._ask("POST", "/api/sign-in", body))["url"]
+        body = {"next": next_path, "same_user": same_user}
+        answer: str = (await self._request("POST", "/api/sign-in", body))["url"]
         return answer
 
     async def tokens(self) -> Sequence[Mapping[str, Any]]:
         """Every token without its secret: name, scope, owner, expires; needs scope admin."""
-        answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/tokens")
+        answer: Sequence[Mapping[str, Any]] = await self._request("GET", "/api/tokens")
         return answer
 
     async def create_token(
         self, name: str, scope: str, *, owner: str = "", lifetime: float | None = None
     ) -> str:
-        """Create a token, shown only once.
+        """Create a token and return it; the hub does not show it again. Needs scope admin.
 
-        `owner` is the caller by default; needs scope admin.
+        `owner`: by default, the owner of the caller's token.
         """
         body = {"name": name, "scope": scope, "lifetime": lifetime}
         if owner:
             body["owner"] = owner
-        token: str = (await self._ask("POST", "/api/tokens", body))["token"]
+        token: str = (await self._request("POST", "/api/tokens", body))["token"]
         return token
 
     async def revoke_token(self, name: str) -> bool:
         """Revoke a token; returns whether it existed. Needs scope admin."""
-        reply = await self._http.request("DELETE", f"/api/tokens/{quote(name)}", timeout=_QUICK)
+        reply = await self._http.request(
+            "DELETE", f"/api/tokens/{quote(name)}", timeout=_QUICK_TIMEOUT
+        )
         if reply.status == 404:
             return False
         value_of(reply.status, reply.body)
@@ -92,12 +96,12 @@ class HubCalls(Closable):
 
     async def approvals(self) -> Sequence[Mapping[str, Any]]:
         """The open questions of windows and sessions; needs scope admin."""
-        answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/approvals")
+        answer: Sequence[Mapping[str, Any]] = await self._request("GET", "/api/approvals")
         return answer
 
     async def rules(self) -> Sequence[Mapping[str, Any]]:
         """The hub's rules for commands in sessions; needs scope admin."""
-        answer: Sequence[Mapping[str, Any]] = await self._ask("GET", "/api/rules")
+        answer: Sequence[Mapping[str, Any]] = await self._request("GET", "/api/rules")
         return answer
 
     async def answer(self, place_id: str, question_id: str, answer: str) -> None:
@@ -105,18 +109,20 @@ class HubCalls(Closable):
 
         Raises `AlreadyAnswered`, or `InvalidRequest` if the question does not admit this answer.
         """
-        where = f"/api/approvals/{quote(place_id, safe='')}/{quote(question_id, safe='')}"
-        await self._ask("POST", where, {"answer": answer})
+        path = f"/api/approvals/{quote(place_id, safe='')}/{quote(question_id, safe='')}"
+        await self._request("POST", path, {"answer": answer})
 
     async def timeline(
-        self, kind: Literal["sessions", "windows"], which: str, *, as_list: bool = False
+        self, kind: Literal["sessions", "windows"], place_id: str, *, as_list: bool = False
     ) -> AsyncIterator[bytes]:
         """The trajectory of a session or window, streamed: one event per line, or one list.
 
         Raises `HubUnreachable` if the connection breaks.
         """
-        where = target(f"/api/{kind}/{which}/timeline.jsonl", format="json" if as_list else "jsonl")
-        async with self._http.stream("GET", where, timeout=_QUICK) as reply:
+        path = target(
+            f"/api/{kind}/{place_id}/timeline.jsonl", format="json" if as_list else "jsonl"
+        )
+        async with self._http.stream("GET", path, timeout=_QUICK_TIMEOUT) as reply:
             if reply.status != 200:
                 value_of(reply.status, await reply.read())
             async for chunk in reply.chunks():
@@ -125,19 +131,19 @@ class HubCalls(Closable):
     async def aclose(self) -> None:
         await self._http.aclose()
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
-        where: str,
+        path: str,
         value: object = None,
         *,
         headers: Mapping[str, str] | None = None,
-        timeout: float | None = _QUICK,
+        timeout: float | None = _QUICK_TIMEOUT,
     ) -> Any:
         body = b"" if value is None else to_json(value)
-        kind = {} if value is None else {"Content-Type": "application/json"}
+        content_type = {} if value is None else {"Content-Type": "application/json"}
         reply = await self._http.request(
-            method, where, body=body, headers={**kind, **(headers or {})}, timeout=timeout
+            method, path, body=body, headers={**content_type, **(headers or {})}, timeout=timeout
         )
         return value_of(reply.status, reply.body)
 

@@ -9,32 +9,32 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-def quick_get(url: str, token: str, where: str, *, within: float) -> Any:
-    """The JSON answer of the hub at `url` to a GET of `where`; None if it takes too long or fails.
+def quick_get(url: str, token: str, path: str, *, within: float) -> Any:
+    """The JSON answer of the hub at `url` to a GET of `path`; None if it takes too long or fails.
 
     Never blocks for more than `within` seconds, even if DNS or the network hangs: the request runs
     in a daemon thread.
     """
     answers: list[Any] = []
 
-    def ask() -> None:
+    def request() -> None:
         try:
-            answers.append(_ask(url, token, where, within))
+            answers.append(_get(url, token, path, within))
         except (OSError, HTTPException, ValueError):
             return  # unreachable, unknown host or not JSON: the result is None
 
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(within)
+    thread = threading.Thread(target=request, daemon=True)
+    thread.start()
+    thread.join(within)
     return answers[0] if answers else None
 
 
-def _ask(url: str, token: str, where: str, within: float) -> Any:
-    at = urlsplit(url)
-    kind = HTTPSConnection if at.scheme == "https" else HTTPConnection
-    connection = kind(at.hostname or "", at.port, timeout=within)
+def _get(url: str, token: str, path: str, within: float) -> Any:
+    parts = urlsplit(url)
+    connection_class = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = connection_class(parts.hostname or "", parts.port, timeout=within)
     try:
-        connection.request("GET", where, headers={"Authorization": f"Bearer {token}"})
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()
         return json.loads(answer.read()) if answer.status == 200 else None
     finally:

@@ -38,9 +38,10 @@ Handler = Callable[..., Awaitable[Any]]
 
 _FIRST_DELAY: Final = 0.05
 _MAX_DELAY: Final = 5.0
-_HELLO: Final = 30.0
+"""Seconds before the first attempt to reconnect; the delay then doubles up to the maximum."""
+_GREETING_TIMEOUT: Final = 30.0
 """Seconds for a server to send its greeting."""
-_OVERHEAD: Final = 1 << 16
+_FRAME_OVERHEAD_BYTES: Final = 1 << 16
 """Bytes that a frame may add to its message."""
 
 
@@ -155,7 +156,7 @@ class SocketClient(Closable):
         self._socket: socketio.AsyncClient | None = None
         self._unclosed: list[socketio.AsyncClient] = []
         self._settled = asyncio.Event()
-        """Set while connected. After a refusal or `aclose` it stays set."""
+        """Set while connected, and permanently after a refusal or `aclose`."""
         self._connection_task: asyncio.Task[None] | None = None
         self._refused: BasculeError | None = None
         self._closed = False
@@ -220,7 +221,7 @@ class SocketClient(Closable):
         self._unclosed.append(self._socket)
         try:
             await self._open(self._socket, greeted)
-            async with asyncio.timeout(_HELLO):
+            async with asyncio.timeout(_GREETING_TIMEOUT):
                 greeting = await greeted
             self._socket.max_sent = int(greeting.get("limits", {}).get("message_bytes", 0))
             if self._on_connected is not None:
@@ -241,7 +242,7 @@ class SocketClient(Closable):
             reconnection=False,
             handle_sigint=False,
             serializer=TextPacket,
-            websocket_extra_options={"max_msg_size": self._max_message + _OVERHEAD},
+            websocket_extra_options={"max_msg_size": self._max_message + _FRAME_OVERHEAD_BYTES},
         )
 
         async def hello(data: Mapping[str, Any]) -> None:
@@ -269,13 +270,13 @@ class SocketClient(Closable):
                 greeted.set_exception(error)
                 greeted.exception()  # marks it as retrieved: else asyncio logs an error
 
-        own: dict[str, Handler] = {
+        built_in_handlers: dict[str, Handler] = {
             "hello": hello,
             "refused": refused,
             "connect_error": connect_error,
             "disconnect": disconnect,
         }
-        for event, handler in (own | dict(self._handlers)).items():
+        for event, handler in (built_in_handlers | dict(self._handlers)).items():
             socket.on(event, handler, namespace=self.namespace)
         return socket
 
@@ -289,7 +290,7 @@ class SocketClient(Closable):
                 auth={"protocol": self._protocol, "client": self._client},
                 transports=["websocket"],
                 namespaces=[self.namespace],
-                wait_timeout=_HELLO,
+                wait_timeout=_GREETING_TIMEOUT,
             )
         except socketio.exceptions.ConnectionError as error:
             if greeted.done() and (failure := greeted.exception()) is not None:
@@ -310,7 +311,7 @@ class SocketClient(Closable):
         return self._unreachable(f"cannot be reached: {error}")
 
     async def _discard(self) -> None:
-        """Close the connection. If this is cancelled, the next call closes the rest."""
+        """Close the connection. If this call is cancelled, the next call closes the rest."""
         self._socket = None
         self._settled.clear()
         while self._unclosed:
@@ -365,17 +366,20 @@ class SocketClient(Closable):
         if self._closed:
             raise UsageError("This connection was closed; make another")
 
-    def _unreachable(self, what: str, *, sent: bool = True) -> HubUnreachable:
-        return HubUnreachable(f"The hub at {self.url} {what}", url=self.url, sent=sent)
+    def _unreachable(self, problem: str, *, sent: bool = True) -> HubUnreachable:
+        return HubUnreachable(f"The hub at {self.url} {problem}", url=self.url, sent=sent)
 
 
 def ensure_protocol(number: object, *, who: str) -> None:
-    """Raise `VersionMismatch` if `number` is not our version; the message says what to update."""
+    """Raise `VersionMismatch` if `number` is not `PROTOCOL`; the message says what to update.
+
+    `who`: name of the other side, for the message.
+    """
     if number != PROTOCOL:
-        older = isinstance(number, int) and number < PROTOCOL
+        is_older = isinstance(number, int) and number < PROTOCOL
         raise VersionMismatch(
             f"{who} speaks version {number} of the protocol and this hub version {PROTOCOL}; "
-            f"update {who if older else 'the hub'}",
+            f"update {who if is_older else 'the hub'}",
             theirs=number,
             ours=PROTOCOL,
         )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _PEER: Final = struct.Struct("3i")
+"""Process id, user id and group id of the peer."""
 
 
 async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
@@ -26,7 +27,8 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
         await _connect(sock, path)
         if uid is not None:
             peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
-            if _PEER.unpack(peer)[1] != uid:
+            _, server_uid, _ = _PEER.unpack(peer)
+            if server_uid != uid:
                 raise PermissionError(f"the server at {socket_name(path)} runs as another user")
     except BaseException:
         sock.close()
@@ -35,7 +37,8 @@ async def connect_to(path: Path, *, uid: int | None) -> socket.socket:
 
 
 def socket_name(path: Path) -> str:
-    """The socket's name for errors. It omits the hub's directories: sessions and users see it."""
+    """The socket's name for errors. It omits the hub's directories, because sessions and users see
+    these errors."""
     return f"{path.parent.name}/{path.name}"
 
 

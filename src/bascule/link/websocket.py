@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
 
 MESSAGE_TOO_BIG = 1009
+"""Close code for a message above the receiver's limit."""
+_NO_CODE = 1006
+"""Close code, by convention, of a connection that ended without one."""
 
 OnText = Callable[[bytes], None]
 """Called with a whole message, as UTF-8."""
@@ -94,7 +97,7 @@ class WebSocketConnection:
         return cls(connection, opened)
 
     def send(self, text: str) -> None:
-        """Raises `WebSocketLost`."""
+        """Send a message. Raises `WebSocketLost`."""
         try:
             self._connection.send(text)
         except self._closed_exception as error:
@@ -118,11 +121,11 @@ def _connection_class(on_text: OnText) -> type[ClientConnection]:
     from websockets.frames import Frame, Opcode
     from websockets.sync.client import ClientConnection
 
-    data = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
+    data_opcodes = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
-    class Reading(ClientConnection):
+    class CallbackConnection(ClientConnection):
         def process_event(self, event: Any) -> None:
-            if not isinstance(event, Frame) or event.opcode not in data:
+            if not isinstance(event, Frame) or event.opcode not in data_opcodes:
                 super().process_event(event)
             elif event.fin and event.opcode is not Opcode.CONT:
                 on_text(bytes(event.data))
@@ -136,11 +139,11 @@ def _connection_class(on_text: OnText) -> type[ClientConnection]:
             if frame.fin:
                 on_text(b"".join(self._pieces))
 
-    return Reading
+    return CallbackConnection
 
 
 def _lost_error(error: Exception) -> WebSocketLost:
     for closed in (getattr(error, "sent", None), getattr(error, "rcvd", None)):
         if closed is not None:
             return WebSocketLost(closed.code)
-    return WebSocketLost(1006)
+    return WebSocketLost(_NO_CODE)
