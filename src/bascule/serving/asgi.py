@@ -15,7 +15,7 @@ Header = tuple[bytes, bytes]
 """Name in lower case, value."""
 
 JSON: Header = (b"content-type", b"application/json")
-_PIECE = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 class ClientDisconnected(Exception):
@@ -27,12 +27,12 @@ async def read_body(receive: Receive) -> bytes:
 
     Raises `ClientDisconnected`.
     """
-    message = await _part(receive)
+    message = await _receive_part(receive)
     if not message.get("more_body"):
         return bytes(message["body"])
     parts = [message["body"]]
     while message.get("more_body"):
-        message = await _part(receive)
+        message = await _receive_part(receive)
         parts.append(message["body"])
     return b"".join(parts)
 
@@ -41,12 +41,12 @@ async def read_pieces(receive: Receive) -> AsyncIterator[bytes]:
     """Yield the request body in pieces as they arrive. Raises `ClientDisconnected`."""
     more = True
     while more:
-        message = await _part(receive)
+        message = await _receive_part(receive)
         more = message.get("more_body", False)
         yield message["body"]
 
 
-async def _part(receive: Receive) -> Message:
+async def _receive_part(receive: Receive) -> Message:
     message = await receive()
     if message["type"] != "http.request":
         raise ClientDisconnected
@@ -63,14 +63,14 @@ async def send_whole(send: Send, status: int, headers: Iterable[Header], *parts:
     The last part is sent in pieces of 1 MiB. If the socket is full, the transport copies the unsent
     rest of a write, so one large write would copy most of the body.
     """
-    sent = [*headers]
+    response_headers = [*headers]
     if status != HTTPStatus.NO_CONTENT:  # HTTP forbids Content-Length in a 204
-        sent.append((b"content-length", str(sum(map(len, parts))).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": sent})
+        response_headers.append((b"content-length", str(sum(map(len, parts))).encode()))
+    await send({"type": "http.response.start", "status": status, "headers": response_headers})
     for part in parts[:-1]:
         await send({"type": "http.response.body", "body": part, "more_body": True})
     view = memoryview(parts[-1])
-    while len(view) > _PIECE:
-        await send({"type": "http.response.body", "body": view[:_PIECE], "more_body": True})
-        view = view[_PIECE:]
+    while len(view) > _PIECE_BYTES:
+        await send({"type": "http.response.body", "body": view[:_PIECE_BYTES], "more_body": True})
+        view = view[_PIECE_BYTES:]
     await send({"type": "http.response.body", "body": view})

@@ -23,7 +23,7 @@ from .uvicorn_internals import STATUS_LINE, HttpToolsProtocol, WebSocketsSansIOP
 CONNECTION = "bascule.connection"
 """Key of the request's `Connection` in its ASGI scope."""
 
-_LINGER = 1.0
+_LINGER_SECONDS = 1.0
 """Seconds a client has to read an error response and disconnect, before the server aborts."""
 
 
@@ -53,6 +53,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._in_request = False
         self._is_over = False
+        """Whether all further bytes of the client are ignored."""
         self._read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -142,8 +143,8 @@ class Connection(HttpToolsProtocol):
     def _is_too_long(self, data: bytes) -> bool:
         """Whether `data` starts or continues a head that does not end within `max_head` bytes."""
         before, tail = (self._head_bytes, self._head_tail) if self._in_head else (0, b"")
-        left = self._max_head - before
-        return len(data) > left and (tail + data[:left]).find(b"\r\n\r\n") < 0
+        remaining = self._max_head - before
+        return len(data) > remaining and (tail + data[:remaining]).find(b"\r\n\r\n") < 0
 
     def _restart_timers(self, data: bytes) -> None:
         """Start the timeout for the next bytes: of this request, or of the next request."""
@@ -220,7 +221,7 @@ class Connection(HttpToolsProtocol):
         self.flow.resume_reading()
         self._is_over = True
         self._stop_read_timer()
-        self._read_timer = self.loop.call_later(_LINGER, self.transport.abort)
+        self._read_timer = self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
 
 
 class WebSocket(WebSocketsSansIOProtocol):
@@ -255,7 +256,7 @@ class HeadJoiningTransport:
     def write(self, data: bytes) -> None:
         if self._flushing is not None:
             head = self._take_head()
-            if len(data) > _MAX_JOINED_BODY:
+            if len(data) > _MAX_JOINED_BODY_BYTES:
                 self._transport.write(head)
             else:
                 data = head + bytes(data)
@@ -288,5 +289,5 @@ class HeadJoiningTransport:
         return getattr(self._transport, name)
 
 
-_MAX_JOINED_BODY = 64 << 10
+_MAX_JOINED_BODY_BYTES = 64 << 10
 """Largest body in bytes that is cheaper to copy behind the head than to write separately."""

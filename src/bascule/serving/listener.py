@@ -121,7 +121,7 @@ class Listener:
 
 @contextmanager
 def stop_signals(stopped: asyncio.Event | None = None) -> Iterator[asyncio.Event]:
-    """While held, SIGTERM and SIGINT set the event instead of ending the process."""
+    """In the `with` block, SIGTERM and SIGINT set the event instead of ending the process."""
     stopped = stopped or asyncio.Event()
     loop = asyncio.get_running_loop()
     signals = (signal.SIGTERM, signal.SIGINT)

@@ -38,7 +38,7 @@ class ErrorResponses:
     """Maps errors to HTTP responses for one server."""
 
     statuses: Mapping[type[BasculeError], int]
-    """Exceptions to the rule: 400 for a `UsageError`, 500 for any other error."""
+    """Statuses of single errors. All others have 400 if they are a `UsageError`, otherwise 500."""
     encode: EncodeError = encode_error
 
     def status_of(self, error: BasculeError) -> int:

@@ -24,10 +24,10 @@ HOST_BYTES: Final = re.compile(_HOST.pattern.encode())
 The lengths are those of DNS names and IPv6 addresses. They bound the caches that have hosts as
 keys, which clients fill before they sign in.
 """
-_LOCAL: Final = ".localhost"
+_LOCAL_SUFFIX: Final = ".localhost"
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
-_MAX_HOSTS: Final = 100
-"""Maximum number of `Host` values in the cache of accepted ones."""
+_MAX_CACHED_HOSTS: Final = 100
+"""Maximum number of accepted `Host` values in the cache."""
 
 
 def split_host(host: str) -> tuple[str, str]:
@@ -42,7 +42,7 @@ def split_host(host: str) -> tuple[str, str]:
 def is_loopback(host: str) -> bool:
     """Whether a `Host` header names the machine that the browser runs on."""
     name, _ = split_host(host)
-    if name == "localhost" or name.endswith(_LOCAL):
+    if name == "localhost" or name.endswith(_LOCAL_SUFFIX):
         return True
     try:
         return ipaddress.ip_address(name).is_loopback
@@ -70,8 +70,8 @@ class HostRules:
         self._origins = {origin.lower().rstrip("/") for origin in origins}
         self._has_pages = has_pages
         self._accepted_hosts: set[bytes] = set()
-        """`Host` values that were accepted before. Refused ones are not kept: anybody can send
-        many."""
+        """`Host` values that were accepted before. Refused values are not kept, because anybody can
+        send many different ones."""
 
     def admitted(self, headers: Sequence[Header]) -> dict[bytes, bytes]:
         """Return the headers by name. Raises `Refused` for a `Host` or `Origin` that is not
@@ -105,7 +105,7 @@ class HostRules:
         if host in self._accepted_hosts:
             return True
         is_own = self._is_allowed_host(host.decode("latin-1"))
-        if is_own and len(self._accepted_hosts) < _MAX_HOSTS:
+        if is_own and len(self._accepted_hosts) < _MAX_CACHED_HOSTS:
             self._accepted_hosts.add(host)
         return is_own
 
@@ -147,13 +147,13 @@ def bounded(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> Rec
 
 def counted(receive: Receive, limit: int) -> Receive:
     """Return a `receive` that raises `Refused` once a body exceeds `limit` bytes."""
-    taken = 0
+    received_bytes = 0
 
     async def count() -> Message:
-        nonlocal taken
+        nonlocal received_bytes
         message = await receive()
-        taken += len(message.get("body", b""))
-        if taken > limit:
+        received_bytes += len(message.get("body", b""))
+        if received_bytes > limit:
             raise _too_large(limit)
         return message
 

@@ -9,13 +9,16 @@ from pathlib import Path
 
 from bascule.core.errors import InvalidSetting
 
-_ATTEMPTS = 20
+_MAX_ATTEMPTS = 20
 """Maximum number of free ports to try until one is free on both loopback addresses."""
 _BACKLOG = 256
 
 
 def bound_socket(host: str, port: int, *, who: str) -> socket.socket:
-    """Return a bound socket for `who`. Raises `InvalidSetting` with a suggestion."""
+    """Return a bound socket. Raises `InvalidSetting` with a suggestion.
+
+    `who`: name of the server, for the error message.
+    """
     try:
         return bind_tcp(host, port)
     except (OSError, OverflowError, UnicodeError) as error:
@@ -63,13 +66,13 @@ def bound_pair(host: str, port: int, *, who: str) -> list[socket.socket]:
 
     With `port` 0, the chosen port is free on both addresses.
     """
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_MAX_ATTEMPTS):
         sock = bound_socket(host, port, who=who)
         try:
             other_loopback = loopback_twin(sock)
         except OSError as error:
             sock.close()
-            if port or attempt + 1 == _ATTEMPTS:
+            if port or attempt + 1 == _MAX_ATTEMPTS:
                 raise InvalidSetting(
                     f"{who} cannot listen on port {port} of both 127.0.0.1 and [::1]: another "
                     "program has it on one of them, and would receive our requests. "
@@ -98,7 +101,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 def unix_listener(path: Path, *, mode: int = 0o660) -> socket.socket:
-    """Return a listening unix socket at `path`, replacing any file there. Blocks.
+    """Return a listening unix socket at `path`, replacing any file there. This function blocks.
 
     By default, only the owner and the group may connect.
     """
@@ -123,7 +126,8 @@ async def stop_accepting(server: asyncio.Server) -> None:
     loop = asyncio.get_running_loop()
     for sock in server.sockets:
         loop.remove_reader(sock)  # accepts no more connections
-    # One pass of the event loop each: the transport, `connection_made`, a handler of streams.
+    # One pass of the event loop for each step: the transport is created, `connection_made` is
+    # called, a handler of streams starts.
     for _ in range(3):
         await asyncio.sleep(0)
     server.close()
@@ -131,8 +135,8 @@ async def stop_accepting(server: asyncio.Server) -> None:
 
 def local_url(host: str, port: int) -> str:
     """Return the URL at which programs on this machine reach a server that listens on `host`."""
-    every = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with
-    name = every.get(host, host)
+    loopback_address = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with
+    name = loopback_address.get(host, host)
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
