@@ -22,7 +22,7 @@ from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.sessions import SessionId
 from bascule.hub.database.address import database_address, sqlite_address, with_driver
 from bascule.hub.database.engine import make_engine
-from bascule.hub.database.migrate import HEAD, KNOWN, alembic_config, upgrade
+from bascule.hub.database.migrate import HEAD, KNOWN_VERSIONS, alembic_config, upgrade
 from bascule.hub.database.store import SqlStore
 from bascule.hub.database.tables import metadata
 from bascule.hub.database.token_cache import TimedChangeDetector, TokenCache
@@ -285,7 +285,7 @@ def test_every_migration_is_known_in_its_order() -> None:
 
     scripts = ScriptDirectory.from_config(alembic_config())
     assert scripts.get_current_head() == HEAD
-    assert [each.revision for each in scripts.walk_revisions()][::-1] == list(KNOWN[1:])
+    assert [each.revision for each in scripts.walk_revisions()][::-1] == list(KNOWN_VERSIONS[1:])
 
 
 # Where it is --------------------------------------------------------------------------------

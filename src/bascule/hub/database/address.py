@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from bascule.core.errors import InvalidSetting
 
-DATABASE: Final = "hub.sqlite"
+DATABASE_FILE: Final = "hub.sqlite"
 """Name of the SQLite file in a hub's state directory."""
 
 _DRIVERS: Final = {
@@ -19,10 +19,14 @@ _DRIVERS: Final = {
 
 
 def database_address(url: str, state_dir: Path | None) -> str:
-    """The SQLAlchemy URL for these settings; without `url` and `state_dir`, of a temporary file."""
+    """The SQLAlchemy URL of the hub's database.
+
+    `url`: the setting `database_url`. Without `url`, SQLite in `state_dir`; without both, SQLite in
+    a temporary file.
+    """
     if url:
         return with_driver(url)
-    return "sqlite+aiosqlite://" if state_dir is None else sqlite_address(state_dir / DATABASE)
+    return "sqlite+aiosqlite://" if state_dir is None else sqlite_address(state_dir / DATABASE_FILE)
 
 
 def sqlite_address(path: Path) -> str:
@@ -41,8 +45,8 @@ def with_driver(url: str) -> str:
     return f"{driver}://{rest}"
 
 
-def without_password(url: str) -> str:
-    """The address without user and password, for messages."""
+def described_address(url: str) -> str:
+    """Kind, host and name of the database for messages, without user and password."""
     parts = urlsplit(url)
     name = parts.path.lstrip("/")
     return f"{parts.scheme.partition('+')[0]} at {parts.hostname or parts.path}" + (

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, event, make_url
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+# The unit of `busy_timeout` is milliseconds.
 _PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "busy_timeout = 10000")
 
 
@@ -22,7 +23,7 @@ def make_engine(address: str | URL) -> AsyncEngine:
 
 
 def reading(engine: AsyncEngine) -> AsyncEngine:
-    """The engine for a single query, which needs no transaction on SQLite."""
+    """The same engine for single queries: on SQLite, these need no transaction."""
     return engine.execution_options(is_reading=True)
 
 

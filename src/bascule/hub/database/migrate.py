@@ -14,9 +14,9 @@ from bascule.core.errors import StorageFailed
 from .tables import metadata
 
 HEAD: Final = "0002"
-"""The newest migration."""
+"""Schema version after the newest migration."""
 
-KNOWN: Final = ("", "0001", HEAD)
+KNOWN_VERSIONS: Final = ("", "0001", HEAD)
 """All schema versions, oldest first. "" is a database from before versions were stored."""
 
 _version: Final = Table("alembic_version", MetaData(), Column("version_num", Text, nullable=False))
@@ -33,7 +33,7 @@ async def migrate(engine: AsyncEngine) -> None:
         version = await connection.run_sync(_version_of)
     if version == HEAD:
         return
-    if version is not None and version not in KNOWN:
+    if version is not None and version not in KNOWN_VERSIONS:
         raise StorageFailed(
             f"The database is of a newer version of Bascule (schema {version}; this version "
             f"knows {HEAD}); start that version, or use another database"

@@ -36,7 +36,7 @@ from bascule.hub.sessions.specs import spec_from_json, spec_to_json
 from bascule.hub.store import Store
 
 from . import tables
-from .address import DATABASE, without_password
+from .address import DATABASE_FILE, described_address
 from .cancellation import finish_before_cancel
 from .engine import make_engine, reading
 from .migrate import migrate
@@ -49,7 +49,7 @@ _QUOTA_LOCK: Final = 7_263_171
 """Key of the PostgreSQL advisory lock for changes of reservations."""
 
 
-_FIELDS: Final = tuple(each.key for each in tables.sessions.columns)
+_SESSION_COLUMNS: Final = tuple(each.key for each in tables.sessions.columns)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -90,7 +90,7 @@ class SqlStore(Store):
         self._is_sqlite = make_url(address).get_backend_name() == "sqlite"
         self._engine: AsyncEngine | None = None
         self._work: set[asyncio.Task[Any]] = set()
-        """Work on SQLite that has not ended."""
+        """Unfinished database operations; used only with SQLite."""
         self._token_cache: TokenCache | None = None
         self._temporary_directory: TemporaryDirectory[str] | None = None
 
@@ -98,12 +98,12 @@ class SqlStore(Store):
     async def open(self) -> None:
         url = make_url(self._address)
         if self._is_sqlite:
-            url = url.set(database=await asyncio.to_thread(self._file, url.database))
+            url = url.set(database=await asyncio.to_thread(self._create_file, url.database))
         self._engine = make_engine(url)
         try:
             await migrate(self._engine)
         except (SQLAlchemyError, OSError) as error:
-            address = without_password(self._address)
+            address = described_address(self._address)
             raise StorageFailed(
                 f"The hub's database ({address}) cannot be used: {_cause(error)}"
             ) from error
@@ -114,7 +114,7 @@ class SqlStore(Store):
         await finish_before_cancel(self._close())
 
     async def _close(self) -> None:
-        # The engine closes only idle connections; one in use would never be closed.
+        # `dispose` closes only idle connections. A connection in use would never be closed.
         while self._work:
             await asyncio.wait(self._work)
         if self._engine is not None:
@@ -127,15 +127,15 @@ class SqlStore(Store):
             await asyncio.to_thread(self._temporary_directory.cleanup)
             self._temporary_directory = None
 
-    def _file(self, database: str | None) -> str:
-        """The SQLite file, created with mode 600; SQLite gives its side files the same mode.
+    def _create_file(self, database: str | None) -> str:
+        """Create the SQLite file with mode 600 and return its path.
 
-        Without a name it is a temporary file. An in-memory database would be lost with its
-        connection.
+        SQLite gives the files beside it the same mode. Without a name, the file is temporary. An
+        in-memory database would be lost when its connection closes.
         """
         if not database:
             self._temporary_directory = TemporaryDirectory(prefix="bascule-hub-")
-            database = f"{self._temporary_directory.name}/{DATABASE}"
+            database = f"{self._temporary_directory.name}/{DATABASE_FILE}"
         Path(database).touch(mode=0o600)
         return database
 
@@ -207,21 +207,21 @@ class SqlStore(Store):
                     )
                 )
                 if (existing := rows.mappings().one_or_none()) is not None:
-                    return _session(existing)
+                    return _session_row(existing)
             await self._reserve(connection, row.id, row.owner, claims)
-            await connection.execute(insert(tables.sessions), _values(row))
+            await connection.execute(insert(tables.sessions), _session_values(row))
         return row
 
     async def find_session(self, session_id: SessionId) -> SessionRow | None:
         rows = await self._rows(select(tables.sessions).where(tables.sessions.c.id == session_id))
-        return _session(rows[0]) if rows else None
+        return _session_row(rows[0]) if rows else None
 
     async def list_sessions(self, owner: str | None = None) -> Sequence[SessionRow]:
         columns = tables.sessions.c
         query = select(tables.sessions).order_by(columns.created, columns.id)
         if owner is not None:
             query = query.where(columns.owner == owner)
-        return [_session(row) for row in await self._rows(query)]
+        return [_session_row(row) for row in await self._rows(query)]
 
     @_finish_on_sqlite
     async def change_session(
@@ -241,7 +241,7 @@ class SqlStore(Store):
         async with self._writing() as connection:
             result = await connection.execute(query.values(**values).returning(tables.sessions))
             row = result.mappings().one_or_none()
-        return None if row is None else _session(row)
+        return None if row is None else _session_row(row)
 
     @_finish_on_sqlite
     async def remove_session(self, session_id: SessionId) -> bool:
@@ -382,7 +382,7 @@ class SqlStore(Store):
 
     @asynccontextmanager
     async def _discarding_cache(self) -> AsyncIterator[None]:
-        """Clear the token cache after the block, even if it fails and may have changed tokens."""
+        """Clear the token cache after the block, even after an error: tokens may have changed."""
         try:
             yield
         finally:
@@ -402,7 +402,10 @@ class SqlStore(Store):
 
     @asynccontextmanager
     async def _quota_transaction(self) -> AsyncIterator[AsyncConnection]:
-        """Serialise reservations of all processes, so that no two use the same free amount."""
+        """A transaction during which no other process reserves or releases.
+
+        Otherwise two sessions could reserve the same free amount.
+        """
         async with self._writing() as connection:
             if connection.dialect.name == "postgresql":
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({_QUOTA_LOCK})"))
@@ -410,7 +413,7 @@ class SqlStore(Store):
 
     def _insert(self, table: Table, values: Mapping[str, Any]) -> postgresql.Insert | sqlite.Insert:
         """An INSERT that supports `on_conflict_…`, which both databases write the same way."""
-        # The engine has imported its dialect. The other one would take 2 MiB.
+        # The engine has imported its own dialect. Importing the other one would take 2 MiB.
         if self._open_engine.dialect.name == "postgresql":
             from sqlalchemy.dialects import postgresql
 
@@ -420,12 +423,12 @@ class SqlStore(Store):
         return sqlite.insert(table).values(**values)
 
 
-def _values(row: SessionRow) -> dict[str, Any]:
-    values = {name: getattr(row, name) for name in _FIELDS}
+def _session_values(row: SessionRow) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in _SESSION_COLUMNS}
     return {**values, "spec": spec_to_json(row.spec)}
 
 
-def _session(row: Mapping[Any, Any]) -> SessionRow:
+def _session_row(row: Mapping[Any, Any]) -> SessionRow:
     values = {column.key: row[column] for column in tables.sessions.columns}
     return SessionRow(**{**values, "spec": spec_from_json(values["spec"])})
 

@@ -24,17 +24,23 @@ class ChangeDetector(Protocol):
 
     def state(self) -> object: ...
 
-    def wrote(self) -> None:
+    def report_write(self) -> None:
         """Report that this process has written to the database."""
         ...
 
     def close(self) -> None:
-        """Close the detector. All connections of this process must be closed before. Blocks."""
+        """Close the detector. This blocks.
+
+        All connections of this process must be closed before.
+        """
         ...
 
 
 def change_detector(file: str | None) -> ChangeDetector:
-    """The detector for a SQLite file, or for a database server if `file` is None. Blocks."""
+    """The detector for a SQLite file, or for a database server if `file` is None.
+
+    This function blocks.
+    """
     if file is not None:
         with contextlib.suppress(FileNotFoundError):  # the database has no write-ahead log
             return SqliteChangeDetector(file)
@@ -42,13 +48,13 @@ def change_detector(file: str | None) -> ChangeDetector:
 
 
 class SqliteChangeDetector:
-    """Exact and without queries: maps the index of the write-ahead log (the `-shm` file) and reads
-    its header, which every commit of any process changes.
+    """Notices every change at once, without queries: it maps the index of the write-ahead log (the
+    `-shm` file) and reads the header, which every commit of any process changes.
 
     An open connection keeps SQLite from deleting that file. POSIX locks belong to the process:
-    closing any descriptor of the file releases the locks of all its connections. Another process
-    would then consider itself the first user and reset the index. So the descriptor stays open
-    until `close`, when all connections are closed.
+    closing any descriptor of the file releases the locks of all connections of the process.
+    Another process would then consider itself the first user and reset the index. So the descriptor
+    stays open until `close`, when all connections are closed.
     """
 
     def __init__(self, file: str) -> None:
@@ -64,7 +70,7 @@ class SqliteChangeDetector:
     def state(self) -> object:
         return self._index[:_HEADER_BYTES]
 
-    def wrote(self) -> None:
+    def report_write(self) -> None:
         """No effect: the commit itself changes the state."""
 
     def close(self) -> None:
@@ -74,7 +80,8 @@ class SqliteChangeDetector:
 
 
 class TimedChangeDetector:
-    """For a database server: notices own writes at once, writes of others after `_LIFETIME`."""
+    """For a database server: notices writes of this process at once, and assumes a write of another
+    process whenever `_LIFETIME` has passed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -83,10 +90,10 @@ class TimedChangeDetector:
 
     def state(self) -> object:
         if self._clock() - self._renewed_at > _LIFETIME:
-            self.wrote()
+            self.report_write()
         return self._number
 
-    def wrote(self) -> None:
+    def report_write(self) -> None:
         self._renewed_at = self._clock()
         self._number += 1
 
@@ -119,7 +126,8 @@ class TokenCache:
         self._rows[row.hash] = row
 
     def forget(self) -> None:
-        self._changes.wrote()
+        """Clear the cache at its next use, because this process has changed tokens."""
+        self._changes.report_write()
 
     def close(self) -> None:
         self._changes.close()

@@ -10,8 +10,8 @@ down_revision = None
 
 
 def upgrade() -> None:
-    there = sa.inspect(op.get_bind()).get_table_names()
-    if "tokens" not in there:
+    existing = sa.inspect(op.get_bind()).get_table_names()
+    if "tokens" not in existing:
         op.create_table(
             "tokens",
             sa.Column("hash", sa.Text, primary_key=True),
@@ -24,7 +24,7 @@ def upgrade() -> None:
                 "scope IN ('admin', 'agent', 'window', 'session')", name="tokens_scope"
             ),
         )
-    if "windows" not in there:
+    if "windows" not in existing:
         op.create_table(
             "windows",
             sa.Column("id", sa.Text, primary_key=True),
