@@ -79,7 +79,7 @@ class SessionGround:
     def origin(self, session_id: str) -> str:
         """Where the person's browser has a session."""
         host = urlsplit(self.url).netloc
-        return self.hub.hub.proxy.access_control.origins.session(host, session_id)
+        return self.hub.hub.proxy.access_control.origins.session_origin(host, session_id)
 
     def file(self, session_id: str, name: str) -> Path:
         """In its workspace, seen from outside."""

@@ -82,11 +82,13 @@ class RunningHub:
     @property
     def page_url(self) -> str:
         """The origin of the hub's page, to which browsers on this machine are redirected."""
-        return self.hub.proxy.access_control.origins.page(f"127.0.0.1:{self.port}")
+        return self.hub.proxy.access_control.origins.page_origin(f"127.0.0.1:{self.port}")
 
     def session_url(self, session_id: str) -> str:
         """The origin of a session, for the same browsers."""
-        return self.hub.proxy.access_control.origins.session(f"127.0.0.1:{self.port}", session_id)
+        return self.hub.proxy.access_control.origins.session_origin(
+            f"127.0.0.1:{self.port}", session_id
+        )
 
     async def __aenter__(self) -> Self:
         try:

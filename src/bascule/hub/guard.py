@@ -25,15 +25,15 @@ IDENTITY: Final = "bascule.identity"
 
 OPEN_PATHS: Final = frozenset({"/health", "/docs", "/openapi.json"})
 """Paths that need no token; their responses hold no data of any user."""
-PAIRING: Final = "/api/vscode/pair/"
+PAIRING_PREFIX: Final = "/api/vscode/pair/"
 """Prefix of paths that contain a pairing code, which replaces the token."""
 
-ARCHIVES: Final = "/api/archives"
+ARCHIVES_PATH: Final = "/api/archives"
 """Path whose bodies are binary and may be larger."""
 
-_BODIES: Final = frozenset({b"application/json"})
-_BYTES: Final = frozenset({b"application/octet-stream"})
-_FORMS: Final = frozenset({b"multipart/form-data"})
+_JSON_TYPES: Final = frozenset({b"application/json"})
+_BINARY_TYPES: Final = frozenset({b"application/octet-stream"})
+_FORM_TYPES: Final = frozenset({b"multipart/form-data"})
 
 _DISCONNECT: Final[Message] = {"type": "websocket.disconnect", "code": 1008}
 
@@ -41,11 +41,13 @@ Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
 """Returns the identity behind a request, by its path and headers, or raises `Refused`."""
 
 
-_OTHER_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
+_OPENHANDS_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
 """Headers in which clients of OpenHands send a token, in order of precedence."""
 
 
 def by_token(tokens: Tokens) -> Identify:
+    """An `Identify` that looks up the token in the headers."""
+
     async def identify(_path: str, headers: dict[bytes, bytes]) -> Identity:
         token = _token_in(headers)
         identity = await tokens.identify(token) if token else None
@@ -62,7 +64,7 @@ def _token_in(headers: dict[bytes, bytes]) -> str:
     kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer" and token:
         return token.strip()
-    found = (headers[name] for name in _OTHER_HEADERS if headers.get(name))
+    found = (headers[name] for name in _OPENHANDS_HEADERS if headers.get(name))
     return next(found, b"").decode("latin-1").strip()
 
 
@@ -90,7 +92,7 @@ class HubGuard:
         self._is_open = is_open
         self._takes_files = takes_files
         self._max_upload = settings.max_upload
-        self._names = Names(settings)
+        self._host_rules = HubHostRules(settings)
         self._max_body = settings.max_body
         self._max_archive = settings.max_archive
 
@@ -99,9 +101,9 @@ class HubGuard:
             await self._app(scope, receive, send)
             return
         try:
-            headers = self._names.admitted(scope["headers"])
+            headers = self._host_rules.admitted(scope["headers"])
             path: str = scope["path"]
-            is_open = path in OPEN_PATHS or path.startswith(PAIRING) or self._is_open(path)
+            is_open = path in OPEN_PATHS or path.startswith(PAIRING_PREFIX) or self._is_open(path)
             if not is_open:
                 scope[IDENTITY] = await self._identify(path, headers)
             receive = self._limit_body(path, headers, receive)
@@ -119,20 +121,20 @@ class HubGuard:
             async with self._leases.scope(scope[IDENTITY], on_end=request.end):
                 await self._app(scope, request.receive, request.send)
         except AccessDenied as error:
-            if not request.has_begun:
+            if not request.has_response_begun:
                 raise Refused(401, error) from None
-            # The app has closed its socket. A partial HTTP response must not look complete.
+            # A WebSocket is closed by the app. A partial HTTP response must not look complete.
             connection = scope.get(CONNECTION)
             if connection is not None:
                 connection.transport.abort()
                 await asyncio.sleep(0)  # uvicorn must see the abort, else it logs an error
 
     def _limit_body(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        kinds, limit = _BODIES, self._max_body
-        if path == ARCHIVES:
-            kinds, limit = _BYTES, self._max_archive
+        kinds, limit = _JSON_TYPES, self._max_body
+        if path == ARCHIVES_PATH:
+            kinds, limit = _BINARY_TYPES, self._max_archive
         elif self._takes_files(path):
-            kinds, limit = _FORMS, self._max_upload
+            kinds, limit = _FORM_TYPES, self._max_upload
         ensure_kind(headers, kinds)
         return bounded(headers, receive, limit)
 
@@ -143,26 +145,26 @@ class _LeasedRequest:
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
-        self.has_begun = False
-        self._has_ended = False
+        self.has_response_begun = False
+        self._has_token_ended = False
 
     async def receive(self) -> Message:
         """After the token has ended, report a disconnect.
 
         Socket.IO suppresses a cancellation while it handles a message, then receives the next one.
         """
-        return _DISCONNECT if self._has_ended else await self._receive()
+        return _DISCONNECT if self._has_token_ended else await self._receive()
 
     async def send(self, message: Message) -> None:
-        self.has_begun = True
+        self.has_response_begun = True
         await self._send(message)
 
     def end(self) -> None:
-        self._has_ended = True
+        self._has_token_ended = True
 
 
-class Names(HostRules):
-    """The host names of this hub, and the origins that may call it."""
+class HubHostRules(HostRules):
+    """Which `Host` and `Origin` headers this hub accepts."""
 
     def __init__(self, settings: HubSettings) -> None:
         public = urlsplit(settings.public_url)

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from bascule.core.errors import InvalidNonce, InvalidPairing
 
@@ -29,6 +29,7 @@ class Nonces:
         self._lifetime = lifetime
         self._clock = clock
         self._issued: dict[str, tuple[str, float]] = {}
+        """The socket and the expiry time of each nonce."""
 
     def issue(self, sid: str) -> str:
         """A new nonce for the socket. An earlier nonce of the socket becomes invalid."""
@@ -52,6 +53,14 @@ class Nonces:
             del self._issued[nonce]
 
 
+class _SignInCode(NamedTuple):
+    token_hash: str
+    next_path: str
+    expires: float
+    uid: int | None
+    """The only user of this machine who may redeem the code; None: anyone."""
+
+
 class SignInCodes:
     """Codes in URLs that sign a browser in; tokens are never put in URLs.
 
@@ -62,33 +71,39 @@ class SignInCodes:
     def __init__(self, lifetime: float, *, clock: Clock = time.monotonic) -> None:
         self._lifetime = lifetime
         self._clock = clock
-        self._issued: dict[str, tuple[str, str, float, int | None]] = {}
+        self._issued: dict[str, _SignInCode] = {}
 
-    def issue(self, token_hash: str, onward: str, *, uid: int | None = None) -> str:
-        """A new code. `uid`: the only user of this machine who may redeem it; None: anyone."""
+    def issue(self, token_hash: str, next_path: str, *, uid: int | None = None) -> str:
+        """A new code, which leads to `next_path`.
+
+        `uid`: the only user of this machine who may redeem the code; None: anyone.
+        """
         now = self._clock()
-        self._issued = {code: kept for code, kept in self._issued.items() if kept[2] > now}
+        self._issued = {
+            code: issued for code, issued in self._issued.items() if issued.expires > now
+        }
         while len(self._issued) >= _MAX_CODES:
             del self._issued[next(iter(self._issued))]
         code = secrets.token_urlsafe(18)
-        self._issued[code] = token_hash, onward, now + self._lifetime, uid
+        self._issued[code] = _SignInCode(token_hash, next_path, now + self._lifetime, uid)
         return code
 
     def user_of(self, code: str) -> int | None:
         """The only user who may redeem the code; None for anyone, or for an invalid code."""
-        return self._issued[code][3] if code in self._issued else None
+        return self._issued[code].uid if code in self._issued else None
 
     def peek(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
         """The same result as `redeem`, but the code stays valid."""
-        token_hash, onward, expires, reserved_for = self._issued.get(code, ("", "", 0.0, None))
-        is_valid = token_hash and self._clock() < expires and reserved_for in (None, uid)
-        return (token_hash, onward) if is_valid else None
+        issued = self._issued.get(code)
+        if issued is None or self._clock() >= issued.expires or issued.uid not in (None, uid):
+            return None
+        return issued.token_hash, issued.next_path
 
     def redeem(self, code: str, uid: int | None = None) -> tuple[str, str] | None:
-        """The token's hash and the path to go to.
+        """The token's hash and the path to open. The code becomes invalid.
 
-        None for a code that is wrong, used or expired, or reserved for a user other than `uid`;
-        that user can still use it.
+        None for a code that is wrong, used or expired. Also None for a code that is reserved for a
+        user other than `uid`; that user can still redeem it.
         """
         found = self.peek(code, uid)
         if found is not None:

@@ -57,12 +57,12 @@ class Origins:
         self._public_host = public.netloc if self._public else ""
         self.is_shared_with_hub = settings.sessions_origin == HUB
         """Whether sessions have the hub's own origin, on explicit request."""
-        given = "" if self.is_shared_with_hub else settings.sessions_origin.lower().rstrip("/")
-        _ensure_usable(given, self._public)
-        self.sessions_origin = given
+        configured = "" if self.is_shared_with_hub else settings.sessions_origin.lower().rstrip("/")
+        _ensure_usable(configured, self._public)
+        self.sessions_origin = configured
         """The setting `sessions_origin`; empty if it is not set or is `hub`."""
-        self._host = given.partition("://")[2].removeprefix("*")
-        self.is_wild = "://*." in given
+        self._host = configured.partition("://")[2].removeprefix("*")
+        self.has_wildcard = "://*." in configured
         """Whether `sessions_origin` gives each session its own host name."""
         purpose = f"bascule host name {settings.state_dir or ''}".encode()
         digest = hmac.digest(settings.admin_token.encode(), purpose, hashlib.sha256)
@@ -71,10 +71,10 @@ class Origins:
         # Cached because they are called for every request, with few different hosts.
         self.session_host = lru_cache(maxsize=1024)(self._session_host)
         """The `SessionHost` of a host that belongs to sessions; None for all other hosts."""
-        self.page = lru_cache(maxsize=1024)(self._page)
+        self.page_origin = lru_cache(maxsize=1024)(self._page_origin)
         """The origin of the hub's page for a browser that reached the hub at the given host."""
 
-    def _page(self, host: str) -> str:
+    def _page_origin(self, host: str) -> str:
         if self._is_local(host):
             return f"http://{self.local_name}{split_host(host)[1]}"
         return self._public or f"http://{host}"
@@ -83,17 +83,17 @@ class Origins:
         """Whether the hub's page is served at this host."""
         return not self._is_local(host) or split_host(host)[0] == self.local_name
 
-    def session(self, host: str, session_id: str) -> str:
+    def session_origin(self, host: str, session_id: str) -> str:
         """The origin of a session for a browser that reached the hub at `host`; empty if sessions
         have none there."""
         if self.is_shared_with_hub:
-            return self.page(host)
+            return self.page_origin(host)
         if self._is_local(host):
             return f"http://{session_id}{_LOCAL}{split_host(host)[1]}"
         return self.sessions_origin.replace("*", session_id)
 
     @property
-    def is_missing(self) -> bool:
+    def lacks_sessions_origin(self) -> bool:
         """Whether the hub is reachable from other machines but sessions have no origin for them."""
         return bool(self._public) and not self.sessions_origin and not self.is_shared_with_hub
 
@@ -107,7 +107,7 @@ class Origins:
                 "sessions share the hub's origin: a page of a session can act as the person who "
                 "views it, with all permissions of that person on this hub"
             )
-        if self.sessions_origin and not self.is_wild:
+        if self.sessions_origin and not self.has_wildcard:
             return (
                 "all sessions share one origin: pages of a session can read and control the other "
                 "sessions of the person who views them"
@@ -127,9 +127,9 @@ class Origins:
     def _session_host(self, host: str) -> SessionHost | None:
         if self.is_shared_with_hub:
             return None
-        if self._host and not self.is_wild and host == self._host:
+        if self._host and not self.has_wildcard and host == self._host:
             return SessionHost(self.sessions_origin, "")
-        if self.is_wild and host.endswith(self._host):
+        if self.has_wildcard and host.endswith(self._host):
             label = host.removesuffix(self._host)
             if _LABEL.fullmatch(label):
                 return SessionHost(self.sessions_origin.replace("*", label), label)

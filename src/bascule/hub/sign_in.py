@@ -21,17 +21,17 @@ from bascule.serving.asgi import (
 from bascule.serving.refusals import Refused
 from bascule.serving.request_rules import counted
 
-from .guard import Names
+from .guard import HubHostRules
 from .identity import Identity
 from .one_time_codes import SignInCodes
 from .peers import peer_uid
-from .proxy.authentication import LIFETIME, TokenAuthenticator
+from .proxy.authentication import SIGN_IN_SECONDS, TokenAuthenticator
 from .proxy.cookies import HUB_COOKIE
 from .proxy.endpoints import ensure_plain
 from .proxy.pages import ProxyReply, error_reply, page, redirect
 from .proxy.proxy import Proxy
 from .proxy.request import RequestHead
-from .proxy.session_sign_in import FOREIGN, continue_page
+from .proxy.session_sign_in import CROSS_ORIGIN_SITES, continue_page
 from .settings import HubSettings
 
 _HOME: Final = "/"
@@ -44,12 +44,12 @@ _CODE_IS_USED: Final = (
     "prints a new one."
 )
 _TYPED: Final = "&typed=1"
-"""Marks, in a URL with a code, that a person typed or pasted it. The page that reloads the URL adds
-it."""
-_CONFIRM: Final = """<p>{who}</p><form method="post" action="/sign-in">
+"""Query parameter of a URL with a code: a person typed or pasted the URL. The page that reloads the
+URL adds this parameter."""
+_CONFIRM: Final = """<p>{text}</p><form method="post" action="/sign-in">
 <input type="hidden" name="code" value="{code}"><p><button>Sign in as {name}</button></p></form>
 <p>If you did not request this URL, close this page.</p>"""
-_MAX_FORM: Final = 8 << 10
+_MAX_FORM_BYTES: Final = 8 << 10
 _FORM: Final = """{error}<form method="post" action="/sign-in">
 <p><label>Token <input type="password" name="token" autocomplete="current-password" autofocus
 required size="48"></label> <button>Sign in</button></p>
@@ -73,7 +73,7 @@ class SignInPages:
         on_sign_out: Callable[[bytes], Awaitable[None]],
     ) -> None:
         self._on_sign_out = on_sign_out
-        self._names = Names(settings)
+        self._host_rules = HubHostRules(settings)
         self._proxy = proxy
         self._authenticator = authenticator
         self._codes = codes
@@ -83,7 +83,7 @@ class SignInPages:
         try:
             if scope["type"] != "http":
                 raise Refused(400, InvalidRequest("This path does not accept WebSockets"))
-            self._names.admitted(request.headers)
+            self._host_rules.admitted(request.headers)
             reply = await self._answer(scope, request, receive)
         except ClientDisconnected:
             return
@@ -107,7 +107,7 @@ class SignInPages:
 
     async def _sign_in_form(self, request: RequestHead, scope: Scope) -> ProxyReply:
         query = parse_qs(urlsplit(request.target.decode("latin-1")).query)
-        onward = local_path(query.get("next", [_HOME])[0])
+        next_path = local_path(query.get("next", [_HOME])[0])
         code = query.get("code", [""])[0]
         if code and request.method == b"GET" and not _is_prefetch(request):
             uid = await self._uid(code, scope)
@@ -115,8 +115,8 @@ class SignInPages:
             if reply is not None:
                 return reply
         if await self._authenticator.by_hub_cookie(request) is not None:
-            return redirect(onward)
-        return _sign_in_page(200, onward, _CODE_IS_USED if code else "")
+            return redirect(next_path)
+        return _sign_in_page(200, next_path, _CODE_IS_USED if code else "")
 
     def _to_page_host(self, request: RequestHead, redirection: ProxyReply) -> ProxyReply:
         """Send the browser to the page's host.
@@ -139,7 +139,7 @@ class SignInPages:
     async def _sign_in_with_code(
         self, request: RequestHead, code: str, uid: int | None, *, is_typed: bool
     ) -> ProxyReply | None:
-        """Sign in with a one-time code; None if it is not valid.
+        """Sign in with a one-time code; None if the code is not valid.
 
         A person who follows somebody else's link does not notice that it signs in (login CSRF). So
         the person must confirm before the browser changes from one account to another.
@@ -147,16 +147,18 @@ class SignInPages:
         site = request.header(b"sec-fetch-site")
         user = await self._authenticator.by_hub_cookie(request)
         again = f"/sign-in?code={quote(code, safe='')}"
-        if site in FOREIGN:  # navigate again from this origin: then the browser sends its cookie
+        if (
+            site in CROSS_ORIGIN_SITES
+        ):  # navigate again from this origin: then the browser sends its cookie
             return continue_page(again)
         if site == b"none" and user is None:
             return continue_page(again + _TYPED)
         found = self._codes.peek(code, uid)
-        identity = await self._authenticator.by_hash(found[0]) if found is not None else None
+        identity = await self._authenticator.by_token_hash(found[0]) if found is not None else None
         if identity is not None:
-            is_same = user is not None and user.identity == identity
-            is_asked_for = user is None and (is_typed or not site or identity.is_admin)
-            if not is_same and not is_asked_for:
+            is_same_account = user is not None and user.identity == identity
+            is_requested = user is None and (is_typed or not site or identity.is_admin)
+            if not is_same_account and not is_requested:
                 return _confirm_page(code, identity, user.identity if user else None)
         return await self._redeem(code, uid)
 
@@ -164,25 +166,25 @@ class SignInPages:
         found = self._codes.redeem(code, uid)
         return None if found is None else await self._admit(*found)
 
-    async def _admit(self, token_hash: str, onward: str) -> ProxyReply:
-        if await self._authenticator.by_hash(token_hash) is None:
-            return _sign_in_page(401, onward, "The token behind this URL is revoked or expired.")
-        _, value = self._authenticator.sign_in_by(token_hash)
-        return _signed_in_page(value, onward)
+    async def _admit(self, token_hash: str, next_path: str) -> ProxyReply:
+        if await self._authenticator.by_token_hash(token_hash) is None:
+            return _sign_in_page(401, next_path, "The token behind this URL is revoked or expired.")
+        _, value = self._authenticator.sign_in_with_hash(token_hash)
+        return _signed_in_page(value, next_path)
 
     async def _sign_in(self, form: dict[str, list[str]], scope: Scope) -> ProxyReply:
         token = form.get("token", [""])[0].strip()
-        onward = local_path(form.get("next", [_HOME])[0])
+        next_path = local_path(form.get("next", [_HOME])[0])
         if code := form.get("code", [""])[0]:
             uid = await self._uid(code, scope)
-            return await self._redeem(code, uid) or _sign_in_page(401, onward, _CODE_IS_USED)
+            return await self._redeem(code, uid) or _sign_in_page(401, next_path, _CODE_IS_USED)
         identity = await self._authenticator.by_token(token)
         if identity is None:
-            return _sign_in_page(401, onward, "This token is unknown or has expired.")
+            return _sign_in_page(401, next_path, "This token is unknown or has expired.")
         if identity.scope == "window":
-            return _sign_in_page(403, onward, "A window's token is only for that window.")
+            return _sign_in_page(403, next_path, "A window's token is only for that window.")
         _, value = self._authenticator.sign_in(token)
-        return _signed_in_page(value, onward)
+        return _signed_in_page(value, next_path)
 
     async def _sign_out(self, request: RequestHead) -> ProxyReply:
         user = await self._authenticator.by_hub_cookie(request)
@@ -211,25 +213,25 @@ async def send_reply(send: Send, reply: ProxyReply) -> None:
     await send_whole(send, reply.status, reply.headers, reply.body)
 
 
-def _sign_in_page(status: int, onward: str, error: str = "") -> ProxyReply:
+def _sign_in_page(status: int, next_path: str, error: str = "") -> ProxyReply:
     message = f"<p><strong>{escape(error)}</strong></p>" if error else ""
-    content = _FORM.format(error=message, next=escape(onward))
+    content = _FORM.format(error=message, next=escape(next_path))
     return page(status, "Sign in to Bascule", content, _NO_FRAMING)
 
 
-def _confirm_page(code: str, identity: Identity, now: Identity | None) -> ProxyReply:
-    who = f"You are signed in as {now.name} ({now.owner}). " if now else ""
-    who += f"This URL signs you in as {identity.name} ({identity.owner})."
-    content = _CONFIRM.format(who=escape(who), code=escape(code), name=escape(identity.name))
+def _confirm_page(code: str, identity: Identity, current: Identity | None) -> ProxyReply:
+    text = f"You are signed in as {current.name} ({current.owner}). " if current else ""
+    text += f"This URL signs you in as {identity.name} ({identity.owner})."
+    content = _CONFIRM.format(text=escape(text), code=escape(code), name=escape(identity.name))
     return page(200, "Sign in to Bascule?", content, _NO_FRAMING)
 
 
-def _signed_in_page(cookie: str, onward: str) -> ProxyReply:
+def _signed_in_page(cookie: str, next_path: str) -> ProxyReply:
     # Not a redirect: browsers apply the `form-action` policy of the form's page to every redirect
     # that follows, and send no strict cookie after redirects that began on another site.
-    content = f'<meta http-equiv="refresh" content="0;url={escape(onward)}">'
-    content += f'<p><a href="{escape(onward)}">Continue</a></p>'
-    return page(200, "Signed in", content, _NO_FRAMING, _cookie(cookie.encode(), LIFETIME))
+    content = f'<meta http-equiv="refresh" content="0;url={escape(next_path)}">'
+    content += f'<p><a href="{escape(next_path)}">Continue</a></p>'
+    return page(200, "Signed in", content, _NO_FRAMING, _cookie(cookie.encode(), SIGN_IN_SECONDS))
 
 
 def _is_prefetch(request: RequestHead) -> bool:
@@ -242,14 +244,14 @@ def _cookie(value: bytes, lifetime: int) -> Header:
     return b"set-cookie", HUB_COOKIE + b"=" + value + attributes
 
 
-def local_path(onward: str) -> str:
-    """`onward` if it is a path of this hub, else the home page."""
+def local_path(next_path: str) -> str:
+    """`next_path` if it is a path of this hub, else the home page."""
     try:
-        ensure_plain(onward.encode("ascii"))
+        ensure_plain(next_path.encode("ascii"))
     except (UnicodeEncodeError, InvalidRequest):
         return _HOME
-    return _HOME if onward.startswith(("//", "/\\")) else onward
+    return _HOME if next_path.startswith(("//", "/\\")) else next_path
 
 
 async def _read_form(receive: Receive) -> dict[str, list[str]]:
-    return parse_qs((await read_body(counted(receive, _MAX_FORM))).decode("latin-1"))
+    return parse_qs((await read_body(counted(receive, _MAX_FORM_BYTES))).decode("latin-1"))

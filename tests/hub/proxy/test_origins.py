@@ -30,8 +30,8 @@ def origins(**settings: str) -> Origins:
 
 def test_on_this_machine_every_session_has_a_name_below_localhost() -> None:
     here = origins()
-    assert here.session("127.0.0.1:8300", SESSION) == f"http://{SESSION}.localhost:8300"
-    assert here.page(f"{SESSION}.localhost:8300") == f"http://{here.local_name}:8300"
+    assert here.session_origin("127.0.0.1:8300", SESSION) == f"http://{SESSION}.localhost:8300"
+    assert here.page_origin(f"{SESSION}.localhost:8300") == f"http://{here.local_name}:8300"
     found = here.session_host(f"{SESSION}.localhost:8300")
     assert found is not None
     assert (found.origin, found.session_id) == (f"http://{SESSION}.localhost:8300", SESSION)
@@ -52,16 +52,16 @@ def test_no_two_hubs_have_the_same_name_for_their_page() -> None:
 
 def test_elsewhere_each_session_has_a_name_at_the_wildcard() -> None:
     there = origins(public_url="https://hub.example", sessions_origin="https://*.sessions.example")
-    assert there.session("hub.example", SESSION) == f"https://{SESSION}.sessions.example"
+    assert there.session_origin("hub.example", SESSION) == f"https://{SESSION}.sessions.example"
     found = there.session_host(f"{SESSION}.sessions.example")
     assert found is not None
     assert found.session_id == SESSION
-    assert there.page(f"{SESSION}.sessions.example") == "https://hub.example"
+    assert there.page_origin(f"{SESSION}.sessions.example") == "https://hub.example"
     assert there.session_host("sessions.example") is None
     assert there.session_host(f"a.{SESSION}.sessions.example") is None
     assert not there.remaining_risk
     # Whoever is on the hub's machine, or has forwarded its port, has names below localhost.
-    assert there.session("127.0.0.1:8300", SESSION) == f"http://{SESSION}.localhost:8300"
+    assert there.session_origin("127.0.0.1:8300", SESSION) == f"http://{SESSION}.localhost:8300"
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyHub
             status, _, _ = await raw.ask(request(path, *PAGE, host="a" * 254))
             assert status == 400, path
     assert origins.session_host.cache_info().currsize == 0
-    assert origins.page.cache_info().currsize == 0
+    assert origins.page_origin.cache_info().currsize == 0
 
 
 # Other ways to have origins -----------------------------------------------------------------

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bascule.core.errors import InvalidRequest, InvalidSetting
 from bascule.hub.proxy import HubAddresses, SessionEndpoint
-from bascule.hub.proxy.chunks import END, BadChunk, Chunks, framed
+from bascule.hub.proxy.chunks import LAST_CHUNK, BadChunk, Chunks, framed
 from bascule.hub.proxy.cookies import confine_cookie, without_hub_cookies
 from bascule.hub.proxy.endpoints import EndpointPath, ensure_plain, read_target
 from bascule.hub.proxy.request import RequestHead
@@ -170,7 +170,7 @@ def test_a_targets_cookie_stays_below_its_prefix(header: str, kept: str | None) 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=8), st.integers(1, 30))
 def test_chunks_are_read_wherever_they_are_cut(pieces: list[bytes], step: int) -> None:
-    whole = b"".join(b"".join(framed([piece])) for piece in pieces) + END
+    whole = b"".join(b"".join(framed([piece])) for piece in pieces) + LAST_CHUNK
     chunks, found = Chunks(), b""
     for at in range(0, len(whole), step):
         found += b"".join(chunks.feed(whole[at : at + step]))
@@ -254,7 +254,9 @@ def test_a_redirect_stays_below_the_prefix(location: str, moved: str) -> None:
         method=b"GET",
     )
     response_rules = ResponseRules(prefix="/p", is_stripped=True, host="hub.example")
-    head, _ = incoming_head(answer, response_rules, method=b"GET", is_old=False, keep_alive=True)
+    head, _ = incoming_head(
+        answer, response_rules, method=b"GET", is_http_1_0=False, keep_alive=True
+    )
 
     assert f"location: {moved}\r\n".encode() in head
 
@@ -264,7 +266,9 @@ def test_headers_that_speak_for_the_whole_origin_are_dropped() -> None:
     lines = "".join(f"{name}: x\r\n" for name in (*names, "Keep-Alive", "X-Mine"))
     answer = parse_response_head(f"HTTP/1.1 200 OK\r\n{lines}\r\n".encode(), method=b"GET")
     response_rules = ResponseRules(prefix="/p", is_stripped=True, host="h")
-    head, _ = incoming_head(answer, response_rules, method=b"GET", is_old=False, keep_alive=True)
+    head, _ = incoming_head(
+        answer, response_rules, method=b"GET", is_http_1_0=False, keep_alive=True
+    )
 
     assert head == b"HTTP/1.1 200 OK\r\nx-mine: x\r\ntransfer-encoding: chunked\r\n\r\n"
 

@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge, NoSuchSession
-from bascule.hub.guard import Names
+from bascule.hub.guard import HubHostRules
 from bascule.hub.origins import Origins, SessionHost
 from bascule.hub.settings import HubSettings
 from bascule.serving.asgi import Header
@@ -25,7 +25,7 @@ from bascule.serving.refusals import Refused
 from bascule.serving.request_rules import is_loopback
 
 from .addresses import HubAddresses, host_of
-from .authentication import LIFETIME, AuthenticatedUser, Authenticator
+from .authentication import SIGN_IN_SECONDS, AuthenticatedUser, Authenticator
 from .cookies import app_cookie, session_cookie, values_of
 from .credentials import ALWAYS_HIDDEN, hidden_headers, without_tokens
 from .endpoints import EndpointPath, ResolveMountedPath, SessionEndpoint, ensure_plain, read_target
@@ -33,14 +33,14 @@ from .pages import ProxyReply, page, redirect
 from .request import RequestHead, ensure_framed
 from .response import ResponseRules
 from .routes import ProxyRoutes, UpstreamServer
-from .session_sign_in import FOREIGN, SIGN_IN_PATHS, SessionSignIn
+from .session_sign_in import CROSS_ORIGIN_SITES, SIGN_IN_PATHS, SessionSignIn
 
 _APP_SANDBOX_POLICY: Final = (
     "sandbox allow-scripts allow-forms allow-popups allow-modals allow-downloads allow-pointer-lock"
 )
 _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
 """Path at which VS Code's server serves any file of the workspace."""
-_MAX_HOSTS: Final = 64
+_MAX_ACCEPTED_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
 
 
@@ -81,16 +81,16 @@ class AccessControl:
         self._resolve_mounted = resolve_mounted
         self.origins = origins or Origins(settings)
         self.session_sign_in = SessionSignIn(self.origins, authenticator)
-        self._names = Names(settings)
+        self._host_rules = HubHostRules(settings)
         self._addresses = addresses
         self._authenticator = authenticator
         self._routes = routes
         self._max_upload = settings.max_upload
-        self._frames = " ".join(("'self'", *settings.frame_origins))
+        self._frame_ancestors = " ".join(("'self'", *settings.frame_origins))
         self._may_be_framed = bool(settings.frame_origins)
         self._policy_at = lru_cache(maxsize=256)(self._policy)
         self._accepted_hosts: set[bytes] = set()
-        """Host headers that were accepted before."""
+        """Host headers that were accepted before; checking these again would only take time."""
 
     async def admit(self, request: RequestHead) -> Admission | ProxyReply:
         """Admit the request or answer it directly.
@@ -194,18 +194,18 @@ class AccessControl:
             return redirect(self._addresses.grant(endpoint) + requested.rest.decode())
         if self.origins.is_shared_with_hub:
             return await self._enter(request, requested, user)
-        onward = requested.prefix + requested.rest.decode()
-        return self.session_sign_in.redirect_to_session(request, user.sign_in, endpoint, onward)
+        next_path = requested.prefix + requested.rest.decode()
+        return self.session_sign_in.redirect_to_session(request, user.sign_in, endpoint, next_path)
 
     def redirect_to_page_host(self, request: RequestHead) -> ProxyReply | None:
         """A redirect to the host that serves the hub's page; None if the request is
         already there."""
         if self.origins.is_page_host(request.host):
             return None
-        return redirect(self.origins.page(request.host) + request.target.decode("latin-1"))
+        return redirect(self.origins.page_origin(request.host) + request.target.decode("latin-1"))
 
     def _redirect_to_session(self, request: RequestHead, endpoint: SessionEndpoint) -> ProxyReply:
-        origin = self.origins.session(request.host, endpoint.session_id)
+        origin = self.origins.session_origin(request.host, endpoint.session_id)
         if not origin:
             raise _not_found(request)
         return redirect(origin + request.target.decode())
@@ -245,7 +245,7 @@ class AccessControl:
             return self.session_sign_in.redirect_to_hub(request)
         if requested.key:
             return await self._admit_by_key(request, requested)
-        is_cross_origin = request.header(b"sec-fetch-site") in FOREIGN
+        is_cross_origin = request.header(b"sec-fetch-site") in CROSS_ORIGIN_SITES
         if is_cross_origin and not request.is_page:
             raise Refused(403, AccessDenied("Pages of other origins may not call a session"))
         user = (
@@ -275,10 +275,10 @@ class AccessControl:
         if endpoint.kind == "apps" and target.is_sandboxed and request.is_page:
             return redirect(self._addresses.keyed_path(endpoint) + requested.rest.decode())
         added = self._headers_for(request, requested, target)
-        if user.by == "sign-in" and request.is_page and user.sign_in is not None:
+        if user.proven_by == "sign-in" and request.is_page and user.sign_in is not None:
             value = self._authenticator.session_cookie_value(user.sign_in, endpoint)
             added = *added, self._session_cookie(endpoint, value)
-        passes_authorization = user.by != "bearer" and endpoint.kind == "apps"
+        passes_authorization = user.proven_by != "bearer" and endpoint.kind == "apps"
         # On the hub's own origin a target must not choose its opener policy.
         is_shared = self.origins.is_shared_with_hub
         replaced = {b"cross-origin-opener-policy"} if is_shared else None
@@ -423,7 +423,7 @@ class AccessControl:
         if await self._routes.owner(endpoint) is None:
             raise _not_found(request)
         target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
-        framing = f"frame-ancestors {self._frames} {self._hub_origin_for_apps()}".encode()
+        framing = f"frame-ancestors {self._frame_ancestors} {self._hub_origin_for_apps()}".encode()
         added: tuple[Header, ...] = ((b"content-security-policy", framing),)
         return Admission(
             requested,
@@ -435,7 +435,7 @@ class AccessControl:
 
     def _hub_origin_for_apps(self) -> str:
         """The origin of the hub's page, for requests on the apps' origin."""
-        return self.origins.page(host_of(self._addresses.hub()))
+        return self.origins.page_origin(host_of(self._addresses.hub()))
 
     def _has_key(self, request: RequestHead, requested: EndpointPath) -> bool:
         name = app_cookie(requested.prefix)
@@ -451,7 +451,10 @@ class AccessControl:
             raise _not_found(request)
         value, path = requested.key.encode(), requested.prefix.removesuffix(f"/~{requested.key}")
         name = app_cookie(path)
-        attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (path.encode(), LIFETIME)
+        attributes = b"; Path=%s/; Max-Age=%d; HttpOnly; Secure; " % (
+            path.encode(),
+            SIGN_IN_SECONDS,
+        )
         cookie = name + b"=" + value + attributes + self._same_site
         # A location that starts with two slashes would name another host.
         return redirect(f"{path}/{requested.rest.decode().lstrip('/')}", (b"set-cookie", cookie))
@@ -469,16 +472,16 @@ class AccessControl:
         return b"SameSite=None; Partitioned" if self._may_be_framed else b"SameSite=Lax"
 
     def _session_cookie(self, endpoint: SessionEndpoint, value: str) -> Header:
-        attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; " % LIFETIME
+        attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; " % SIGN_IN_SECONDS
         name = session_cookie(endpoint.session_id)
         return b"set-cookie", name + b"=" + value.encode() + attributes + self._same_site
 
     def _scheme(self, request: RequestHead) -> str:
-        return self.origins.page(request.host).partition(":")[0]
+        return self.origins.page_origin(request.host).partition(":")[0]
 
     def _frames_at(self, host: str) -> str:
         """The origins that may frame a page at `host`: its own, the hub's, and `frame_origins`."""
-        return f"{self._frames} {self.origins.page(host)}"
+        return f"{self._frame_ancestors} {self.origins.page_origin(host)}"
 
     def _policy(self, host: str, sandbox: str = "") -> bytes:
         framing = f"frame-ancestors {self._frames_at(host)}"
@@ -506,20 +509,24 @@ class AccessControl:
     async def _app_authorization(self, request: RequestHead) -> bytes:
         """The `Authorization` header for the target. A token of an app passes, a token of the hub
         never does."""
-        given = request.header(b"authorization")
-        kind, _, token = given.decode("latin-1").partition(" ")
+        header = request.header(b"authorization")
+        kind, _, token = header.decode("latin-1").partition(" ")
         if kind.lower() != "bearer" or token.strip().startswith("bsc_"):
             return b""
-        return b"" if await self._authenticator.by_token(token.strip()) is not None else given
+        return b"" if await self._authenticator.by_token(token.strip()) is not None else header
 
     def _ensure_accepted(self, request: RequestHead, *, is_keyed: bool) -> None:
+        """Raise `Refused` unless the hub accepts `Host` and `Origin`.
+
+        A path with a key may be requested by the app's own page, whose origin is opaque (`null`).
+        """
         host, origin = request.header(b"host"), request.header(b"origin")
         if is_keyed and origin == b"null":
             origin = b""
         if not origin and host in self._accepted_hosts:
             return
-        self._names.ensure_allowed({b"host": host} | ({b"origin": origin} if origin else {}))
-        if len(self._accepted_hosts) < _MAX_HOSTS:
+        self._host_rules.ensure_allowed({b"host": host} | ({b"origin": origin} if origin else {}))
+        if len(self._accepted_hosts) < _MAX_ACCEPTED_HOSTS:
             self._accepted_hosts.add(host)
 
     def _ensure_size(self, request: RequestHead) -> None:

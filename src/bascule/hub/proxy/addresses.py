@@ -89,7 +89,8 @@ class HubAddresses:
         return self.apps_origin + self.keyed_path(endpoint)
 
     def key(self, endpoint: SessionEndpoint) -> str:
-        """The key of one app, valid as long as the hub's first token. Computed, never stored."""
+        """The key of one app. It is computed from the admin token and changes with it, and is never
+        stored."""
         digest = hmac.digest(self._secret, f"key {endpoint.path}".encode(), hashlib.sha256)
         return urlsafe_b64encode(digest[:24]).decode()
 

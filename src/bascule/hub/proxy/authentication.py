@@ -16,10 +16,10 @@ from .endpoints import SessionEndpoint
 from .request import SANDBOX_KEY, RequestHead
 from .signed_cookies import SignedCookies, SignIn
 
-LIFETIME: Final = 12 * 3600
+SIGN_IN_SECONDS: Final = 12 * 3600
 """Seconds that a sign-in lasts."""
 
-_HUB: Final = "hub"
+_HUB_PURPOSE: Final = "hub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,8 @@ class AuthenticatedUser:
     """The identity behind a request, and the credential that proved it."""
 
     identity: Identity
-    by: Literal["bearer", "session", "sign-in"]
+    proven_by: Literal["bearer", "session", "sign-in"]
+    """By a bearer token, by the cookie of a session, or by the hub's sign-in cookie."""
     sign_in: SignIn | None = None
 
     def may_access(self, endpoint: SessionEndpoint, owner: str) -> bool:
@@ -76,7 +77,7 @@ class Authenticator(Protocol):
         ...
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
-        """Start a sign-in with a valid token; returns it with the value of its cookie."""
+        """Start a sign-in with a valid token; returns the sign-in and the value of its cookie."""
         ...
 
     def session_cookie_value(self, sign_in: SignIn, endpoint: SessionEndpoint) -> str:
@@ -119,9 +120,11 @@ class TokenAuthenticator:
     async def by_session_cookie(
         self, request: RequestHead, endpoint: SessionEndpoint
     ) -> AuthenticatedUser | None:
-        own = session_cookie(endpoint.session_id)
+        cookie_name = session_cookie(endpoint.session_id)
         for name, value in _cookies(request):
-            sign_in = self._verify(value, _session(endpoint)) if name == own else None
+            sign_in = (
+                self._verify(value, _session_purpose(endpoint)) if name == cookie_name else None
+            )
             if sign_in and (identity := await self._tokens.identify_hash(sign_in.token_hash)):
                 return AuthenticatedUser(identity, "session", sign_in)
         return None
@@ -131,24 +134,24 @@ class TokenAuthenticator:
 
     async def by_hub_cookie(self, request: RequestHead) -> AuthenticatedUser | None:
         for name, value in _cookies(request):
-            sign_in = self._verify(value, _HUB) if name == HUB_COOKIE else None
+            sign_in = self._verify(value, _HUB_PURPOSE) if name == HUB_COOKIE else None
             if sign_in and (identity := await self._tokens.identify_hash(sign_in.token_hash)):
                 return AuthenticatedUser(identity, "sign-in", sign_in)
         return None
 
     def sign_in(self, token: str) -> tuple[SignIn, str]:
-        return self.sign_in_by(hash_of(token))
+        return self.sign_in_with_hash(hash_of(token))
 
-    def sign_in_by(self, token_hash: str) -> tuple[SignIn, str]:
+    def sign_in_with_hash(self, token_hash: str) -> tuple[SignIn, str]:
         """Start a sign-in for a token of which only the hash is known."""
-        sign_in = SignIn(secrets.token_bytes(8), token_hash, int(self._clock()) + LIFETIME)
-        return sign_in, self._signed_cookies.sign(sign_in, _HUB)
+        sign_in = SignIn(secrets.token_bytes(8), token_hash, int(self._clock()) + SIGN_IN_SECONDS)
+        return sign_in, self._signed_cookies.sign(sign_in, _HUB_PURPOSE)
 
-    async def by_hash(self, token_hash: str) -> Identity | None:
+    async def by_token_hash(self, token_hash: str) -> Identity | None:
         return await self._tokens.identify_hash(token_hash)
 
     def session_cookie_value(self, sign_in: SignIn, endpoint: SessionEndpoint) -> str:
-        return self._signed_cookies.sign(sign_in, _session(endpoint))
+        return self._signed_cookies.sign(sign_in, _session_purpose(endpoint))
 
     def sign_out(self, sign_in: SignIn) -> None:
         now = self._clock()
@@ -172,5 +175,5 @@ def _token_in(request: RequestHead, endpoint: SessionEndpoint) -> str:
     return request.header(SANDBOX_KEY).decode("latin-1") if endpoint.kind == "sandbox" else ""
 
 
-def _session(endpoint: SessionEndpoint) -> str:
+def _session_purpose(endpoint: SessionEndpoint) -> str:
     return f"session {endpoint.session_id}"

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,12})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?")
-_MAX_LINE: Final = 4096
+_MAX_LINE_BYTES: Final = 4096
 """Maximum bytes of a line between chunks."""
-_MAX_TRAILER: Final = 16 << 10
+_MAX_TRAILER_BYTES: Final = 16 << 10
+_LINE_BREAK: Final = -1
 
 
 class BadChunk(ValueError):
@@ -25,9 +26,10 @@ class Chunks:
         """Bytes after the end of the body; a correct server sends none."""
         self._line = b""
         self._remaining = 0
-        """Bytes missing from the current chunk; -1: the line break after it is missing."""
+        """Bytes missing from the current chunk; `_LINE_BREAK`: only the line break after it is
+        missing."""
         self._in_trailer = False
-        self._trailer = 0
+        self._trailer_bytes = 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """The body's bytes in `data`. Raises `BadChunk`."""
@@ -45,12 +47,12 @@ class Chunks:
                 self._remaining -= len(piece)
                 position += len(piece)
                 if self._remaining == 0:
-                    self._remaining = -1
+                    self._remaining = _LINE_BREAK
                 yield piece
                 continue
             end = data.find(b"\n", position)
             self._line += data[position:] if end < 0 else data[position : end + 1]
-            if len(self._line) > _MAX_LINE:
+            if len(self._line) > _MAX_LINE_BYTES:
                 raise BadChunk("a line between chunks is too long")
             if end < 0:
                 return
@@ -65,13 +67,13 @@ class Chunks:
         if not line.endswith(b"\r\n"):
             raise BadChunk("a line between chunks ends without CR")
         line = line[:-2]
-        if self._remaining < 0:
+        if self._remaining == _LINE_BREAK:
             if line:
                 raise BadChunk("a chunk is longer than its stated size")
             self._remaining = 0
         elif self._in_trailer:
-            self._trailer += len(line) + 2
-            if self._trailer > _MAX_TRAILER:
+            self._trailer_bytes += len(line) + 2
+            if self._trailer_bytes > _MAX_TRAILER_BYTES:
                 raise BadChunk("the trailer is too long")
             self.is_over = not line
         elif size := _SIZE.fullmatch(line):
@@ -87,4 +89,4 @@ def framed(pieces: list[bytes]) -> list[bytes]:
     return [b"%x\r\n" % size, *pieces, b"\r\n"] if size else []
 
 
-END: Final = b"0\r\n\r\n"
+LAST_CHUNK: Final = b"0\r\n\r\n"

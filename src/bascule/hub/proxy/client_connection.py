@@ -30,7 +30,7 @@ class ClientConnection(Connection):
         super().__init__(*args, **kwargs)
         self._proxy = proxy
         self._exchange: Exchange | None = None
-        """The current exchange."""
+        """The exchange whose response is being sent."""
         self._tunnel: Exchange | None = None
         """The exchange that upgraded the connection; it gets all further bytes."""
         self._is_proxied = False
@@ -94,10 +94,10 @@ class ClientConnection(Connection):
             return
         self.end_head()
         self.scope["method"] = request.method.decode()
-        before: Any = self.cycle  # None for the first request
+        previous: Any = self.cycle  # None for the first request
         keep_alive = request.version == "1.1" and self.parser.should_keep_alive()
         self.cycle = Exchange(self, self._proxy, request, keep_alive=keep_alive)
-        if before is None or before.response_complete:
+        if previous is None or previous.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
             self.flow.pause_reading()
@@ -162,8 +162,8 @@ class ClientConnection(Connection):
         timeout, size = self._proxy.settings.stall_timeout, self.direct.get_write_buffer_size()
         self._stall_timer = self.loop.call_later(timeout, self._check_reading, size)
 
-    def _check_reading(self, before: int) -> None:
-        if self.direct.get_write_buffer_size() >= before:
+    def _check_reading(self, earlier_size: int) -> None:
+        if self.direct.get_write_buffer_size() >= earlier_size:
             self.direct.abort()
         else:
             self._start_stall_timer()

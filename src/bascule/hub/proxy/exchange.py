@@ -19,7 +19,7 @@ from bascule.serving.refusals import Refused
 from bascule.serving.uvicorn_internals import RequestResponseCycle
 
 from .access_control import Admission
-from .chunks import END, BadChunk, Chunks, framed
+from .chunks import LAST_CHUNK, BadChunk, Chunks, framed
 from .pages import ProxyReply, error_reply
 from .request import RequestHead, outgoing_head
 from .response import InvalidResponse, ResponseHead, incoming_head, parse_response_head
@@ -38,7 +38,7 @@ class _ClientLeft(Exception):
     """The client has disconnected."""
 
 
-class _Stale(Exception):
+class _StaleConnection(Exception):
     """The server closed the connection before it sent anything."""
 
 
@@ -90,20 +90,23 @@ class Exchange(RequestResponseCycle):
         self._loop = client.loop
         self._upstream: UpstreamConnection | None = None
         self._admission: Admission
-        self._answer: ResponseHead | None = None
+        self._response_head: ResponseHead | None = None
         self._buffer = b""
         self._chunks: Chunks | None = None
         self._is_chunked = False
+        """Whether the client gets the response's body in chunks."""
         self._remaining = 0
+        """Bytes missing from a response with a length."""
         self._is_body_sent = True
         self._is_tunnel = False
         self._is_reusable = True
+        """Whether the connection to the target can serve another request."""
         self._body_bytes = 0
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._response_timer: asyncio.TimerHandle | None = None
 
-    async def run_asgi(self, app: object) -> None:  # noqa: ARG002 - uvicorn's name and form
-        """Run the exchange to its end. An error before the response starts gets an error reply."""
+    async def run_asgi(self, app: object) -> None:  # noqa: ARG002 - uvicorn defines this signature
+        """Run the exchange to its end. If it fails before the response starts, send an error."""
         self._proxy.live.add(self)
         try:
             reply = await self._handle()
@@ -121,7 +124,7 @@ class Exchange(RequestResponseCycle):
             self._proxy.live.discard(self)
             self._cancel_response_timer()
             if self._upstream is not None:
-                self._upstream.leave(abruptly=not self._is_tunnel)
+                self._upstream.close(abruptly=not self._is_tunnel)
         if reply is not None and not self.response_started:
             self._send(reply)
         self._finish()
@@ -166,7 +169,7 @@ class Exchange(RequestResponseCycle):
     # Callbacks of the target's connection ---------------------------------------------------
 
     def from_target(self, data: bytes) -> None:
-        if self._answer is None:
+        if self._response_head is None:
             self._take_head(data)
         elif not self._done.done():
             self._take_body(data)
@@ -174,15 +177,17 @@ class Exchange(RequestResponseCycle):
             self._is_reusable = False
 
     def target_lost(self) -> None:
-        answer = self._answer
+        answer = self._response_head
         if self._is_tunnel:
             self._end()
         elif answer is None:
             is_stale = not self._buffer
-            self._end(_Stale() if is_stale else InvalidResponse("it ended within its head"))
+            self._end(
+                _StaleConnection() if is_stale else InvalidResponse("it ended within its head")
+            )
         elif answer.framing == "close":
             if self._is_chunked:
-                self._client.send(END)
+                self._client.send(LAST_CHUNK)
             self._end()
         else:
             self._end(InvalidResponse("it ended before it was complete"))
@@ -242,11 +247,11 @@ class Exchange(RequestResponseCycle):
             try:
                 await self._exchange(pooled, head, has_body=False)
                 return
-            except _Stale:
+            except _StaleConnection:
                 self._done = self._loop.create_future()
         try:
             await self._exchange(await pool.connect(admission.target), head, has_body=has_body)
-        except _Stale:
+        except _StaleConnection:
             raise TargetUnreachable(
                 f"It closed the connection without an answer ({admission.target.label})"
             ) from None
@@ -258,7 +263,7 @@ class Exchange(RequestResponseCycle):
 
     async def _exchange(self, upstream: UpstreamConnection, head: bytes, *, has_body: bool) -> None:
         if self.disconnected:
-            upstream.leave(abruptly=True)
+            upstream.close(abruptly=True)
             raise _ClientLeft
         self._upstream = upstream
         upstream.assign(self)
@@ -278,10 +283,10 @@ class Exchange(RequestResponseCycle):
                 await asyncio.gather(sender, return_exceptions=True)
         self._upstream = None
         is_complete = self._is_reusable and self._is_body_sent and not self._is_tunnel
-        if is_complete and self._answer is not None and self._answer.is_kept:
-            self._proxy.pool.give(upstream, only_if_none_idle=not self._may_repeat)
+        if is_complete and self._response_head is not None and self._response_head.keeps_connection:
+            self._proxy.pool.give_back(upstream, only_if_none_idle=not self._may_repeat)
         else:
-            upstream.leave(abruptly=False)
+            upstream.close(abruptly=False)
 
     async def _send_body(self, upstream: UpstreamConnection) -> None:
         """Send the request's body, no faster than the target reads it."""
@@ -300,7 +305,7 @@ class Exchange(RequestResponseCycle):
             pieces = framed([body]) if is_chunked else [body]
             is_last = not message["more_body"]
             if is_last and is_chunked:
-                pieces = [*pieces, END]
+                pieces = [*pieces, LAST_CHUNK]
             upstream.write(b"".join(pieces))
             if is_last:
                 self._is_body_sent = True
@@ -311,7 +316,7 @@ class Exchange(RequestResponseCycle):
     def _take_head(self, data: bytes) -> None:
         try:
             self._buffer += data
-            while self._answer is None:
+            while self._response_head is None:
                 end = self._buffer.find(b"\r\n\r\n") + 4
                 if end < 4:
                     if len(self._buffer) > self._proxy.settings.max_head:
@@ -330,7 +335,7 @@ class Exchange(RequestResponseCycle):
             self._end(error)
 
     def _begin(self, answer: ResponseHead) -> None:
-        self._answer = answer
+        self._response_head = answer
         self._cancel_response_timer()
         self.response_started = True
         self.waiting_for_100_continue = False
@@ -355,15 +360,15 @@ class Exchange(RequestResponseCycle):
             answer,
             self._admission.response_rules,
             method=self.request.method,
-            is_old=self.request.version == "1.0",
+            is_http_1_0=self.request.version == "1.0",
             keep_alive=self.keep_alive,
         )
 
     def _take_body(self, data: bytes, head: bytes = b"") -> None:
-        assert self._answer is not None
+        assert self._response_head is not None
         if self._chunks is not None:
             self._take_chunks(data, head)
-        elif self._answer.framing == "length":
+        elif self._response_head.framing == "length":
             if len(data) > self._remaining:
                 data, self._is_reusable = data[: self._remaining], False
             self._remaining -= len(data)
@@ -386,7 +391,7 @@ class Exchange(RequestResponseCycle):
         if self._is_chunked:
             pieces = framed(pieces)
             if self._chunks.is_over:
-                pieces.append(END)
+                pieces.append(LAST_CHUNK)
         if head or pieces:
             self._client.send(b"".join([head, *pieces]))
         if self._chunks.is_over:
@@ -396,7 +401,7 @@ class Exchange(RequestResponseCycle):
     def _begin_tunnel(self, answer: ResponseHead) -> None:
         if not self.request.is_websocket or answer.header(b"upgrade").lower() != b"websocket":
             raise InvalidResponse("it switches to a protocol that was not requested")
-        self._answer = answer
+        self._response_head = answer
         self._cancel_response_timer()
         self.response_started = self._is_tunnel = True
         self.keep_alive = True  # otherwise the head would have `connection: close`
@@ -455,9 +460,9 @@ class Exchange(RequestResponseCycle):
         self.message_event.set()
         if not self.keep_alive:
             self._client.hang_up()
-        done = cast("Any", self.on_response)
+        on_response = cast("Any", self.on_response)
         self.on_response = _no_op
-        done()
+        on_response()
 
 
 def _no_op() -> None:

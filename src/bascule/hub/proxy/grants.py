@@ -10,7 +10,7 @@ from typing import Final
 
 from .signed_cookies import SignIn
 
-LIFETIME: Final = 30.0
+_LIFETIME: Final = 30.0
 """Maximum seconds between the hub's redirect and the request that it causes."""
 _MAX_GRANTS: Final = 1000
 
@@ -21,7 +21,7 @@ class Grant:
 
     sign_in: SignIn
     session_id: str
-    onward: str
+    next_path: str
     """The requested path and query on the session's origin."""
 
 
@@ -40,7 +40,7 @@ class Grants:
                 break
             del self._issued[code]
         code = secrets.token_urlsafe(18)
-        self._issued[code] = grant, now + LIFETIME
+        self._issued[code] = grant, now + _LIFETIME
         return code
 
     def redeem(self, code: str, session_id: str) -> Grant | None:

@@ -23,14 +23,14 @@ from bascule.hub.origins import HUB, SESSION_ID
 
 from . import authorize
 
-TAKEN: Final = "/_bascule/nginx/"
-"""Prefix of a path that ends with the hash of a configuration. nginx itself answers that path once
-it has loaded the configuration."""
+LOADED_PREFIX: Final = "/_bascule/nginx/"
+"""Prefix of a path that ends with the hash of the configuration. nginx answers this path itself as
+soon as it has loaded the configuration."""
 
 _SAFE_PATH: Final = re.compile(r"/[A-Za-z0-9._/+@-]*")
-_MARK: Final = "@mark@"
-_NUMBER: Final = "(?:0|[1-9][0-9]?)"
-_KEY: Final = "~[A-Za-z0-9_-]{16,64}"
+_HASH_PLACEHOLDER: Final = "@mark@"
+_APP_NUMBER: Final = "(?:0|[1-9][0-9]?)"
+_APP_KEY: Final = "~[A-Za-z0-9_-]{16,64}"
 _HIDDEN_HEADERS: Final = (
     *("Set-Cookie", "Service-Worker-Allowed", "Clear-Site-Data", "Strict-Transport-Security"),
     *("Alt-Svc", "NEL", "Report-To", "Public-Key-Pins", "X-Sendfile"),
@@ -50,7 +50,8 @@ _HUB_HEADERS: Final = (
     ("Referrer-Policy", "referrer_policy", "_or_its_own"),
     ("Access-Control-Allow-Origin", "access_control_allow_origin", "_or_its_own"),
 )
-"""Response headers that the hub sets; the last two replace the target's values."""
+"""Response headers that the hub sets: the name, the nginx variable, and the suffix of the variable.
+With the suffix `_or_its_own`, the target's value is sent if the hub sets none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ def render(site: Site) -> str:
     if site.plain_port:
         parts.append(_plain_server(site, public.hostname, public.netloc))
     text = "\n".join(parts)
-    return text.replace(_MARK, hashlib.sha256(text.encode()).hexdigest()[:16])
+    return text.replace(_HASH_PLACEHOLDER, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 
 _HEAD: Final = """\
@@ -104,17 +105,17 @@ _HEAD: Final = """\
 
 
 def _maps() -> str:
-    vscode, app = f"^/vscode/{SESSION_ID}", f"^/apps/{SESSION_ID}-{_NUMBER}/{_KEY}"
+    vscode, app = f"^/vscode/{SESSION_ID}", f"^/apps/{SESSION_ID}-{_APP_NUMBER}/{_APP_KEY}"
     return f"""\
 map $request_uri $bascule_session {{
     default "";
     "~^/vscode/(?<bascule_s1>{SESSION_ID})/" $bascule_s1;
-    "~^/apps/(?<bascule_s2>{SESSION_ID})-{_NUMBER}/{_KEY}/" $bascule_s2;
+    "~^/apps/(?<bascule_s2>{SESSION_ID})-{_APP_NUMBER}/{_APP_KEY}/" $bascule_s2;
 }}
 map $request_uri $bascule_socket {{
     default "";
     "~{vscode}/" vscode;
-    "~^/apps/{SESSION_ID}-(?<bascule_n>{_NUMBER})/{_KEY}/" app$bascule_n;
+    "~^/apps/{SESSION_ID}-(?<bascule_n>{_APP_NUMBER})/{_APP_KEY}/" app$bascule_n;
 }}
 map $request_uri $bascule_prefix {{
     default "";
@@ -146,7 +147,7 @@ map $request_method $bascule_again {{
 
 
 def _hub_value_or_own(name: str) -> str:
-    """A map that takes the hub's value of a header if set, else the target's; it is sent once."""
+    """A map to the hub's value of a header or, if the hub sets none, to the target's value."""
     return f"""\
 map $bascule_{name} $bascule_{name}_or_its_own {{
     default $bascule_{name};
@@ -167,7 +168,7 @@ def _server(site: Site, name: str, port: int) -> str:
     return f"""\
 server {{
 {_tls(site, name, port)}
-    location = {TAKEN}{_MARK} {{
+    location = {LOADED_PREFIX}{_HASH_PLACEHOLDER} {{
         return 204;
     }}
 {_locations(site)}
@@ -248,8 +249,8 @@ def _tls(site: Site, name: str, port: int, certificates: tuple[Path, Path] | Non
 
 
 def _listen(site: Site, port: str, options: str = "") -> str:
-    places = [port, f"[::]:{port}"] if site.has_ipv6 else [port]
-    return "\n".join(f"    listen {place}{options};" for place in places)
+    addresses = [port, f"[::]:{port}"] if site.has_ipv6 else [port]
+    return "\n".join(f"    listen {address}{options};" for address in addresses)
 
 
 _BUFFERS: Final = """\
@@ -286,8 +287,8 @@ def _to_session(site: Site) -> str:
     unset = "\n".join(f'        proxy_set_header {name} "";' for name in _UNSET_HEADERS)
     hidden = "\n".join(f"        proxy_hide_header {name};" for name in _HIDDEN_HEADERS)
     added = "\n".join(
-        f"        add_header {name} $bascule_{variable}{whose} always;"
-        for name, variable, whose in _HUB_HEADERS
+        f"        add_header {name} $bascule_{variable}{suffix} always;"
+        for name, variable, suffix in _HUB_HEADERS
     )
     return f"""\
         error_page 401 403 418 = @bascule_hub;

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from bascule.core.errors import InvalidSetting, MissingTool, StorageFailed
 
-from .nginx import TAKEN
+from .nginx import LOADED_PREFIX
 
 _DIRECTORIES: Final = ("/usr/sbin", "/usr/local/sbin", "/usr/local/nginx/sbin")
 _MINIMAL_CONFIG: Final = """\
@@ -32,7 +32,8 @@ http {{
 }}
 """
 _TIMEOUT: Final = 30.0
-_MARKED: Final = re.compile(rf"location = ({TAKEN}[0-9a-f]+) ")
+"""Maximum seconds for one run of nginx."""
+_LOADED_LOCATION: Final = re.compile(rf"location = ({LOADED_PREFIX}[0-9a-f]+) ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,37 +60,37 @@ class Nginx:
         return cls(program=found, flags=flags)
 
     def install(self, text: str, file: Path, *, url: str = "", is_reloaded: bool = True) -> bool:
-        """Replace `file` by `text` and reload a running nginx; returns whether one was reloaded.
+        """Replace `file` by `text` and reload a running nginx; returns whether nginx was reloaded.
 
         With `url`, the URL of the configured site, check that nginx has loaded the configuration.
         Raises `InvalidSetting`, with nginx's own message if there is one; `file` is then restored.
         """
         self._test_alone(text)
-        before = _contents(file)
+        previous = _contents(file)
         _write(file, text.encode())
         try:
             self._run("-t")
             if is_reloaded and self._is_running():
-                self._reload(text, file, before=before, url=url)
+                self._reload(text, file, previous=previous, url=url)
                 return True
         except BaseException:
-            _restore(file, before)
+            _restore(file, previous)
             raise
         return False
 
-    def _reload(self, text: str, file: Path, *, before: bytes | None, url: str) -> None:
+    def _reload(self, text: str, file: Path, *, previous: bytes | None, url: str) -> None:
         """Reload and check the result.
 
         The check is needed: `nginx -t` does not bind ports in use, and a reload reports no errors.
         """
         self._run("-s", "reload")
-        mark = _MARKED.search(text)
-        if not url or mark is None:
+        location = _LOADED_LOCATION.search(text)
+        if not url or location is None:
             return
         end = time.monotonic() + self.reload_timeout
-        while not _answers(urlsplit(url), mark[1], end - time.monotonic()):
+        while not _answers(urlsplit(url), location[1], end - time.monotonic()):
             if time.monotonic() > end:
-                _restore(file, before)
+                _restore(file, previous)
                 self._run("-s", "reload")
                 raise InvalidSetting(
                     f"nginx did not load this configuration within {self.reload_timeout:g} "
@@ -184,8 +185,8 @@ def _write(file: Path, content: bytes) -> None:
         raise StorageFailed(f"cannot write {file}: {error}") from error
 
 
-def _restore(file: Path, before: bytes | None) -> None:
-    if before is None:
+def _restore(file: Path, previous: bytes | None) -> None:
+    if previous is None:
         file.unlink(missing_ok=True)
     else:
-        _write(file, before)
+        _write(file, previous)

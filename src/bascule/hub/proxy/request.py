@@ -30,10 +30,10 @@ _REPLACED: Final = frozenset(
 )
 """Headers that only the proxy sets; it drops those of the client."""
 SANDBOX_KEY: Final = b"x-session-api-key"
-"""Header with a client's token; the action server gets its own key in it instead."""
+"""Header with a client's token; the proxy replaces it by the action server's own key."""
 _NEVER_PASSED: Final = HOP_BY_HOP | _REPLACED
 _HEALTH_CHECK_PATH: Final = b"/alive"
-_NONE: Final[frozenset[bytes]] = frozenset()
+_NO_NAMES: Final[frozenset[bytes]] = frozenset()
 _WEBSOCKET: Final = (b"connection: Upgrade\r\nupgrade: websocket\r\n",)
 
 
@@ -93,9 +93,9 @@ class RequestHead:
         """Whether the response is shown to a person as a page."""
         if self.method not in (b"GET", b"HEAD"):
             return False
-        wanted = self.header(b"sec-fetch-dest")
-        if wanted:
-            return wanted in (b"document", b"iframe", b"frame")
+        destination = self.header(b"sec-fetch-dest")
+        if destination:
+            return destination in (b"document", b"iframe", b"frame")
         return b"text/html" in self.header(b"accept")
 
     @property
@@ -150,7 +150,7 @@ def outgoing_head(
     target: UpstreamServer,
     *,
     scheme: str,
-    hidden: frozenset[bytes] = _NONE,
+    hidden: frozenset[bytes] = _NO_NAMES,
     authorization: bytes = b"",
     origin: bytes = b"",
 ) -> bytes:
@@ -161,7 +161,7 @@ def outgoing_head(
     opaque `Origin`. The body is sent in the client's framing: by length or in chunks.
     """
     is_sandbox = requested.endpoint.kind == "sandbox"
-    own = hidden.union(name for name, _ in target.headers) if target.headers else hidden
+    hidden_or_set = hidden.union(name for name, _ in target.headers) if target.headers else hidden
     dropped = _named_by_connection(request)
     prefix = requested.prefix.encode()
     path = prefix + requested.rest if target.keeps_prefix else requested.rest
@@ -177,7 +177,7 @@ def outgoing_head(
             lines.append(b"origin: %s\r\n" % origin)
         elif not (
             normalized in _NEVER_PASSED
-            or normalized in own
+            or normalized in hidden_or_set
             or name in dropped
             or normalized[:12] == b"x-forwarded-"
         ):
@@ -186,7 +186,7 @@ def outgoing_head(
         kept := without_hub_cookies(b"; ".join(cookies))
     ):
         lines.append(b"cookie: %s\r\n" % kept)
-    if authorization and b"authorization" not in own:
+    if authorization and b"authorization" not in hidden_or_set:
         lines.append(b"authorization: %s\r\n" % authorization)
     lines += [b"%s: %s\r\n" % header for header in target.headers]
     lines.append(_framing(request))
@@ -202,7 +202,7 @@ def outgoing_head(
 def _named_by_connection(request: RequestHead) -> AbstractSet[bytes]:
     """Names of the headers that `Connection` declares to be for this connection only."""
     if b"connection" not in request.names:
-        return _NONE
+        return _NO_NAMES
     return {
         word.strip() for word in b",".join(request.header_values(b"connection")).lower().split(b",")
     }

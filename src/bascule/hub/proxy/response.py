@@ -49,7 +49,7 @@ class ResponseHead:
     headers: list[Header]
     framing: Framing
     length: int
-    is_kept: bool
+    keeps_connection: bool
     """Whether the server keeps the connection open."""
 
     def header(self, name: bytes) -> bytes:
@@ -62,7 +62,8 @@ class ResponseRules:
 
     prefix: str
     is_stripped: bool
-    """The target does not know the prefix, so the proxy adds it to URLs in its headers."""
+    """Whether the proxy removed the prefix from the request's path. Then the target does not know
+    the prefix, and the proxy adds it to the URL in `Location`."""
     host: str
     added: tuple[Header, ...] = ()
     replaced: frozenset[bytes] = field(default_factory=frozenset)
@@ -90,14 +91,14 @@ def parse_response_head(head: bytes, *, method: bytes) -> ResponseHead:
             encodings.append(value.lower())
         elif name == b"connection":
             connection += [word.strip() for word in value.lower().split(b",")]
-    number, is_new = int(status[2]), status[1] == b"1"
-    framing, length = _framing(number, lengths, encodings, method)
-    is_kept = (
+    status_code, is_http_1_1 = int(status[2]), status[1] == b"1"
+    framing, length = _framing(status_code, lengths, encodings, method)
+    keeps_connection = (
         framing != "close"
         and b"close" not in connection
-        and (is_new or b"keep-alive" in connection)
+        and (is_http_1_1 or b"keep-alive" in connection)
     )
-    return ResponseHead(number, headers, framing, length, is_kept)
+    return ResponseHead(status_code, headers, framing, length, keeps_connection)
 
 
 def _framing(
@@ -120,12 +121,12 @@ def incoming_head(
     response_rules: ResponseRules,
     *,
     method: bytes,
-    is_old: bool,
+    is_http_1_0: bool,
     keep_alive: bool,
 ) -> tuple[bytes, bool]:
     """The head for the client, and whether the body is sent in chunks.
 
-    `is_old`: the client uses HTTP/1.0, which has no chunks.
+    `is_http_1_0`: the client uses HTTP/1.0, which has no chunks.
     """
     lines = [STATUS_LINE[answer.status]]
     for name, value in answer.headers:
@@ -142,7 +143,7 @@ def incoming_head(
             value = _add_prefix(value, response_rules)
         lines.append(b"%s: %s\r\n" % (name, value))
     lines += [b"%s: %s\r\n" % header for header in response_rules.added]
-    is_chunked = answer.framing in ("chunked", "close") and not is_old
+    is_chunked = answer.framing in ("chunked", "close") and not is_http_1_0
     if is_chunked:
         lines.append(b"transfer-encoding: chunked\r\n")
     elif answer.framing == "length" or (method == b"HEAD" and answer.header(b"content-length")):

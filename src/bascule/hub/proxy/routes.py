@@ -21,7 +21,7 @@ class UpstreamServer:
     uid: int | None = None
     """User id that the server behind `socket` must have. None: any."""
     keeps_prefix: bool = False
-    """Whether the server expects requests with its base path; others get them without."""
+    """Whether the server gets paths with its base path. If not, the proxy removes the base path."""
     is_sandboxed: bool = True
     """Whether the app's pages get an opaque origin; an app can opt out."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
@@ -69,10 +69,14 @@ class MemoryRoutes:
 
     async def owner(self, endpoint: SessionEndpoint) -> str | None:
         found = self._routes.get(endpoint)
-        return None if found is None else found[0]
+        if found is None:
+            return None
+        owner, _ = found
+        return owner
 
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:  # noqa: ARG002
         found = self._routes.get(endpoint)
         if found is None:
             raise TargetUnreachable(f"{endpoint.path} no longer exists")
-        return found[1]
+        _, target = found
+        return target

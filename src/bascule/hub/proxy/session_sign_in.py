@@ -20,7 +20,7 @@ from bascule.hub.origins import Origins, SessionHost
 from bascule.serving.asgi import Header
 from bascule.serving.refusals import Refused
 
-from .authentication import LIFETIME, Authenticator
+from .authentication import SIGN_IN_SECONDS, Authenticator
 from .cookies import session_cookie
 from .endpoints import SessionEndpoint, ensure_plain, read_target
 from .grants import Grant, Grants
@@ -32,11 +32,12 @@ ENTER: Final = "/_bascule/enter"
 ENTERED: Final = "/_bascule/entered"
 SIGN_IN_PATHS: Final = b"/_bascule/"
 """Prefix of the paths that `SessionSignIn.answer` handles."""
-FOREIGN: Final = (b"cross-site", b"same-site")
+CROSS_ORIGIN_SITES: Final = (b"cross-site", b"same-site")
 """Values of `Sec-Fetch-Site` for requests that a page of another origin started."""
 
 _FOLDER_PARAMETERS: Final = frozenset({"folder", "workspace", "ew"})
-"""Query parameters that only choose which folder VS Code shows. Others can make it load code."""
+"""Query parameters that only choose which folder VS Code shows. Other parameters can make
+VS Code load code."""
 _FRAME_DESTINATIONS: Final = (b"iframe", b"frame", b"embed", b"object")
 _REDIRECT_HTML: Final = (
     '<meta http-equiv="refresh" content="0;url={0}"><p><a href="{0}">Continue</a></p>'
@@ -70,7 +71,7 @@ class SessionSignIn:
         Browsers send no strict cookie with it, so the response navigates again from the hub. If
         the URL can make VS Code do more than show a folder, the user must confirm first.
         """
-        if request.header(b"sec-fetch-site") not in FOREIGN:
+        if request.header(b"sec-fetch-site") not in CROSS_ORIGIN_SITES:
             return None
         target = request.target.decode()
         requested = read_target(request.target)
@@ -97,13 +98,13 @@ class SessionSignIn:
         return redirect(location) if is_certain else continue_page(location)
 
     def redirect_to_session(
-        self, request: RequestHead, sign_in: SignIn, endpoint: SessionEndpoint, onward: str
+        self, request: RequestHead, sign_in: SignIn, endpoint: SessionEndpoint, next_path: str
     ) -> ProxyReply:
-        """Redirect to the path `onward` on the session's own origin."""
-        origin = self._origins.session(request.host, endpoint.session_id)
+        """Redirect to the path `next_path` on the session's own origin."""
+        origin = self._origins.session_origin(request.host, endpoint.session_id)
         if not origin:
             return _no_origin()
-        code = self._grants.issue(Grant(sign_in, endpoint.session_id, onward))
+        code = self._grants.issue(Grant(sign_in, endpoint.session_id, next_path))
         return redirect(f"{origin}{ENTER}?code={code}")
 
     # On a session's origin --------------------------------------------------------------------
@@ -118,14 +119,14 @@ class SessionSignIn:
         if request.method != b"GET":
             raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
         framing = b"content-security-policy", f"frame-ancestors {frames}".encode()
-        given = {name: values[0] for name, values in parse_qs(query).items()}
+        parameters = {name: values[0] for name, values in parse_qs(query).items()}
         if path == ENTER:
-            return self._enter(request, host, given.get("code", ""), framing)
-        return await self._entered(request, host, given.get("next", ""), framing)
+            return self._enter(request, host, parameters.get("code", ""), framing)
+        return await self._entered(request, host, parameters.get("next", ""), framing)
 
     def redirect_to_hub(self, request: RequestHead) -> ProxyReply:
         """Redirect to the same path on the hub's origin, which signs the user in again."""
-        return redirect(self._origins.page(request.host) + request.target.decode())
+        return redirect(self._origins.page_origin(request.host) + request.target.decode())
 
     def _enter(
         self, request: RequestHead, host: SessionHost, code: str, framing: Header
@@ -135,19 +136,19 @@ class SessionSignIn:
             # A user who returns to this URL in the browser's history has the cookie already.
             location = f"/vscode/{host.session_id}/" if host.session_id else "/"
             return continue_page(f"{ENTERED}?next={quote(location, safe='')}", framing)
-        location = f"{ENTERED}?next={quote(grant.onward, safe='')}"
+        location = f"{ENTERED}?next={quote(grant.next_path, safe='')}"
         return continue_page(location, framing, self._cookie(request, grant))
 
     async def _entered(
-        self, request: RequestHead, host: SessionHost, onward: str, framing: Header
+        self, request: RequestHead, host: SessionHost, next_path: str, framing: Header
     ) -> ProxyReply:
-        requested = _endpoint_of(onward)
-        is_here = requested is not None and host.session_id in ("", requested.session_id)
-        if requested is None or not is_here:
+        requested = _endpoint_of(next_path)
+        is_own_session = requested is not None and host.session_id in ("", requested.session_id)
+        if requested is None or not is_own_session:
             return page(404, "Not found", "<p>Open the session from the hub.</p>", framing)
         if await self._authenticator.by_session_cookie(request, requested) is not None:
-            return redirect(onward)
-        again = escape(self._origins.page(request.host) + onward)
+            return redirect(next_path)
+        again = escape(self._origins.page_origin(request.host) + next_path)
         return page(
             403,
             "No cookie came back",
@@ -165,15 +166,15 @@ class SessionSignIn:
         # site.
         is_framed = request.header(b"sec-fetch-dest") in _FRAME_DESTINATIONS
         same_site = b"None; Partitioned" if is_framed else b"Strict"
-        attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; SameSite=" % LIFETIME
+        attributes = b"; Path=/; Max-Age=%d; HttpOnly; Secure; SameSite=" % SIGN_IN_SECONDS
         name = session_cookie(grant.session_id)
         return b"set-cookie", name + b"=" + value + attributes + same_site
 
 
-def _endpoint_of(onward: str) -> SessionEndpoint | None:
+def _endpoint_of(next_path: str) -> SessionEndpoint | None:
     """The endpoint that a path names; None for other paths and for action servers."""
     try:
-        target = onward.encode("ascii")
+        target = next_path.encode("ascii")
         ensure_plain(target)
     except (UnicodeEncodeError, InvalidRequest):
         return None

@@ -15,7 +15,7 @@ from typing import Final
 _CONTENT: Final = struct.Struct(">Q8s32s")
 _SIGNATURE_BYTES: Final = 24
 """Bytes of a signature, which is a truncated HMAC."""
-_LENGTH: Final = (_CONTENT.size + _SIGNATURE_BYTES) * 4 // 3  # no padding: 72 bytes
+_COOKIE_LENGTH: Final = (_CONTENT.size + _SIGNATURE_BYTES) * 4 // 3  # no padding: 72 bytes
 assert (_CONTENT.size + _SIGNATURE_BYTES) % 3 == 0
 
 
@@ -51,7 +51,7 @@ class SignedCookies:
 
     def verify(self, text: str, purpose: str) -> SignIn | None:
         """The content; None if the cookie is expired, or its signature wrong for `purpose`."""
-        if len(text) != _LENGTH or not text.isascii():
+        if len(text) != _COOKIE_LENGTH or not text.isascii():
             return None
         sign_in = self._content(text, purpose)
         return None if sign_in is None or sign_in.expires <= self._clock() else sign_in

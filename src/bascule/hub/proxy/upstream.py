@@ -11,9 +11,9 @@ from bascule.link.unix_socket import connect_to
 
 from .routes import UpstreamServer
 
-_HIGH_WATER: Final = 256 << 10
+_MAX_BUFFERED_BYTES: Final = 256 << 10
 """Buffered bytes for a slow reader above which the other side is paused."""
-_MAX_IDLE: Final = 64
+_MAX_IDLE_CONNECTIONS: Final = 64
 """Maximum number of idle connections to one target."""
 
 
@@ -33,6 +33,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.target = target
         self.transport: asyncio.Transport
         self.sink: Callable[[bytes], object] = self._on_unrequested
+        """Called with all bytes that the server sends."""
         self.receiver: UpstreamReceiver | None = None
         self.is_full = False
         self.idle_since = 0.0
@@ -42,7 +43,7 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport = transport  # type: ignore[assignment]  # uvloop has its own class
-        self.transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self.transport.set_write_buffer_limits(high=_MAX_BUFFERED_BYTES)
 
     def assign(self, receiver: UpstreamReceiver) -> None:
         self.receiver = receiver
@@ -87,7 +88,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.receiver = None
         self.sink = self._on_unrequested
 
-    def leave(self, *, abruptly: bool) -> None:
+    def close(self, *, abruptly: bool) -> None:
         """Close the connection.
 
         `abruptly`: abort it, so that the server does not consider the request complete.
@@ -103,7 +104,7 @@ class UpstreamConnection(asyncio.Protocol):
 
 
 class UpstreamPool:
-    """Opens connections and keeps those whose last response ended cleanly."""
+    """Opens connections to servers, and keeps idle connections for later requests."""
 
     def __init__(self, *, connect_timeout: float, idle_timeout: float) -> None:
         self._connect_timeout = connect_timeout
@@ -121,7 +122,7 @@ class UpstreamPool:
                 return upstream
         return None
 
-    def give(self, upstream: UpstreamConnection, *, only_if_none_idle: bool = False) -> None:
+    def give_back(self, upstream: UpstreamConnection, *, only_if_none_idle: bool = False) -> None:
         """Keep the connection for a later request, or close it if there are enough idle ones.
 
         `only_if_none_idle` is for connections of requests that never take one from the pool:
@@ -130,7 +131,7 @@ class UpstreamPool:
         upstream.release()
         upstream.transport.resume_reading()
         idle = self._idle.setdefault(upstream.target, [])
-        max_idle = 1 if only_if_none_idle else _MAX_IDLE
+        max_idle = 1 if only_if_none_idle else _MAX_IDLE_CONNECTIONS
         if len(idle) >= max_idle or upstream.transport.is_closing():
             upstream.transport.close()
             return

@@ -31,10 +31,10 @@ from bascule.serving.refusals import Refused
 KEY_HEADER: Final = b"x-bascule-page"
 _TOKEN_HEADERS: Final = frozenset({b"authorization", b"x-api-key", b"x-session-api-key"})
 """Headers in which programs send a token; the page sends none of them."""
-_API: Final = "/api/"
+_API_PREFIX: Final = "/api/"
 _SEPARATOR: Final = "."
 """Separates the session id from the rest of a key."""
-_SOCKETS: Final = "/socket.io"
+_SOCKETS_PREFIX: Final = "/socket.io"
 
 
 class PageKeys:
@@ -50,7 +50,7 @@ class PageKeys:
         text = signature.decode().rstrip("=")
         return f"{session_id}{_SEPARATOR}{text}" if session_id else text
 
-    def is_good(self, key: object, sign_in: SignIn) -> bool:
+    def is_valid(self, key: object, sign_in: SignIn) -> bool:
         return (
             isinstance(key, str)
             and key.isascii()
@@ -62,7 +62,7 @@ class PageKeys:
         """Whether the key is for one session only. Does not check that it is valid."""
         return isinstance(key, str) and _SEPARATOR in key
 
-    def holder(self, key: object, user: AuthenticatedUser) -> Identity | None:
+    def identity_of_holder(self, key: object, user: AuthenticatedUser) -> Identity | None:
         """The identity of a page with this key on its socket; None if the key is not valid."""
         if user.sign_in is None or not isinstance(key, str) or not key.isascii():
             return None
@@ -80,19 +80,19 @@ def by_token_or_page(tokens: Tokens, authenticator: TokenAuthenticator, keys: Pa
     The handshake of a socket cannot carry the key. It needs an `Origin` header instead, and `Feed`
     checks the key when the page connects to its namespace.
     """
-    with_token = by_token(tokens)
+    identify_by_token = by_token(tokens)
 
     async def identify(path: str, headers: dict[bytes, bytes]) -> Identity:
         is_page = b"cookie" in headers and not _TOKEN_HEADERS & headers.keys()
-        if not is_page or not path.startswith((_API, _SOCKETS)):
-            return await with_token(path, headers)
+        if not is_page or not path.startswith((_API_PREFIX, _SOCKETS_PREFIX)):
+            return await identify_by_token(path, headers)
         user = await signed_in_user(authenticator, headers)
         if user is None or user.sign_in is None:
             raise Refused(401, AccessDenied("Sign in first"))
-        if path.startswith(_SOCKETS):
+        if path.startswith(_SOCKETS_PREFIX):
             if b"origin" not in headers:  # the guard has checked its value
                 raise Refused(403, AccessDenied("The request needs an `Origin` header"))
-        elif not keys.is_good(headers.get(KEY_HEADER, b"").decode("latin-1"), user.sign_in):
+        elif not keys.is_valid(headers.get(KEY_HEADER, b"").decode("latin-1"), user.sign_in):
             raise Refused(403, AccessDenied("The page's key is missing or old; reload the page"))
         return user.identity
 

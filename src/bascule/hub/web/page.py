@@ -9,7 +9,7 @@ from typing import Final
 
 from bascule.core.errors import InvalidRequest, NoSuchSession
 from bascule.core.sessions import SessionId
-from bascule.hub.guard import Names
+from bascule.hub.guard import HubHostRules
 from bascule.hub.proxy.authentication import AuthenticatedUser, TokenAuthenticator
 from bascule.hub.proxy.endpoints import SessionEndpoint
 from bascule.hub.proxy.pages import ProxyReply, error_reply, page
@@ -24,14 +24,15 @@ from .access import PageKeys
 
 FILES: Final = Path(__file__).with_name("dist")
 """The files that scripts/web builds; a wheel contains them."""
-ASSETS: Final = "/page/"
+ASSETS_PREFIX: Final = "/page/"
+"""Prefix of the page's scripts, styles and fonts."""
 
-WATCH: Final = "/watch/"
+WATCH_PREFIX: Final = "/watch/"
 """Prefix of the pages that show a session's VS Code and, beside it, the actions done there."""
 
 _ROUTES: Final = ("/sessions", "/windows", "/approvals", "/status", "/demo", "/watch")
 _INDEX: Final = "index.html"
-_KEY: Final = b"%BASCULE_KEY%"
+_KEY_PLACEHOLDER: Final = b"%BASCULE_KEY%"
 _CONTENT_TYPES: Final[Mapping[str, bytes]] = {
     ".css": b"text/css; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -45,15 +46,15 @@ _POLICY: Final = (
     b"form-action 'self'; frame-ancestors 'none'; "
     b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
-_FRAMES: Final = b"frame-src 'self' %s; "
+_FRAME_POLICY: Final = b"frame-src 'self' %s; "
 """'self' is needed because opening a session starts with a redirect from the hub's origin."""
 
 
-def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
+def _document_headers(policy: bytes, opener_policy: bytes) -> tuple[Header, ...]:
     return (
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-security-policy", policy),
-        (b"cross-origin-opener-policy", openers),
+        (b"cross-origin-opener-policy", opener_policy),
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"x-content-type-options", b"nosniff"),
         (b"x-frame-options", b"DENY"),
@@ -62,7 +63,7 @@ def _document_headers(policy: bytes, openers: bytes) -> tuple[Header, ...]:
     )
 
 
-_DOCUMENT: Final = _document_headers(_POLICY % b"", b"same-origin")
+_DOCUMENT_HEADERS: Final = _document_headers(_POLICY % b"", b"same-origin")
 _NOT_BUILT: Final = (
     "<p>The page's files are missing. In a clone of the repository, build them with "
     "<code>scripts/web</code>, which needs Node 20.</p>"
@@ -70,21 +71,21 @@ _NOT_BUILT: Final = (
 
 
 def is_built() -> bool:
-    """Whether the page was built. Blocks."""
+    """Whether the page was built. This function blocks."""
     return (FILES / _INDEX).is_file()
 
 
 def is_page_path(path: str) -> bool:
     """Whether the page's own router handles this path."""
-    return path == "/" or path.startswith(ASSETS) or _is_below(path, _ROUTES)
+    return path == "/" or path.startswith(ASSETS_PREFIX) or _is_below(path, _ROUTES)
 
 
-def with_page_paths(app: App, own: App) -> App:
-    """An app that serves the page's paths with `own` and all others with `app`."""
+def with_page_paths(app: App, page_app: App) -> App:
+    """An app that serves the page's paths with `page_app` and all others with `app`."""
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         is_own = scope["type"] == "http" and is_page_path(scope["path"])
-        await (own if is_own else app)(scope, receive, send)
+        await (page_app if is_own else app)(scope, receive, send)
 
     return route
 
@@ -103,7 +104,7 @@ class WebPage:
         files: Path = FILES,
     ) -> None:
         """`owner_of` returns the owner of a session; None if there is no such session."""
-        self._names = Names(settings)
+        self._host_rules = HubHostRules(settings)
         self._proxy = proxy
         self._authenticator = authenticator
         self._keys = keys
@@ -113,7 +114,7 @@ class WebPage:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         request = request_of(scope)
         try:
-            self._names.admitted(request.headers)
+            self._host_rules.admitted(request.headers)
             reply = await self._answer(scope["path"], request)
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
@@ -124,8 +125,8 @@ class WebPage:
     async def _answer(self, path: str, request: RequestHead) -> ProxyReply:
         if request.method not in (b"GET", b"HEAD"):
             raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
-        if path.startswith(ASSETS):
-            return await self._files.asset(path.removeprefix(ASSETS))
+        if path.startswith(ASSETS_PREFIX):
+            return await self._files.asset(path.removeprefix(ASSETS_PREFIX))
         access_control = self._proxy.access_control
         if reply := access_control.refuse_plain_http(request):
             return reply
@@ -139,16 +140,18 @@ class WebPage:
             return page(503, "The page is not built", _NOT_BUILT)
         session_id = self._watched_session(path, user)
         key = self._keys.of(user.sign_in, session_id) if _is_visit(request) else ""
-        headers = _DOCUMENT
+        headers = _DOCUMENT_HEADERS
         if session_id:
-            headers = _watch_headers(access_control.origins.session(request.host, session_id))
-        return ProxyReply(200, headers, document.replace(_KEY, key.encode()))
+            headers = _watch_headers(
+                access_control.origins.session_origin(request.host, session_id)
+            )
+        return ProxyReply(200, headers, document.replace(_KEY_PLACEHOLDER, key.encode()))
 
     def _watched_session(self, path: str, user: AuthenticatedUser) -> str:
         """The session whose VS Code the page shows, for its owner only; empty for none."""
-        if not path.startswith(WATCH):
+        if not path.startswith(WATCH_PREFIX):
             return ""
-        session_id = path.removeprefix(WATCH)
+        session_id = path.removeprefix(WATCH_PREFIX)
         owner = self._owner_of(SessionId(session_id))
         if owner is None or not user.may_access(SessionEndpoint("vscode", session_id), owner):
             raise Refused(404, NoSuchSession(f"You have no session at {path[:200]}"))
@@ -169,9 +172,9 @@ class _Files:
         body = (await self._all()).get(f"page/{name}")
         if body is None:
             raise Refused(404, InvalidRequest(f"The page has no file {name!r}"))
-        kind = _CONTENT_TYPES.get(PurePosixPath(name).suffix, b"application/octet-stream")
+        content_type = _CONTENT_TYPES.get(PurePosixPath(name).suffix, b"application/octet-stream")
         headers: tuple[Header, ...] = (
-            (b"content-type", kind),
+            (b"content-type", content_type),
             # A file with new content gets a new name.
             (b"cache-control", b"public, max-age=31536000, immutable"),
             (b"x-content-type-options", b"nosniff"),
@@ -181,14 +184,14 @@ class _Files:
 
     async def _all(self) -> dict[str, bytes]:
         if self._cache is None:
-            held = await asyncio.to_thread(_read, self._root)
-            self._cache = held if _INDEX in held else None  # the page may be built later
-            return held
+            files = await asyncio.to_thread(_read, self._root)
+            self._cache = files if _INDEX in files else None  # the page may be built later
+            return files
         return self._cache
 
 
 def _read(root: Path) -> dict[str, bytes]:
-    """All files below `root`, by relative path. Blocks."""
+    """All files below `root`, by relative path. This function blocks."""
     return {
         each.relative_to(root).as_posix(): each.read_bytes()
         for each in root.rglob("*")
@@ -206,9 +209,9 @@ def _is_visit(request: RequestHead) -> bool:
 
 def _watch_headers(session_origin: str) -> tuple[Header, ...]:
     """Headers for a page that frames a session: windows opened there cannot access the page."""
-    policy = _POLICY % (_FRAMES % session_origin.encode())
+    policy = _POLICY % (_FRAME_POLICY % session_origin.encode())
     return _document_headers(policy, b"same-origin-allow-popups")
 
 
-def _is_below(path: str, places: tuple[str, ...]) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in places)
+def _is_below(path: str, parents: tuple[str, ...]) -> bool:
+    return any(path == parent or path.startswith(f"{parent}/") for parent in parents)
