@@ -98,10 +98,10 @@ class Actor:
         for number in range(self.done, self.done + count):
             cause, command = f"id-{number}", f"echo {number}"
             event = {"id": cause, "action": "run", "args": {"command": command}}
-            self._timelines.began(self._record, self._window_id, event, "agent")
+            self._timelines.record_action(self._record, self._window_id, event, "agent")
             extras = {"command": command, "metadata": {"exit_code": 0}}
             seen = {"id": f"{cause}-seen", "cause": cause, "observation": "run"}
-            self._timelines.ended(
+            self._timelines.record_observation(
                 self._window_id, {**seen, "content": f"{number}\n", "extras": extras}
             )
         self.done += count

@@ -14,7 +14,7 @@ import pytest
 from bascule.core.windows import WindowId
 from bascule.hub.changes import Topic
 from bascule.hub.review_messages import MAX_FILES
-from bascule.hub.window_reviews import MAX_LIST
+from bascule.hub.window_reviews import MAX_LIST_BYTES
 from bascule.testing.window import FakeWindow
 
 from .serving import Client, RunningHub
@@ -207,7 +207,7 @@ def listed(**more: Any) -> dict[str, Any]:
         {**listed(), "more": -1},
         listed(id="../../x"),
         listed(name="x" * 1001),
-        listed(name="x", other="x" * MAX_LIST),
+        listed(name="x", other="x" * MAX_LIST_BYTES),
         listed(agents=["x"] * 21),
         listed(hunks=10**10),
         listed(hunks="1"),

@@ -317,10 +317,10 @@ async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
                 cause = f"id-{number}"
                 args = {"command": f"echo {number}"}
                 event = {"id": cause, "action": "run", "args": args}
-                timelines.began(record, WindowId(window.id), event, "agent")
+                timelines.record_action(record, WindowId(window.id), event, "agent")
                 seen = {"id": f"{cause}-seen", "cause": cause, "observation": "run"}
                 extras = {"command": args["command"], "metadata": {"exit_code": 0}}
-                timelines.ended(
+                timelines.record_observation(
                     WindowId(window.id), {**seen, "content": f"{number}\n", "extras": extras}
                 )
             await expect(page.locator(".tally")).to_have_text(f"{start + 1000} actions")

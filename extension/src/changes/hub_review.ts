@@ -21,7 +21,7 @@ import type {
 import type { Hunk, Lines } from "../review/hunks";
 import type { ReviewedFile } from "../review/reviewed_file";
 
-/** Limits of a list. The hub accepts as many files, and more bytes (`MAX_LIST`). */
+/** Limits of a list. The hub accepts the same number of files, and more bytes (`MAX_LIST_BYTES`). */
 const MAX_FILES = 200;
 const MAX_LIST_BYTES = 96 << 10;
 const MAX_NAME_CHARS = 300;

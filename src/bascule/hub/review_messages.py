@@ -10,17 +10,17 @@ from bascule.core.printable import one_line
 
 MAX_FILES: Final = 200
 """Maximum number of files that a window lists, and that an answer names."""
-_HUNKS: Final = 200
-_LINES: Final = 4000
-_LINE: Final = 10_000
+_MAX_HUNKS: Final = 200
+_MAX_LINES: Final = 4000
+_MAX_LINE_LENGTH: Final = 10_000
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{1,64}$")]
-Shown = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
+DisplayText = Annotated[str, Field(max_length=1000), AfterValidator(one_line)]
 """Text that is shown to people, with control characters escaped."""
 Count = Annotated[int, Field(ge=0, le=10**9)]
 _Lines = Annotated[
-    list[Annotated[str, Field(max_length=_LINE), AfterValidator(one_line)]],
-    Field(max_length=_LINES),
+    list[Annotated[str, Field(max_length=_MAX_LINE_LENGTH), AfterValidator(one_line)]],
+    Field(max_length=_MAX_LINES),
 ]
 
 
@@ -30,13 +30,15 @@ class ReviewFile(BaseModel):
     id: Digest
     version: Digest
     """A hash that changes with the file's text. An answer names the version that was shown."""
-    name: Shown
-    agents: Annotated[list[Shown], Field(max_length=20)]
+    name: DisplayText
+    agents: Annotated[list[DisplayText], Field(max_length=20)]
     change: Literal["created", "changed", "removed"]
     hunks: Count
+    """Number of hunks."""
     added: Count
     """Number of added lines."""
     removed: Count
+    """Number of removed lines."""
 
 
 class ReviewList(BaseModel):
@@ -55,8 +57,9 @@ class ReviewHunk(BaseModel):
 
 
 class ReviewHunks(BaseModel):
-    hunks: Annotated[list[ReviewHunk], Field(max_length=_HUNKS)]
+    hunks: Annotated[list[ReviewHunk], Field(max_length=_MAX_HUNKS)]
     more: Count
+    """Number of hunks that are not listed."""
 
 
 class ReviewTarget(BaseModel):
@@ -74,4 +77,4 @@ class ReviewAnswerBody(BaseModel):
 
 class ReviewDone(BaseModel):
     done: Count
-    """Number of files."""
+    """Number of files whose changes were kept or undone."""

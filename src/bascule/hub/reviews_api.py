@@ -1,4 +1,5 @@
-"""The REST calls about the review of agents' changes, for admins: no agent may review its own."""
+"""The REST calls about the review of agents' changes, for admins: no agent may review its
+own changes."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ class ReviewsApi:
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
         admin = [require_scope("admin")]
         add = app.add_api_route
-        every = "/api/windows/{window_id}/review"
-        add(every, self.every, dependencies=admin)
-        add(every, self.answer, methods=["POST"], dependencies=admin)
-        add(every + "/{file}", self.show, dependencies=admin)
+        review_path = "/api/windows/{window_id}/review"
+        add(review_path, self.list_files, dependencies=admin)
+        add(review_path, self.answer, methods=["POST"], dependencies=admin)
+        add(review_path + "/{file}", self.show, dependencies=admin)
 
-    async def every(self, window_id: str) -> ReviewList:
+    async def list_files(self, window_id: str) -> ReviewList:
         """The files of a window with changes of agents that nobody has reviewed yet."""
         return self._reviews.of(WindowId(window_id))
 

@@ -22,11 +22,11 @@ from .socketio_server import WINDOW
 
 logger = logging.getLogger(__name__)
 
-MAX_LIST: Final = 128 << 10
+MAX_LIST_BYTES: Final = 128 << 10
 """Maximum bytes of a list as JSON. The extension's `LIST_BYTES` is lower."""
-_MAX_HUNKS: Final = 1 << 20
+_MAX_HUNKS_BYTES: Final = 1 << 20
 """Maximum bytes of the hunks of a file as JSON."""
-_MAX_MESSAGE: Final = 1000
+_MAX_MESSAGE_LENGTH: Final = 1000
 """Maximum characters of a window's error message."""
 _SHOW_TIMEOUT: Final = 30.0
 """Seconds for a window to send the hunks of a file."""
@@ -90,7 +90,7 @@ class WindowReviews:
     # ----------------------------------------------------------------------------------------
 
     def _host(self, window_id: WindowId) -> Host | None:
-        hosts = [each for each in self._registry.connected(window_id) if each in self._lists]
+        hosts = [each for each in self._registry.connected_hosts(window_id) if each in self._lists]
         return max(hosts, key=lambda host: (host.is_healthy, host.number), default=None)
 
     async def _on_changed(self, sid: str, data: object) -> None:
@@ -98,9 +98,9 @@ class WindowReviews:
         if host is None:
             return
         try:
-            self._lists[host] = _decode(data, ReviewList, limit=MAX_LIST)
+            self._lists[host] = _decode(data, ReviewList, limit=MAX_LIST_BYTES)
         except BasculeError as error:
-            # The earlier list is outdated.
+            # The earlier list no longer matches the window's files.
             self._lists.pop(host, None)
             logger.warning(
                 "the changes in window %s can be reviewed only there: %s",
@@ -124,17 +124,17 @@ class WindowReviews:
         reply = await self._call(host, event, request, timeout)
         if isinstance(reply, Mapping) and isinstance(error := reply.get("error"), Mapping):
             # Always this error: a window must not choose the status of the hub's answer.
-            raise EditConflict(one_line(str(error.get("message"))[:_MAX_MESSAGE]))
+            raise EditConflict(one_line(str(error.get("message"))[:_MAX_MESSAGE_LENGTH]))
         value = reply.get("value") if isinstance(reply, Mapping) else None
         try:
-            return _decode(value, model, limit=_MAX_HUNKS)
+            return _decode(value, model, limit=_MAX_HUNKS_BYTES)
         except InvalidRequest as error:
             raise EditConflict(f"The window {window_id} sent an invalid answer") from error
 
     async def _call(
         self, host: Host, event: str, request: Mapping[str, Any], timeout: float
     ) -> object:
-        """The reply of a host. Raises `OutcomeUnknown` if it is lost, or does not reply."""
+        """The reply of a host. Raises `OutcomeUnknown` if the host is lost or does not reply."""
         loop = asyncio.get_running_loop()
         lost = self._lost.setdefault(host, loop.create_future())
         call = asyncio.ensure_future(
@@ -155,7 +155,10 @@ class WindowReviews:
 
 
 def _decode(data: object, model: type[_Model], *, limit: int) -> _Model:
-    """Raises `InvalidRequest`; `InvalidAction` if `data` contains text that is not Unicode."""
+    """Validate a message of a window.
+
+    Raises `InvalidRequest`, or `InvalidAction` if `data` contains text that is not Unicode.
+    """
     size = len(to_json(data))
     if size > limit:
         raise InvalidRequest(f"It has {size:,} bytes; {limit:,} is the maximum")

@@ -1,4 +1,8 @@
-"""The REST calls that export records."""
+"""The REST calls that export records.
+
+A record is the stored timeline of a session or window: its actions and observations. The export has
+the format of an OpenHands trajectory.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +24,22 @@ from .export import Form, export_record
 from .record import Record
 from .records import Records
 
-Who = Callable[[Request], Identity]
+IdentityOf = Callable[[Request], Identity]
+"""Returns the identity behind a request."""
 FormatQuery = Annotated[Form, Query(alias="format")]
 
 _MEDIA_TYPES: Final = {"jsonl": "application/x-ndjson", "json": "application/json"}
-_AS_BYTES: Final = {
+_EXPORT_HEADERS: Final = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""The export contains program output, so no browser may display it as a page of the hub."""
+"""Headers of an export. It contains program output, so no browser may display it as a page of the
+hub."""
 
 
 class TimelinesApi:
-    """Exports the timeline of a session or window, running or not, to users who may see it."""
+    """Exports the record of a session or window, running or not, to users who may see it."""
 
     def __init__(
         self,
@@ -42,13 +48,13 @@ class TimelinesApi:
         records: Records,
         timelines: WindowTimelines,
         registry: Registry,
-        who: Who,
+        identity_of: IdentityOf,
     ) -> None:
         self._sessions = sessions
         self._records = records
         self._timelines = timelines
         self._registry = registry
-        self._who = who
+        self._identity_of = identity_of
 
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
         app.add_api_route(
@@ -68,7 +74,9 @@ class TimelinesApi:
         self, session_id: str, request: Request, form: FormatQuery = "jsonl"
     ) -> StreamingResponse:
         """The actions and observations of a session, as an OpenHands trajectory."""
-        record = await self._sessions.settled_record(self._who(request), SessionId(session_id))
+        record = await self._sessions.up_to_date_record(
+            self._identity_of(request), SessionId(session_id)
+        )
         return _export(record, form, f"session-{session_id}")
 
     async def window(
@@ -76,23 +84,23 @@ class TimelinesApi:
     ) -> StreamingResponse:
         """The actions and observations of a window, connected or not, as an OpenHands
         trajectory."""
-        record = await self._of_window(self._who(request), WindowId(window_id))
+        record = await self._of_window(self._identity_of(request), WindowId(window_id))
         return _export(record, form, f"window-{window_id}")
 
     async def _of_window(self, who: Identity, window_id: WindowId) -> Record:
         try:
-            owner, is_known = self._registry.owner(window_id), True
+            owner, is_registered = self._registry.owner(window_id), True
         except NoSuchWindow:
-            owner, is_known = await self._records.window_owner(window_id), False
+            owner, is_registered = await self._records.window_owner(window_id), False
         if not who.may_see(owner):
             raise NoSuchWindow(f"There is no record of a window {window_id!r}", window_id=window_id)
-        if is_known:
+        if is_registered:
             return await self._timelines.of(window_id)
         return await self._records.of_window(window_id, owner)
 
 
 def _export(record: Record, form: Form, name: str) -> StreamingResponse:
-    headers = {**_AS_BYTES, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
+    headers = {**_EXPORT_HEADERS, "Content-Disposition": f'attachment; filename="{name}.{form}"'}
     return StreamingResponse(
         export_record(record, form), media_type=_MEDIA_TYPES[form], headers=headers
     )

@@ -17,7 +17,7 @@ Form = Literal["jsonl", "json"]
 
 
 async def export_record(record: Record, form: Form) -> AsyncGenerator[bytes, None]:
-    """Stream the current entries, oldest first. Only one batch is in memory at a time."""
+    """Stream the record's present entries, oldest first, with one batch in memory at a time."""
     trajectory, is_first = Trajectory(), True
     if form == "json":
         yield b"["

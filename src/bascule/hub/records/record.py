@@ -21,22 +21,24 @@ from .segments import RecordLine, Segments
 
 logger = logging.getLogger(__name__)
 
-_MAX_PAST: Final = 5_000
+_MAX_PAST_ENTRIES: Final = 5_000
 _MAX_PAST_BYTES: Final = 32 << 20
-"""Maximum past entries, and maximum bytes of them, that a new follower gets."""
-_MAX_HELD: Final = 2_000
+"""Maximum number and bytes of past entries that a new follower gets."""
+_MAX_HELD_ENTRIES: Final = 2_000
 _MAX_HELD_BYTES: Final = 16 << 20
 """The same limits for a record that is kept only in memory."""
 _MAX_PENDING_BYTES: Final = 64 << 20
 """Maximum bytes of pending entries; further entries are not written."""
 _BATCH_DELAY: Final = 0.05
 """Seconds to collect entries before a write, unless many are pending or `flush` was called."""
-_MAX_BATCH: Final = 200
+_MAX_BATCH_LINES: Final = 200
 _MAX_BATCH_BYTES: Final = 1 << 20
 """Maximum lines and bytes in one read. A write starts at once above this many bytes."""
 
 Position = tuple[str, int]
-"""A position in a sandbox's timeline: its epoch and number."""
+"""A position in a sandbox's timeline: the epoch, and the number of the entry.
+
+A sandbox that restarts chooses a new epoch and numbers its entries from 1 again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +55,30 @@ class Record:
     """The record of one session or window. Call `open` before use.
 
     `note` never waits: a thread writes pending entries, and `flush` waits until they are written.
-    Entries that cannot be written are dropped; the next line counts them.
+    Entries that cannot be written are dropped; the next written line has their number.
     """
 
     def __init__(self, segments: Segments | None, mask: Callable[[], Mask]) -> None:
         self._segments = segments
         self._mask = mask
-        self._timeline = Timeline(max_entries=_MAX_HELD, max_bytes=_MAX_HELD_BYTES)
+        self._timeline = Timeline(max_entries=_MAX_HELD_ENTRIES, max_bytes=_MAX_HELD_BYTES)
         self._pending: list[_PendingEntry] = []
         self._pending_bytes = 0
         self._writing: asyncio.Task[None] | None = None
         self._write_now = asyncio.Event()
         self._disk_lock = asyncio.Lock()
-        """Held by the thread that changes files; there is only one at a time."""
-        self._missed = 0
+        """Held while a thread changes files, so that only one thread does."""
+        self._unwritten = 0
+        """Number of entries dropped since the last written line."""
         self._failure: StorageFailed | None = None
         self._readers: set[TimelineReader] = set()
         self._watchers_changed = asyncio.Event()
         self._advanced = asyncio.Event()
         self._is_closed = False
         self.position: Position = ("", 0)
-        """The sandbox's position of the newest entry."""
+        """Position of the newest entry in the sandbox's timeline."""
         self.written: Position = ("", 0)
-        """The sandbox's position of the newest line on disk."""
+        """Position of the newest entry on disk in the sandbox's timeline."""
 
     async def open(self) -> None:
         """Find the entries of earlier processes. Raises `StorageFailed`."""
@@ -89,8 +92,8 @@ class Record:
         # Nothing is kept in memory: past entries are read from disk.
         self._timeline = Timeline(max_entries=0, epoch=epoch, last=last)
         if newest is not None and isinstance(newest.get("from"), list):
-            where, number = newest["from"]
-            self.position = self.written = (str(where), int(number))
+            sandbox_epoch, number = newest["from"]
+            self.position = self.written = (str(sandbox_epoch), int(number))
 
     async def aclose(self) -> None:
         """Write pending entries and end all followers."""
@@ -108,17 +111,21 @@ class Record:
 
     @property
     def is_watched(self) -> bool:
+        """Whether anybody follows the record now."""
         return self._timeline.is_watched
 
-    async def until_watched_differs(self, is_watched: bool) -> None:
-        """Wait until the property `is_watched` differs from the argument."""
+    async def wait_while(self, *, is_watched: bool) -> None:
+        """Wait as long as the property `is_watched` has the value of the argument."""
         while self.is_watched == is_watched:
             self._watchers_changed.clear()
             await self._watchers_changed.wait()
 
     async def until_recorded(self, epoch: str, number: int) -> None:
         """Wait until the record has the sandbox's entry with this epoch and number."""
-        while self.position[0] != epoch or self.position[1] < number:
+        while True:
+            newest_epoch, newest_number = self.position
+            if newest_epoch == epoch and newest_number >= number:
+                return
             self._advanced.clear()
             await self._advanced.wait()
 
@@ -140,12 +147,12 @@ class Record:
         mask = self._mask()
         try:
             body = to_json(data)
-            if mask.is_needed(body) and (hidden := mask.value(data)) != data:
-                data = {**hidden, "masked": True}
+            if mask.is_needed(body) and (masked := mask.value(data)) != data:
+                data = {**masked, "masked": True}
                 body = to_json(data)
         except InvalidAction as error:
             logger.warning("an action cannot be recorded: %s", error.message)
-            self._missed += 1
+            self._unwritten += 1
             return
         entry = self._timeline.note(kind, data, size=len(body), time=time)
         if position is not None:
@@ -154,7 +161,7 @@ class Record:
         if self._segments is None:
             return
         if self._pending_bytes + entry.size > _MAX_PENDING_BYTES and self._pending:
-            self._missed += 1
+            self._unwritten += 1
             return
         self._pending.append(_PendingEntry(entry, body, self.position))
         self._pending_bytes += entry.size
@@ -170,8 +177,8 @@ class Record:
             return
         raw = b64decode(data["data"])
         text = self._mask().text(raw.decode(errors="surrogateescape"))
-        shown = b64encode(text.encode(errors="surrogateescape")).decode()
-        self._timeline.show(kind, {**data, "data": shown}, size=len(raw))
+        masked = b64encode(text.encode(errors="surrogateescape")).decode()
+        self._timeline.show(kind, {**data, "data": masked}, size=len(raw))
 
     async def flush(self) -> None:
         """Write pending entries. Raises `StorageFailed` if a write failed since the last call."""
@@ -188,20 +195,20 @@ class Record:
         return self._failure is not None
 
     @property
-    def is_behind(self) -> bool:
+    def has_many_pending(self) -> bool:
         """Whether so many entries are pending that the sender should wait."""
         return self._pending_bytes > _MAX_PENDING_BYTES // 8
 
     def skip(self, position: Position) -> None:
         """Skip the sandbox's entries up to this position because they cannot be recorded."""
         self.position = position
-        self._missed += 1
+        self._unwritten += 1
         self._advanced.set()
 
     def rewind(self) -> None:
         """Continue from `written`: the sandbox will resend the entries that were not written."""
         self.position = self.written
-        self._missed = 0
+        self._unwritten = 0
 
     async def _write(self) -> None:
         """Write after a short delay, so that entries that arrive together are written together."""
@@ -212,12 +219,12 @@ class Record:
                     await self._write_now.wait()
             while self._pending:
                 batch, self._pending, self._pending_bytes = self._pending, [], 0
-                missed, self._missed = self._missed, 0
+                missed, self._unwritten = self._unwritten, 0
                 try:
                     async with self._disk_lock:
                         await asyncio.to_thread(_append, self._segments, batch, missed)
                 except StorageFailed as error:
-                    self._missed += len(batch) + missed
+                    self._unwritten += len(batch) + missed
                     self._failure = error
                 else:
                     self.written = batch[-1].position
@@ -231,24 +238,24 @@ class Record:
     ) -> AsyncGenerator[tuple[str, list[dict[str, Any]]], None]:
         """Batches of entries after number `after`, then of new entries, until the record is closed.
 
-        Each batch comes with the record's epoch. If `epoch` is another one, `after` is ignored.
+        Each batch comes with the record's epoch. If `epoch` differs from it, `after` is ignored.
         Long texts are shortened.
         """
-        known = self._timeline.epoch
-        after = after if epoch == known else 0
-        yield known, []
+        current_epoch = self._timeline.epoch
+        after = after if epoch == current_epoch else 0
+        yield current_epoch, []
         while not self._is_closed:
-            with TimelineReader(self._timeline, after=after, epoch=known) as reader:
+            with TimelineReader(self._timeline, after=after, epoch=current_epoch) as reader:
                 self._readers.add(reader)
                 self._watchers_changed.set()
                 try:
                     async for entries in self._past_entries(after, self._timeline.last):
                         after = int(entries[-1]["n"])
-                        yield known, entries
+                        yield current_epoch, entries
                     async for batch in reader.items():
                         if batch is not None:
                             after = max(after, batch[-1].number)
-                            yield known, [_entry_json(entry) for entry in batch]
+                            yield current_epoch, [_entry_json(entry) for entry in batch]
                 finally:
                     reader.finish()
                     self._readers.discard(reader)
@@ -261,9 +268,9 @@ class Record:
         if self._segments is None or last <= after:
             return
         await self._flush_or_log()
-        after = max(after, last - _MAX_PAST)
+        after = max(after, last - _MAX_PAST_ENTRIES)
         lines = self._segments.read(after=after, max_bytes=_MAX_PAST_BYTES)
-        while values := await asyncio.to_thread(_values, lines, last, brief):
+        while values := await asyncio.to_thread(_read_batch, lines, last, brief):
             yield values
 
     async def entries(self) -> AsyncGenerator[list[dict[str, Any]], None]:
@@ -271,12 +278,12 @@ class Record:
         last = self._timeline.last
         if self._segments is None:
             entries = self._timeline.after(0)
-            for start in range(0, len(entries), _MAX_BATCH):
-                yield [encode_entry(entry) for entry in entries[start : start + _MAX_BATCH]]
+            for start in range(0, len(entries), _MAX_BATCH_LINES):
+                yield [encode_entry(entry) for entry in entries[start : start + _MAX_BATCH_LINES]]
             return
         await self._flush_or_log()
         lines = self._segments.read()
-        while values := await asyncio.to_thread(_values, lines, last, lambda value: value):
+        while values := await asyncio.to_thread(_read_batch, lines, last, lambda value: value):
             yield values
 
     async def _flush_or_log(self) -> None:
@@ -319,7 +326,7 @@ def _append(segments: Segments, batch: Sequence[_PendingEntry], missed: int) -> 
     segments.append(lines)
 
 
-def _values(
+def _read_batch(
     lines: Iterator[tuple[int, bytes]], last: int, convert: Callable[[Any], Any]
 ) -> list[dict[str, Any]]:
     """The next batch of entries, each converted by `convert`. Skips invalid lines. Runs in a
@@ -338,7 +345,7 @@ def _values(
         if unwritten := value.pop("unwritten", 0):
             value["missed"] = value.get("missed", 0) + unwritten
         values.append(convert(value))
-        if len(values) >= _MAX_BATCH or size >= _MAX_BATCH_BYTES:
+        if len(values) >= _MAX_BATCH_LINES or size >= _MAX_BATCH_BYTES:
             break
     return values
 
@@ -355,5 +362,5 @@ def _entry_json(entry: TimelineEntry) -> dict[str, Any]:
     encoded = encode_entry(entry)
     if entry.kind == "output":
         return encoded
-    shown: dict[str, Any] = brief(encoded)
-    return shown
+    shortened: dict[str, Any] = brief(encoded)
+    return shortened

@@ -30,8 +30,8 @@ MaskOf = Callable[[SessionId], Mask]
 
 
 class Records(Closable):
-    """Stores records in files below `timelines/` of the hub's `state_dir`, readable only by the
-    hub; without a `state_dir`, it holds the newest entries in memory.
+    """Stores records in files below `timelines/` in the hub's `state_dir`, which only the hub can
+    read. Without a `state_dir`, keeps the newest entries in memory.
 
     The record of a session is removed with the session. The record of a window is removed once
     the window is no longer registered and all entries are older than `timeline_days`.
@@ -43,6 +43,7 @@ class Records(Closable):
         state = settings.state_dir
         self._directory = None if state is None else state / "timelines"
         self._open: dict[Path | str, asyncio.Task[Record]] = {}
+        """Open records, by the result of `_path_or_name`."""
         self.mask_of: MaskOf = lambda _: Mask(())
         """Returns the mask for a session's secrets."""
 
@@ -55,22 +56,22 @@ class Records(Closable):
         return await self._get(self._path_or_name("sessions", session_id), session_id=session_id)
 
     async def of_window(self, window_id: WindowId, owner: str) -> Record:
-        """The record of a window. The owner is stored too, because it must be known when the window
-        is gone."""
+        """The record of a window. The owner is stored too, so that it is known after the window is
+        gone."""
         return await self._get(self._path_or_name("windows", window_id), owner=owner)
 
     async def window_owner(self, window_id: WindowId) -> str:
         """The owner of a recorded window. Raises `NoSuchWindow`."""
-        place = self._path_or_name("windows", window_id) if _is_uuid(window_id) else ""
-        owner = await asyncio.to_thread(_owner, place) if isinstance(place, Path) else None
+        location = self._path_or_name("windows", window_id) if _is_uuid(window_id) else ""
+        owner = await asyncio.to_thread(_owner, location) if isinstance(location, Path) else None
         if owner is None:
             raise NoSuchWindow(f"There is no record of a window {window_id!r}", window_id=window_id)
         return owner
 
     async def remove_session(self, session_id: SessionId) -> None:
-        place = self._path_or_name("sessions", session_id)
-        await (await self._get(place, session_id=session_id)).remove()
-        self._open.pop(place, None)
+        location = self._path_or_name("sessions", session_id)
+        await (await self._get(location, session_id=session_id)).remove()
+        self._open.pop(location, None)
 
     async def sweep(
         self, sessions: Collection[SessionId] | None, windows: Collection[WindowId]
@@ -88,48 +89,57 @@ class Records(Closable):
         if sessions is not None:
             kinds.append(("sessions", set[str](sessions)))
         for kind, known in kinds:
-            for place in await asyncio.to_thread(_subdirectories, self._directory / kind):
+            for location in await asyncio.to_thread(_subdirectories, self._directory / kind):
                 try:
-                    await self._sweep_record(kind, place, before, is_known=place.name in known)
+                    await self._sweep_record(
+                        kind, location, before, is_known=location.name in known
+                    )
                 except StorageFailed as error:
-                    logger.warning("%s: %s", place, error.message)
+                    logger.warning("%s: %s", location, error.message)
 
-    async def _sweep_record(self, kind: str, place: Path, before: float, *, is_known: bool) -> None:
-        session_id = SessionId(place.name) if kind == "sessions" else None
-        record = await self._get(place, session_id=session_id)
+    async def _sweep_record(
+        self, kind: str, location: Path, before: float, *, is_known: bool
+    ) -> None:
+        session_id = SessionId(location.name) if kind == "sessions" else None
+        record = await self._get(location, session_id=session_id)
         is_empty = await record.sweep(before=before)
         if not is_known and (is_empty or kind == "sessions"):
             await record.remove()
-            self._open.pop(place, None)
+            self._open.pop(location, None)
 
     # ----------------------------------------------------------------------------------------
 
     def _path_or_name(self, kind: str, name: str) -> Path | str:
+        """The directory of a record; a name that identifies it if records are only in memory."""
         return f"{kind}/{name}" if self._directory is None else self._directory / kind / name
 
     async def _get(
-        self, place: Path | str, *, session_id: SessionId | None = None, owner: str = ""
+        self, location: Path | str, *, session_id: SessionId | None = None, owner: str = ""
     ) -> Record:
         """The record, opened once even if several callers ask at the same time."""
-        if place not in self._open:
-            self._open[place] = asyncio.create_task(self._open_record(place, session_id, owner))
-        return await asyncio.shield(self._open[place])  # other callers may wait for the same task
+        if location not in self._open:
+            self._open[location] = asyncio.create_task(
+                self._open_record(location, session_id, owner)
+            )
+        return await asyncio.shield(
+            self._open[location]
+        )  # other callers may wait for the same task
 
     async def _open_record(
-        self, place: Path | str, session_id: SessionId | None, owner: str
+        self, location: Path | str, session_id: SessionId | None, owner: str
     ) -> Record:
         """Open a record. If it cannot be stored, hold it in memory: actions must still work."""
         empty = Mask(())
         mask = partial(self._mask, session_id) if session_id else lambda: empty
-        if not isinstance(place, Path):
+        if not isinstance(location, Path):
             return Record(None, mask)
-        record = Record(Segments(place, max_bytes=self._settings.timeline_bytes), mask)
+        record = Record(Segments(location, max_bytes=self._settings.timeline_bytes), mask)
         try:
             if owner:
-                await asyncio.to_thread(_store_owner, place, owner)
+                await asyncio.to_thread(_store_owner, location, owner)
             await record.open()
         except StorageFailed as error:
-            logger.warning("%s: %s", place, error.message)
+            logger.warning("%s: %s", location, error.message)
             return Record(None, mask)
         return record
 

@@ -23,15 +23,15 @@ from bascule.wire import from_json
 
 logger = logging.getLogger(__name__)
 
-_NAME: Final = re.compile(r"([0-9a-f]{16})\.([0-9]{12})\.jsonl")
+_FILE_NAME: Final = re.compile(r"([0-9a-f]{16})\.([0-9]{12})\.jsonl")
 _NUMBER: Final = re.compile(rb'\{"n":([0-9]{1,15}),')
-_PARTS: Final = 8
+_FILES_PER_RECORD: Final = 8
 """Approximate number of files of a full record."""
-_MIN_FILE: Final = 4096
-_DAY: Final = 86400.0
+_MIN_FILE_BYTES: Final = 4096
+_MAX_FILE_SPAN: Final = 86400.0
 """Longest time span of the lines in one file, in seconds. Old lines are deleted late by at most
 this time."""
-_BLOCK: Final = 64 << 10
+_BLOCK_BYTES: Final = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,12 @@ class Segments:
     def __init__(self, directory: Path, *, max_bytes: int) -> None:
         self._directory = directory
         self._max_bytes = max_bytes
-        self._max_file = max(_MIN_FILE, max_bytes // _PARTS)
+        self._max_file_bytes = max(_MIN_FILE_BYTES, max_bytes // _FILES_PER_RECORD)
         self._current: _Segment | None = None
         self._size = 0
+        """Bytes of the current file, including lines that are about to be written."""
         self._since = 0.0
+        """Time of the first line in the current file."""
         self.epoch = ""
         self.last = 0
         """The number of the newest line."""
@@ -66,7 +68,7 @@ class Segments:
     def open(self) -> dict[str, Any] | None:
         """Find where an earlier process stopped; returns the last complete line, if any.
 
-        A half-written line at the end gets a newline, so that the next line starts on its own.
+        A half-written line at the end gets a newline, so that the next line starts after it.
         """
         files = self._list()
         if not files:
@@ -77,16 +79,16 @@ class Segments:
         self._size = _end_last_line(self._current.path)
         newest: dict[str, Any] | None = None
         for each in reversed(files):
-            newest = _newest(each.path)
+            newest = _newest_line(each.path)
             if newest is not None:
                 break
         self.last = max(self._current.first - 1, 0 if newest is None else int(newest["n"]))
-        first = _oldest(self._current.path)
+        first = _oldest_line(self._current.path)
         self._since = 0.0 if first is None else float(first["time"])
         return newest
 
     def append(self, lines: Sequence[RecordLine]) -> None:
-        """Append lines. Raises `StorageFailed`; the file that failed gets none of its lines."""
+        """Append lines. Raises `StorageFailed`; a file that failed keeps only its old lines."""
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             pending: list[RecordLine] = []
@@ -94,7 +96,7 @@ class Segments:
                 if self._is_full(line.time):
                     self._write(pending)
                     pending = []
-                    self._begin(line)
+                    self._begin_file(line)
                 if self._size == 0:
                     self._since = line.time
                 pending.append(line)
@@ -106,7 +108,7 @@ class Segments:
             raise StorageFailed(message) from error
 
     def read(self, *, after: int = 0, max_bytes: int | None = None) -> Iterator[tuple[int, bytes]]:
-        """Complete lines after number `after`, oldest first; only the newest `max_bytes`.
+        """Complete lines with numbers above `after`, oldest first; at most the newest `max_bytes`.
 
         Skips a half-written line that a killed process left.
         """
@@ -123,7 +125,7 @@ class Segments:
     def sweep(self, *, before: float) -> None:
         """Delete files last written before `before`, and the oldest files above the size limit.
 
-        If no line remains, the name of an empty file keeps the number of the next line.
+        If no line remains, an empty file is created, whose name has the number of the next line.
         """
         files = self._list()
         sizes = {each.path: _stat(each.path) for each in files}
@@ -135,7 +137,7 @@ class Segments:
             if stat is None or not (is_old or (total > self._max_bytes and not is_last)):
                 continue
             if is_last:
-                self._begin(RecordLine(max(self.last, each.first - 1) + 1, b"", 0.0))
+                self._begin_file(RecordLine(max(self.last, each.first - 1) + 1, b"", 0.0))
             each.path.unlink(missing_ok=True)
             total -= stat.st_size
 
@@ -153,17 +155,17 @@ class Segments:
     def _list(self) -> list[_Segment]:
         if not self._directory.is_dir():
             return []
-        matches = ((each, _NAME.fullmatch(each.name)) for each in self._directory.iterdir())
+        matches = ((each, _FILE_NAME.fullmatch(each.name)) for each in self._directory.iterdir())
         files = [_Segment(each, match[1], int(match[2])) for each, match in matches if match]
         return sorted(files, key=lambda each: each.first)
 
     def _is_full(self, now: float) -> bool:
         if self._current is None:
             return True
-        is_due = self._size > 0 and now - self._since > _DAY
-        return self._size >= self._max_file or is_due
+        is_too_old = self._size > 0 and now - self._since > _MAX_FILE_SPAN
+        return self._size >= self._max_file_bytes or is_too_old
 
-    def _begin(self, line: RecordLine) -> None:
+    def _begin_file(self, line: RecordLine) -> None:
         path = self._directory / f"{self.epoch}.{line.number:012d}.jsonl"
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
         self._current = _Segment(path, self.epoch, line.number)
@@ -175,7 +177,7 @@ class Segments:
         stats = [(each.path, _stat(each.path)) for each in self._list()[:-1]]
         total = sum(0 if stat is None else stat.st_size for _, stat in stats)
         for path, stat in stats:
-            if total + self._max_file <= self._max_bytes:
+            if total + self._max_file_bytes <= self._max_bytes:
                 return
             path.unlink(missing_ok=True)
             total -= 0 if stat is None else stat.st_size
@@ -186,13 +188,13 @@ class Segments:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         descriptor = os.open(self._current.path, flags, 0o600)
         try:
-            before = os.fstat(descriptor).st_size
+            old_size = os.fstat(descriptor).st_size
             rest = memoryview(b"".join(line.text for line in lines))
             try:
                 while rest:
                     rest = rest[os.write(descriptor, rest) :]
             except OSError:  # for example a full disk: remove the part that was written
-                os.ftruncate(descriptor, before)
+                os.ftruncate(descriptor, old_size)
                 raise
         finally:
             os.close(descriptor)
@@ -219,11 +221,11 @@ def _end_last_line(path: Path) -> int:
         return size + file.write(b"\n")
 
 
-def _newest(path: Path) -> dict[str, Any] | None:
+def _newest_line(path: Path) -> dict[str, Any] | None:
     """The last complete line of a file."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
-        rest, block = b"", _BLOCK
+        rest, block = b"", _BLOCK_BYTES
         while end > 0:
             start = max(0, end - block)
             file.seek(start)
@@ -237,7 +239,7 @@ def _newest(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _oldest(path: Path) -> dict[str, Any] | None:
+def _oldest_line(path: Path) -> dict[str, Any] | None:
     for line in _lines(path, 0):
         if (value := _decode_line(line)) is not None:
             return value
