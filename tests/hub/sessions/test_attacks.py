@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from fastapi.routing import APIRoute
 
-from bascule.hub.guard import ARCHIVES
+from bascule.hub.guard import ARCHIVES_PATH
 from tests.cgroups import groups_named, members_of
 
 from .serving import LocalSessionHub, SessionsClient, open_local_session_hub
@@ -156,7 +156,7 @@ async def test_a_sessions_token_opens_nothing_of_the_hub(ground: TwoOwners) -> N
             for method in (route.methods or set()) - {"HEAD"}:
                 if (method, route.path in own) == ("GET", True) and "session_id" not in route.path:
                     continue
-                kind = "application/octet-stream" if target == ARCHIVES else "application/json"
+                kind = "application/octet-stream" if target == ARCHIVES_PATH else "application/json"
                 status, said = await inside.ask(method, target, {}, headers={"Content-Type": kind})
                 assert status in (401, 403, 404, 405, 422), (method, target, said)
                 tried += 1

@@ -88,7 +88,7 @@ def test_a_merged_change_counts_until_it_changes_again(files: ForkFiles, fork: S
 
 def test_a_dry_run_stores_nothing(files: ForkFiles, fork: SessionRow) -> None:
     (files.workspace(fork) / "b").write_text("new\n")
-    assert [each.change.path for each in files.changes(fork, is_kept=False)] == ["b"]
+    assert [each.change.path for each in files.changes(fork, stores_contents=False)] == ["b"]
     assert not (files.sessions / "fork/merged").exists()
 
 

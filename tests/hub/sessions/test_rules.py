@@ -176,13 +176,13 @@ async def test_measuring_takes_a_hundredth_of_the_time_at_most() -> None:
         return 5 << 30
 
     disk = DiskLimit(2 << 30, measure, interval=60.0, clock=lambda: now)
-    assert "5 GiB on the disk" in (await disk.excess(SessionId("a")) or "")
+    assert "5 GiB on the disk" in (await disk.excess_reason(SessionId("a")) or "")
     now = 242.0
-    assert await disk.excess(SessionId("a")) is None
+    assert await disk.excess_reason(SessionId("a")) is None
     assert asked == 1
     now = 244.0
-    assert await disk.excess(SessionId("a")) is not None
-    assert await DiskLimit(None, measure, interval=60.0).excess(SessionId("a")) is None
+    assert await disk.excess_reason(SessionId("a")) is not None
+    assert await DiskLimit(None, measure, interval=60.0).excess_reason(SessionId("a")) is None
 
 
 def test_secrets_are_masked_wherever_they_occur() -> None:

@@ -102,7 +102,7 @@ class Runtimes:
     async def _ensure_running(self, who: Identity, row: SessionRow) -> SessionRow:
         """Resume the session if it is paused, stopped or stopping. Raises `NoSuchSession`."""
         if row.state == "stopping":
-            await self._sessions.until_settled(row.id)
+            await self._sessions.until_stopped(row.id)
             row = self._sessions.get(who, row.id)
         if row.state in AT_REST or row.state == "paused":
             return await self._sessions.resume(who, row.id)

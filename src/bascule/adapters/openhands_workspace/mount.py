@@ -134,7 +134,7 @@ class WorkspaceMount(Mount):
         """Answers without authentication, so it does not reveal whether a session exists: a missing
         session and one that is not ready get the same answer."""
         session_id = SessionId(request.path_params["session"])
-        if self._hub.sessions.is_ready(session_id):
+        if self._hub.sessions.can_be_visited(session_id):
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "not ready"}, 503)
 

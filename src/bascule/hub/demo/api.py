@@ -17,6 +17,8 @@ from .demos import Demo, Demos, Phase
 
 
 class SaidAnswer(BaseModel):
+    """A message of the demo's agent: a step it begins, what it saw, or that it is done."""
+
     kind: Literal["step", "seen", "done"]
     text: str
 
@@ -27,7 +29,9 @@ class DemoAnswer(BaseModel):
     """Page with the session's VS Code and, beside it, the actions done there."""
     phase: Phase
     said: list[SaidAnswer]
+    """All messages since the demo started, oldest first."""
     cause: str
+    """Why the demo failed; empty otherwise."""
 
 
 class DemoApi:
@@ -35,13 +39,13 @@ class DemoApi:
         self._demos = demos
         self._addresses = addresses
 
-    def add_routes(self, app: FastAPI, may: Callable[..., Any]) -> None:
-        own = [may("agent", "admin")]
+    def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
+        agent_or_admin = [require_scope("agent", "admin")]
         add = app.add_api_route
-        add("/api/demo", self.show, dependencies=own)
-        add("/api/demo", self.play, methods=["POST"], dependencies=own)
-        add("/api/demo", self.remove, methods=["DELETE"], dependencies=own)
-        add("/api/demo/skip", self.skip, methods=["POST"], dependencies=own)
+        add("/api/demo", self.show, dependencies=agent_or_admin)
+        add("/api/demo", self.play, methods=["POST"], dependencies=agent_or_admin)
+        add("/api/demo", self.remove, methods=["DELETE"], dependencies=agent_or_admin)
+        add("/api/demo/skip", self.skip, methods=["POST"], dependencies=agent_or_admin)
 
     async def show(self, request: Request) -> DemoAnswer | None:
         """The caller's demo and its progress; null if there is none."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NAME: Final = "demo"
-_KEY: Final = "bascule: the demo"
+_REQUEST_KEY: Final = "bascule: the demo"
 """The `request_key` that identifies an owner's demo session, also after the hub restarts."""
 _PAUSE: Final = 2.5
-"""Seconds between two steps, for people to look at the first."""
+"""Seconds between two steps, so that people can look at the finished step."""
 
 Phase = Literal["resting", "starting", "waiting", "playing", "done", "failed"]
 """resting: not played since the hub started. waiting: until somebody opens VS Code."""
@@ -41,7 +41,7 @@ class Demo:
     phase: Phase = "resting"
     said: Sequence[DemoMessage] = ()
     cause: str = ""
-    """Why the demo failed."""
+    """Why the demo failed; empty otherwise."""
 
 
 class Demos(Closable):
@@ -68,6 +68,7 @@ class Demos(Closable):
         """Demos played since the hub started, by owner."""
         self._runs: dict[SessionId, asyncio.Task[None]] = {}
         self._skipped: dict[str, asyncio.Event] = {}
+        """Set when an owner skips the pause, by owner."""
         changes.subscribe(self._on_change)
 
     async def aclose(self) -> None:
@@ -89,7 +90,7 @@ class Demos(Closable):
 
         Creates its session if needed, and raises the errors of `Sessions.create`.
         """
-        row = self._row(who) or await self._make(who)
+        row = self._row(who) or await self._create_session(who)
         if row.id not in self._runs:
             self._known[row.owner] = Demo(session_id=row.id, phase="starting")
             self._changes.publish("demo", row.owner)
@@ -99,21 +100,21 @@ class Demos(Closable):
 
     def skip(self, who: Identity) -> None:
         """Skip the pause in which the agent lets people look at its last step."""
-        self._skip_of(self._existing_row(who).owner).set()
+        self._skip_event(self._existing_row(who).owner).set()
 
     async def remove(self, who: Identity) -> None:
         """End the demo and remove its session with all files."""
         row = self._existing_row(who)
-        await self._sessions.remove(_agent(row.owner), row.id)
+        await self._sessions.remove(_agent_identity(row.owner), row.id)
 
     # ----------------------------------------------------------------------------------------
 
-    async def _make(self, who: Identity) -> SessionRow:
+    async def _create_session(self, who: Identity) -> SessionRow:
         if who.scope == "session":
             raise NoSuchSession("Start the demo from the hub's page, not from a session")
         # The window asks about commands, so that people see how they are approved.
         spec = SessionSpec(name=NAME, spawner=self._sessions.default_spawner, window_asks=True)
-        return await self._sessions.create(who, SessionRequest(spec=spec, request_key=_KEY))
+        return await self._sessions.create(who, SessionRequest(spec=spec, request_key=_REQUEST_KEY))
 
     async def _run(self, row: SessionRow) -> None:
         try:
@@ -127,13 +128,13 @@ class Demos(Closable):
     async def _act(self, row: SessionRow) -> None:
         from bascule.runtime.vscode import VSCodeRuntime  # most hubs never play the demo
 
-        agent = _agent(row.owner)
+        agent = _agent_identity(row.owner)
         await self._sessions.resume(agent, row.id)
         await self._sessions.until_ready(row.id)
         client, _ = await self._sessions.enter(row.id)
         await self._sessions.windows.open(row.id, client)  # raises if VS Code cannot start
         self._change(row, phase="waiting")
-        window = await self._sessions.windows.appears(row.id)
+        window = await self._sessions.windows.wait_without_limit(row.id)
         self._change(row, phase="playing")
         async with VSCodeRuntime(link=self._link(agent), window=window.id) as runtime:
             await self._play_steps(row, runtime)
@@ -147,7 +148,7 @@ class Demos(Closable):
             self._publish_message(row, said)
 
         async def pause() -> None:
-            await self._paused(row.owner)
+            await self._wait_until_skipped(row.owner)
 
         person = DemoPerson(
             row.id,
@@ -167,14 +168,14 @@ class Demos(Closable):
         before = self._known.get(row.owner)
         self._change(row, said=(*(before.said if before else ()), said))
 
-    async def _paused(self, owner: str) -> None:
-        skipped = self._skip_of(owner)
+    async def _wait_until_skipped(self, owner: str) -> None:
+        skipped = self._skip_event(owner)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.pause):
                 await skipped.wait()
         skipped.clear()
 
-    def _skip_of(self, owner: str) -> asyncio.Event:
+    def _skip_event(self, owner: str) -> asyncio.Event:
         return self._skipped.setdefault(owner, asyncio.Event())
 
     def _change(self, row: SessionRow, **changes: Any) -> None:
@@ -183,12 +184,12 @@ class Demos(Closable):
             self._known[row.owner] = replace(known, **changes)
             self._changes.publish("demo", row.owner)
 
-    def _on_change(self, topic: Topic, which: str) -> None:
+    def _on_change(self, topic: Topic, subject: str) -> None:
         """Cancel and forget a demo whose session was removed."""
-        if topic != "session" or self._sessions.owner_of(SessionId(which)) is not None:
+        if topic != "session" or self._sessions.owner_of(SessionId(subject)) is not None:
             return
         for owner, demo in tuple(self._known.items()):
-            if demo.session_id == which:
+            if demo.session_id == subject:
                 if run := self._runs.get(demo.session_id):
                     run.cancel()
                 del self._known[owner]
@@ -196,7 +197,10 @@ class Demos(Closable):
 
     def _row(self, who: Identity) -> SessionRow | None:
         for row in self._sessions.list(who):
-            if (row.owner, row.request_key) == (who.owner, _KEY) and not row.is_being_removed:
+            if (row.owner, row.request_key) == (
+                who.owner,
+                _REQUEST_KEY,
+            ) and not row.is_being_removed:
                 return row
         return None
 
@@ -207,5 +211,5 @@ class Demos(Closable):
         return row
 
 
-def _agent(owner: str) -> Identity:
+def _agent_identity(owner: str) -> Identity:
     return Identity(name=AGENT, owner=owner, scope="agent")

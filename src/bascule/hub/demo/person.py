@@ -70,17 +70,17 @@ class DemoPerson:
     async def review(
         self, name: str, answer: Literal["keep", "undo"], *, line: str | None = None
     ) -> None:
-        """Keep or undo the change that added `line` to a file; None: all changes of the file.
+        """Keep or undo the change that added `line` to a file. Without `line`: all its changes.
 
-        Waits until the window lists the change. Each try answers about the version that it has just
-        read. If the file has another version by then, nothing is done, and the next try begins when
-        the window has sent its list again. Raises `EditConflict` if that takes too long.
+        Waits until the window lists the change. Each try reads the file's version and answers about
+        that version. If the file has changed meanwhile, the window does nothing, and the next try
+        begins when the window has sent its list again. Raises `EditConflict` after a timeout.
         """
         try:
             async with asyncio.timeout(_REVIEW_TIMEOUT):
                 with self._change_event("review") as changed:
                     while True:
-                        # Before reading, so that a list that arrives later starts a new try.
+                        # Clear before reading: a list that arrives later must start a new try.
                         changed.clear()
                         if await self._try_review(name, answer, line):
                             return
@@ -99,8 +99,8 @@ class DemoPerson:
         listed = await self._act(ListCheckpoints(), CheckpointList)
         for each in reversed(listed.items):
             if title in each["title"]:
-                done = await self._act(RestoreCheckpoint(each["id"]), CheckpointRestored)
-                return done.restored
+                observation = await self._act(RestoreCheckpoint(each["id"]), CheckpointRestored)
+                return observation.restored
         raise NoSuchCheckpoint(f"There is no checkpoint of {title!r}")
 
     # ----------------------------------------------------------------------------------------
@@ -108,16 +108,16 @@ class DemoPerson:
     async def _try_review(
         self, name: str, answer: Literal["keep", "undo"], line: str | None
     ) -> bool:
-        """False if the list in the hub does not have the change, or is no longer true."""
+        """Try once. False if the hub's list does not have the change, or is out of date."""
         reviews = self._sockets.reviews
-        file = self._listed(name)
+        file = self._find_file(name)
         if file is None:
             return False
         try:
             hunk = None
             if line is not None:
-                shown = await reviews.show(self._window_id, file.id, file.version)
-                found = [n for n, each in enumerate(shown.hunks) if line in each.added]
+                diff = await reviews.show(self._window_id, file.id, file.version)
+                found = [n for n, each in enumerate(diff.hunks) if line in each.added]
                 if not found:
                     return False
                 hunk = found[0]
@@ -128,7 +128,7 @@ class DemoPerson:
             return False
         return True
 
-    def _listed(self, name: str) -> ReviewFile | None:
+    def _find_file(self, name: str) -> ReviewFile | None:
         files = self._sockets.reviews.of(self._window_id).files
         return next((each for each in files if each.name == name), None)
 
@@ -140,7 +140,7 @@ class DemoPerson:
         """An event that is set whenever something about `topic` changes in the hub."""
         event = asyncio.Event()
 
-        def on_change(changed_topic: Topic, _which: str) -> None:
+        def on_change(changed_topic: Topic, _subject: str) -> None:
             if changed_topic == topic:
                 event.set()
 

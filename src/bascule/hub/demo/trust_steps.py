@@ -21,8 +21,8 @@ DONE: Final = (
     "ran a command that a person allowed always, had one change kept and another undone, and got a "
     "deleted file back from a checkpoint"
 )
-_NAME: Final = f"{FOLDER}/shopping.md"
-_LIST: Final = """\
+_LIST_FILE: Final = f"{FOLDER}/shopping.md"
+_LIST_TEXT: Final = """\
 # Shopping list of {time}
 
 - bread
@@ -68,12 +68,14 @@ class TrustSteps:
 
     async def _review(self) -> None:
         folders = self._agent.window.folders
-        path = f"{folders[0].path if folders else '.'}/{_NAME}"
-        self._step(f"writes a list, {_NAME}")
-        # The time makes each text another one. Otherwise a list that the person kept when the demo
-        # was played before would be no change, and the review would not list it.
-        await self._agent.write(path, _LIST.format(time=datetime.now().isoformat(" ", "seconds")))
-        await self._person.review(_NAME, "keep")
+        path = f"{folders[0].path if folders else '.'}/{_LIST_FILE}"
+        self._step(f"writes a list, {_LIST_FILE}")
+        # The time makes the text differ from that of an earlier play. If the person kept that list,
+        # writing the same text would change nothing, and the review would not list the file.
+        await self._agent.write(
+            path, _LIST_TEXT.format(time=datetime.now().isoformat(" ", "seconds"))
+        )
+        await self._person.review(_LIST_FILE, "keep")
         self._seen("A person keeps the new file.")
         await self._pause()
         self._step("changes the list in two places")
@@ -81,12 +83,12 @@ class TrustSteps:
         await self._agent.edit(path, "str_replace", old_str="- apples", new_str=_CAKE)
         await self._pause()
         self._step("gets a review: a person keeps one change and undoes the other")
-        await self._person.review(_NAME, "keep", line=_BREAD)
-        await self._person.review(_NAME, "undo", line=_CAKE)
+        await self._person.review(_LIST_FILE, "keep", line=_BREAD)
+        await self._person.review(_LIST_FILE, "undo", line=_CAKE)
         self._seen(f"kept:   {_BREAD}\nundone: {_CAKE}")
 
     async def _restore(self) -> None:
-        command = f"rm {_NAME}"
+        command = f"rm {_LIST_FILE}"
         self._step(f"deletes the list by mistake: {command}")
         await self._run(command, "once")
         await self._pause()

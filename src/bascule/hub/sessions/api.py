@@ -13,7 +13,7 @@ from bascule.core.actions import Action, ListCheckpoints, RestoreCheckpoint, Sho
 from bascule.core.kinds import OBSERVATIONS
 from bascule.core.sessions import SessionId
 from bascule.hub.disconnects import disconnect_of
-from bascule.hub.guard import ARCHIVES
+from bascule.hub.guard import ARCHIVES_PATH
 from bascule.hub.identity import Identity
 from bascule.hub.messages import MessageAnswer
 from bascule.hub.proxy import HubAddresses
@@ -37,7 +37,8 @@ from .service import Sessions
 from .session_request import SessionRequest
 from .specs import spec_to_json
 
-Who = Callable[[Request], Identity]
+IdentityOf = Callable[[Request], Identity]
+"""Returns the identity behind a request."""
 Key = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
 _MAX_INTEGER: Final = (1 << 63) - 1
 """The largest integer a database accepts."""
@@ -50,12 +51,12 @@ class SessionsApi:
     """REST calls on `Sessions`. A session that the caller may not see is reported as missing."""
 
     def __init__(
-        self, sessions: Sessions, store: Store, addresses: HubAddresses, *, who: Who
+        self, sessions: Sessions, store: Store, addresses: HubAddresses, *, identity_of: IdentityOf
     ) -> None:
         self._sessions = sessions
         self._store = store
         self._addresses = addresses
-        self._who = who
+        self._identity_of = identity_of
 
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
         agent_or_admin = [require_scope("agent", "admin")]
@@ -63,7 +64,7 @@ class SessionsApi:
         session_path = "/api/sessions/{session_id}"
         add = app.add_api_route
         add("/api/sessions", self.create, methods=["POST"], dependencies=agent_or_admin)
-        add("/api/sessions", self.every, dependencies=with_session_scope)
+        add("/api/sessions", self.list_sessions, dependencies=with_session_scope)
         add(session_path, self.show, dependencies=with_session_scope)
         add(session_path, self.remove, methods=["DELETE"], dependencies=agent_or_admin)
         for verb in (self.pause, self.resume, self.stop):
@@ -94,7 +95,7 @@ class SessionsApi:
             methods=["POST"],
             dependencies=with_session_scope,
         )
-        add(ARCHIVES, self.upload, methods=["POST"], dependencies=agent_or_admin)
+        add(ARCHIVES_PATH, self.upload, methods=["POST"], dependencies=agent_or_admin)
         add("/api/audit", self.audit, dependencies=[require_scope("admin")])
 
     async def create(
@@ -106,58 +107,60 @@ class SessionsApi:
         same `Idempotency-Key` returns the same session.
         """
         spec = body.spec(self._sessions.default_spawner)
-        wanted = SessionRequest(
+        session_request = SessionRequest(
             spec=spec,
             credential=body.credential(),
             request_key=idempotency_key,
             has_unique_name=True,
         )
-        return self._answer(await self._sessions.create(self._who(request), wanted))
+        return self._answer(
+            await self._sessions.create(self._identity_of(request), session_request)
+        )
 
-    async def every(self, request: Request) -> list[SessionAnswer]:
+    async def list_sessions(self, request: Request) -> list[SessionAnswer]:
         """All sessions that the caller may see, oldest first."""
-        return [self._answer(row) for row in self._sessions.list(self._who(request))]
+        return [self._answer(row) for row in self._sessions.list(self._identity_of(request))]
 
     async def show(self, session_id: str, request: Request) -> SessionAnswer:
-        return self._answer(self._sessions.get(self._who(request), SessionId(session_id)))
+        return self._answer(self._sessions.get(self._identity_of(request), SessionId(session_id)))
 
     async def remove(self, session_id: str, request: Request, force: bool = False) -> MessageAnswer:
         """End a session and remove its files. A host folder used as workspace stays.
 
         A fork with changes that are not merged is removed only with `force`.
         """
-        await self._sessions.remove(self._who(request), SessionId(session_id), force=force)
+        await self._sessions.remove(self._identity_of(request), SessionId(session_id), force=force)
         return MessageAnswer(message="The session is removed")
 
     async def pause(self, session_id: str, request: Request) -> SessionAnswer:
         """Pause all processes of the session until `resume`."""
-        row = await self._sessions.pause(self._who(request), SessionId(session_id))
+        row = await self._sessions.pause(self._identity_of(request), SessionId(session_id))
         return self._answer(row)
 
     async def resume(
         self, session_id: str, request: Request, body: ResumeBody | None = None
     ) -> SessionAnswer:
         """Resume a paused session, or start a stopped or failed one, optionally with changes."""
-        who, changes = self._who(request), {} if body is None else body.changes()
+        who, changes = self._identity_of(request), {} if body is None else body.changes()
         row = await self._sessions.resume(who, SessionId(session_id), changes)
         return self._answer(row)
 
     async def stop(self, session_id: str, request: Request) -> SessionAnswer:
         """End the session's processes and keep its files."""
-        row = await self._sessions.stop(self._who(request), SessionId(session_id))
+        row = await self._sessions.stop(self._identity_of(request), SessionId(session_id))
         return self._answer(row)
 
     async def window(self, session_id: str, request: Request) -> dict[str, Any]:
         """The session's own VS Code window, opened if necessary.
 
-        It stays open when no browser shows it.
+        The window stays open when no browser shows it.
         """
-        who = self._who(request)
+        who = self._identity_of(request)
         return encode_window(await self._sessions.window(who, SessionId(session_id)))
 
     async def ports(self, session_id: str, request: Request) -> list[PortAnswer]:
         """The apps that listen in a session, and their URLs."""
-        found = await self._sessions.ports(self._who(request), SessionId(session_id))
+        found = await self._sessions.ports(self._identity_of(request), SessionId(session_id))
         return [
             PortAnswer(
                 n=each.n,
@@ -170,7 +173,7 @@ class SessionsApi:
 
     async def logs(self, session_id: str, request: Request, lines: Number = 100) -> LogAnswer:
         """The last lines of the log of the session's action server, also after the server ended."""
-        who = self._who(request)
+        who = self._identity_of(request)
         text = await self._sessions.log_tail(who, SessionId(session_id), lines=lines)
         return LogAnswer(text=text)
 
@@ -178,26 +181,26 @@ class SessionsApi:
         self,
         session_id: str,
         request: Request,
-        event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
+        event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI reads the default value
     ) -> dict[str, Any]:
         """Run one action in a session and return its observation. Resumes a paused session."""
         action = with_timeout(decode_action(event), DEFAULT_TIMEOUT)
         async with disconnect_of(request) as disconnected:
-            who = self._who(request)
+            who = self._identity_of(request)
             observation = await self._sessions.act(
                 who, SessionId(session_id), action, disconnected=disconnected
             )
         return reply_envelope(event, observation)
 
     async def checkpoints(self, session_id: str, request: Request) -> dict[str, Any]:
-        """The checkpoints of a session's workspace, oldest first, and what they do not keep."""
-        return await self._about_checkpoints(session_id, request, ListCheckpoints())
+        """The checkpoints of a session's workspace, oldest first, and what they leave out."""
+        return await self._act_on_checkpoints(session_id, request, ListCheckpoints())
 
     async def checkpoint(
         self, session_id: str, number: CheckpointId, request: Request, path: Paths = None
     ) -> dict[str, Any]:
         """The paths that one action changed, and the changes as a unified diff in `content`."""
-        return await self._about_checkpoints(
+        return await self._act_on_checkpoints(
             session_id, request, ShowCheckpoint(number, tuple(path or ()))
         )
 
@@ -209,16 +212,18 @@ class SessionsApi:
         body: RestoreBody | None = None,
     ) -> dict[str, Any]:
         """Undo what one action changed. With `dry_run`, only report what would be done."""
-        wanted = body or RestoreBody()
+        options = body or RestoreBody()
         action = RestoreCheckpoint(
-            number, tuple(wanted.paths), since=wanted.since, dry_run=wanted.dry_run
+            number, tuple(options.paths), since=options.since, dry_run=options.dry_run
         )
-        return await self._about_checkpoints(session_id, request, action)
+        return await self._act_on_checkpoints(session_id, request, action)
 
-    async def _about_checkpoints(
+    async def _act_on_checkpoints(
         self, session_id: str, request: Request, action: Action
     ) -> dict[str, Any]:
-        observation = await self._sessions.act(self._who(request), SessionId(session_id), action)
+        observation = await self._sessions.act(
+            self._identity_of(request), SessionId(session_id), action
+        )
         event = encode_observation(expect(observation, OBSERVATIONS[action.kind]))
         return {"content": event["content"], **event["extras"]}
 
@@ -230,7 +235,7 @@ class SessionsApi:
         last_event_id: Annotated[int | None, Header(ge=0, le=_MAX_INTEGER)] = None,
     ) -> StreamingResponse:
         """Past and new events of a session, as server-sent events."""
-        self._sessions.get(self._who(request), SessionId(session_id))
+        self._sessions.get(self._identity_of(request), SessionId(session_id))
         body = self._stream(SessionId(session_id), last_event_id or after)
         return StreamingResponse(
             body, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
@@ -243,13 +248,13 @@ class SessionsApi:
 
     async def upload(self, request: Request) -> ArchiveAnswer:
         """Upload a zip or tar for a workspace; pass its id in `workspace.archive`."""
-        owner = self._who(request).owner
-        return ArchiveAnswer(archive=await self._sessions.archives.keep(owner, request.stream()))
+        owner = self._identity_of(request).owner
+        return ArchiveAnswer(archive=await self._sessions.archives.add(owner, request.stream()))
 
     async def audit(self, session_id: str | None = None, limit: Number = 1000) -> list[AuditAnswer]:
         """The audit log, newest first."""
-        chosen = None if session_id is None else SessionId(session_id)
-        rows = await self._store.list_audit(session_id=chosen, limit=min(limit, 10_000))
+        only_session = None if session_id is None else SessionId(session_id)
+        rows = await self._store.list_audit(session_id=only_session, limit=min(limit, 10_000))
         return [AuditAnswer.of(row) for row in rows]
 
     def describe(self, row: SessionRow) -> dict[str, Any]:

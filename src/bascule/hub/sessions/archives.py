@@ -17,7 +17,7 @@ from bascule.core.errors import InvalidRequest, MessageTooLarge, QuotaExceeded
 _NAME: Final = re.compile(r"[0-9a-f]{48}")
 _MAX_UNUSED: Final = 8
 """Maximum number of unused archives of one owner."""
-_PIECE: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 20
 
 
 class UploadedArchives:
@@ -31,7 +31,7 @@ class UploadedArchives:
         self._max_bytes = max_bytes
         self._lifetime = lifetime
 
-    async def keep(self, owner: str, body: AsyncIterable[bytes]) -> str:
+    async def add(self, owner: str, body: AsyncIterable[bytes]) -> str:
         """Store an upload and return its id. An interrupted or too large upload leaves no file."""
         name = _owner_prefix(owner) + secrets.token_hex(16)
         path = self._directory / name
@@ -66,16 +66,16 @@ class UploadedArchives:
             await asyncio.shield(asyncio.to_thread(os.close, descriptor))
         return name
 
-    async def ensure_kept(self, owner: str, name: str) -> None:
+    async def ensure_exists(self, owner: str, name: str) -> None:
         """Raise `InvalidRequest` unless the archive exists and belongs to `owner`."""
-        is_theirs = _NAME.fullmatch(name) and name.startswith(_owner_prefix(owner))
-        if not is_theirs or not await asyncio.to_thread(self._path(name).is_file):
+        belongs_to_owner = _NAME.fullmatch(name) and name.startswith(_owner_prefix(owner))
+        if not belongs_to_owner or not await asyncio.to_thread(self._path(name).is_file):
             raise InvalidRequest(f"There is no archive {name!r}; it may have expired")
 
     async def read(self, name: str) -> AsyncIterator[bytes]:
         file = await asyncio.to_thread(self._path(name).open, "rb")
         try:
-            while piece := await asyncio.to_thread(file.read, _PIECE):
+            while piece := await asyncio.to_thread(file.read, _PIECE_BYTES):
                 yield piece
         finally:
             file.close()
@@ -84,10 +84,10 @@ class UploadedArchives:
         await asyncio.to_thread(self._path(name).unlink, missing_ok=True)
 
     def sweep(self, in_use: set[str]) -> None:
-        """Delete archives that no session used in time. Blocks."""
-        oldest = time.time() - self._lifetime
+        """Delete archives that no session used in time. This method blocks."""
+        oldest_allowed = time.time() - self._lifetime
         for each in self._directory.iterdir():
-            if each.name not in in_use and each.stat().st_mtime < oldest:
+            if each.name not in in_use and each.stat().st_mtime < oldest_allowed:
                 each.unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:

@@ -14,8 +14,8 @@ _UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 class DiskLimit:
-    """Measures a session at every check, but spends at most 1 % of the time on it. So a session
-    with millions of files does not slow down the others."""
+    """Measures a session at every check, but for at most 1 % of the time. So a session with
+    millions of files does not slow down the others."""
 
     def __init__(
         self,
@@ -31,8 +31,9 @@ class DiskLimit:
         self._interval = interval
         self._clock = clock
         self._not_before: dict[SessionId, float] = {}
+        """Earliest time of the next measurement of a session."""
 
-    async def excess(self, session_id: SessionId) -> str | None:
+    async def excess_reason(self, session_id: SessionId) -> str | None:
         """The reason to end the session; None if it is within its limit or was not measured now."""
         started = self._clock()
         if self._limit is None or started < self._not_before.get(session_id, started):

@@ -56,7 +56,7 @@ class EventStreams:
         self._table.get(session_id)
         raise HubUnreachable("The hub stopped while the session was starting")
 
-    async def until_settled(self, session_id: SessionId) -> SessionRow | None:
+    async def until_stopped(self, session_id: SessionId) -> SessionRow | None:
         """Wait until a stop or removal has ended. None: the session is removed."""
         async with aclosing(self.stream(session_id)) as events:
             async for _ in events:

@@ -101,7 +101,7 @@ class ForkFiles:
         with_secrets: bool,
         is_stopped: Callable[[], bool] = lambda: False,
     ) -> Snapshot:
-        """Take a snapshot of a session's workspace, unless stopped."""
+        """Take a snapshot of a session's workspace, until it is complete or `is_stopped`."""
         with _read_errors(row), self._open_workspace(row) as opened:
             return take_snapshot(
                 Path(f"/proc/self/fd/{opened}"),
@@ -115,9 +115,8 @@ class ForkFiles:
         return Snapshot.read(self.bases / source.base)
 
     async def fill(self, row: SessionRow) -> None:
-        """Fill the workspace of a fork, again if a killed hub filled it partly.
-
-        Cancelling ends the copy.
+        """Copy the snapshot into the workspace of a fork, which is emptied first: a killed hub may
+        have copied a part. Cancelling ends the copy.
         """
         workspace = self._session_directory(row.id) / "workspace"
         await asyncio.to_thread(_make_empty, workspace)
@@ -162,18 +161,18 @@ class ForkFiles:
         *,
         paths: Sequence[str] = (),
         with_ignored: bool = False,
-        is_kept: bool = True,
+        stores_contents: bool = True,
         into: str = "",
     ) -> Generator[ForkChange]:
         """The changes to merge, one at a time, because each holds the contents of a file.
 
-        With `is_kept`, the contents are stored, for `record_merged`. `into` is the session to merge
-        into; empty: the session that was forked.
+        With `stores_contents`, the contents are stored for `record_merged`. `into` is the id of the
+        session to merge into; empty: the session that was forked.
         """
-        only = set(paths)
+        only_paths = set(paths)
         with self._compare_fork(row, with_ignored=with_ignored, into=into) as compared:
             for path, _, after in compared.differences():
-                if only and not _is_below(path, only):
+                if only_paths and not _is_below(path, only_paths):
                     continue
                 if after == UNREAD:
                     yield ForkChange(PathChange(path, None, None), None, "its files are too deep")
@@ -184,7 +183,7 @@ class ForkFiles:
                     yield ForkChange(PathChange(path, None, None), None, str(error))
                     continue
                 kept = None
-                if is_kept and new is not None and after is not None:
+                if stores_contents and new is not None and after is not None:
                     kept = compared.record.keep(new, after)
                 yield ForkChange(PathChange(path, old, new), kept)
 
@@ -205,14 +204,21 @@ class ForkFiles:
             self._open_workspace(row) as now,
         ):
             for directory in snapshot.heads:
-                where = f"{directory}/.git" if directory else ".git"
+                git_directory = f"{directory}/.git" if directory else ".git"
                 try:
-                    with opened_below(base, where) as old, opened_below(now, where) as new:
+                    with (
+                        opened_below(base, git_directory) as old,
+                        opened_below(now, git_directory) as new,
+                    ):
                         known = {*branches(old).values(), head_commit(old), head_commit(new)}
-                        mine = branches(new)
+                        fork_branches = branches(new)
                 except (FileNotFoundError, NotADirectoryError):
                     continue  # the fork removed its repository
-                found += [f"{where}/{ref}" for ref, commit in mine.items() if commit not in known]
+                found += [
+                    f"{git_directory}/{ref}"
+                    for ref, commit in fork_branches.items()
+                    if commit not in known
+                ]
         return sorted(found)
 
     @contextmanager
@@ -241,15 +247,15 @@ class ForkFiles:
             with opened_tree(self.workspace(row)) as opened:
                 yield opened
             return
-        here = os.open("/", _OPEN_DIRECTORY)
+        current = os.open("/", _OPEN_DIRECTORY)
         try:
             for name in self.workspace(row).parts[1:]:
-                below = os.open(name, _OPEN_DIRECTORY, dir_fd=here)
-                os.close(here)
-                here = below
-            opened = os.open(".", DIRECTORY, dir_fd=here)
+                child = os.open(name, _OPEN_DIRECTORY, dir_fd=current)
+                os.close(current)
+                current = child
+            opened = os.open(".", DIRECTORY, dir_fd=current)
         finally:
-            os.close(here)
+            os.close(current)
         try:
             yield opened
         finally:
@@ -272,8 +278,11 @@ class _ForkComparison:
     """A fork and its base: the snapshot, updated by the versions merged since."""
 
     base: int
+    """Descriptor of the snapshot's directory."""
     now: int
+    """Descriptor of the fork's workspace."""
     known: dict[str, Entry]
+    """Entries of the snapshot, by path."""
     listing: Listing
     record: MergedPaths
     merged: Mapping[str, MergedVersion | None]
@@ -333,12 +342,12 @@ def _changed_paths(differences: Iterable[_Difference]) -> list[ChangedPath]:
     return found
 
 
-def _is_below(path: str, places: Collection[str]) -> bool:
-    """Whether one of `places` is the path or a directory above it; `.` is above all paths."""
-    if "." in places:
+def _is_below(path: str, directories: Collection[str]) -> bool:
+    """Whether one of `directories` is the path or a directory above it; `.` is above all paths."""
+    if "." in directories:
         return True
     while path:
-        if path in places:
+        if path in directories:
             return True
         path = path.rpartition("/")[0]
     return False

@@ -74,9 +74,13 @@ class MergeRequest:
 
     dry_run: bool = False
     paths: Sequence[str] = ()
+    """Only these files and directories; empty: everything."""
     take: Sequence[str] = ()
+    """Paths whose conflicts are settled with the fork's version."""
     keep: Sequence[str] = ()
+    """Paths whose conflicts are settled with the target session's version."""
     with_ignored: bool = False
+    """Whether to merge files that `.gitignore` excludes, too."""
     into: SessionId | None = None
     """The session to merge into; None: the session that was forked."""
 
@@ -169,7 +173,7 @@ class SessionForks:
                     f"Session {target_id} did not answer for every path of the merge"
                 )
             if not request.dry_run:
-                await asyncio.to_thread(upload.note, answer.results)
+                await asyncio.to_thread(upload.record_merged, answer.results)
                 await self._sessions.audit_merge(who, fork, target, len(answer.results))
         results = sorted((*answer.results, *upload.problems), key=lambda each: each.path)
         return MergeReport(target, results, answer.checkpoint)
@@ -178,8 +182,8 @@ class SessionForks:
     async def _announce_to_windows(
         self, target: SessionRow, agent: str, request: MergeRequest
     ) -> AsyncIterator[None]:
-        """Make windows that show the target list the changes made in this block as changes of
-        `agent`.
+        """Announce the merge in this block to windows that show the target session: they list its
+        changes as changes of `agent`.
 
         `agent` starts with `fork`, because a fork and an agent could have the same name.
         """
@@ -202,7 +206,7 @@ class SessionForks:
         return row
 
     def _names(self, who: Identity, start: str, count: int) -> Iterator[str]:
-        """Free names. `create` refuses a name that is used meanwhile."""
+        """Names that no session has now. `create` refuses a name that is taken meanwhile."""
         taken = {row.spec.name for row in self._sessions.list(who)}
         number = 0
         for _ in range(count):
@@ -227,7 +231,7 @@ class _MergeUpload:
             self._fork,
             paths=request.paths,
             with_ignored=request.with_ignored,
-            is_kept=not request.dry_run,
+            stores_contents=not request.dry_run,
             into=request.into or "",
         )
         try:
@@ -248,7 +252,7 @@ class _MergeUpload:
         self.sent.append((path, fork_change.merged_version))
         return b"".join(encode_changes([change]))
 
-    def note(self, results: Sequence[MergeResult]) -> None:
+    def record_merged(self, results: Sequence[MergeResult]) -> None:
         merged = {
             path: version
             for (path, version), result in zip(self.sent, results, strict=True)

@@ -37,9 +37,13 @@ class ForkAnswer(BaseModel):
     state: str
     created: float
     base: str
+    """Id of the snapshot from which the fork was made."""
     left_out: dict[str, str]
+    """Paths that the snapshot does not contain, with the reasons."""
     heads: dict[str, str]
+    """Commits that were checked out when the fork was made, by the directory of the repository."""
     count: int
+    """Number of changed paths, also of those that `changes` does not list."""
     changes: list[ChangeAnswer]
 
 
@@ -74,11 +78,11 @@ class ForksApi:
         self,
         forks: SessionForks,
         *,
-        who: Callable[[Request], Identity],
+        identity_of: Callable[[Request], Identity],
         describe: Callable[[SessionRow], dict[str, Any]],
     ) -> None:
         self._forks = forks
-        self._who = who
+        self._identity_of = identity_of
         self._describe = describe
 
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
@@ -87,7 +91,7 @@ class ForksApi:
         app.add_api_route(
             f"{session_path}/forks", self.fork, methods=["POST"], dependencies=agent_or_admin
         )
-        app.add_api_route(f"{session_path}/forks", self.every, dependencies=agent_or_admin)
+        app.add_api_route(f"{session_path}/forks", self.list_forks, dependencies=agent_or_admin)
         app.add_api_route(
             f"{session_path}/merge", self.merge, methods=["POST"], dependencies=agent_or_admin
         )
@@ -98,7 +102,7 @@ class ForksApi:
         """Create sessions from a snapshot of this session's workspace."""
         options = body or ForkBody()
         rows = await self._forks.fork(
-            self._who(request),
+            self._identity_of(request),
             SessionId(session_id),
             count=options.count,
             name=options.name,
@@ -106,9 +110,11 @@ class ForksApi:
         )
         return [self._describe(row) for row in rows]
 
-    async def every(self, session_id: str, request: Request) -> ForksAnswer:
+    async def list_forks(self, session_id: str, request: Request) -> ForksAnswer:
         """The forks of a session, their unmerged changes, and the paths that several changed."""
-        return _overview(await self._forks.overview(self._who(request), SessionId(session_id)))
+        return _overview(
+            await self._forks.overview(self._identity_of(request), SessionId(session_id))
+        )
 
     async def merge(
         self, session_id: str, request: Request, body: MergeBody | None = None
@@ -116,13 +122,13 @@ class ForksApi:
         """Merge the changes of a fork. Paths with conflicts are reported and left unchanged."""
         options = body or MergeBody()
         report = await self._forks.merge(
-            self._who(request),
+            self._identity_of(request),
             SessionId(session_id),
             MergeRequest(
                 dry_run=options.dry_run,
-                paths=_normalize("paths", options.paths),
-                take=_normalize("take", options.take),
-                keep=_normalize("keep", options.keep),
+                paths=_normalize_paths("paths", options.paths),
+                take=_normalize_paths("take", options.take),
+                keep=_normalize_paths("keep", options.keep),
                 with_ignored=options.ignored,
                 into=SessionId(options.into) if options.into else None,
             ),
@@ -135,7 +141,7 @@ class ForksApi:
         )
 
 
-def _normalize(field: str, paths: Sequence[str]) -> list[str]:
+def _normalize_paths(field: str, paths: Sequence[str]) -> list[str]:
     """Normalize paths as people write them (`./src/`); `.` means everything.
 
     Raises `InvalidRequest` for a path that is empty or outside the workspace: it would match

@@ -99,7 +99,7 @@ async def _bind_in_thread(path: Path) -> socket.socket:
         return await asyncio.to_thread(bind)
     except asyncio.CancelledError:
         is_cancelled.set()
-        for sock in bound:  # it was ready, and nobody will receive it
+        for sock in bound:  # the thread had finished, but nobody receives its result
             sock.close()
         raise
 

@@ -30,7 +30,7 @@ from bascule.sandbox.session.ports import DECLARED
 from .archives import UploadedArchives
 from .fork_files import ForkFiles
 from .hub_sockets import HubSockets
-from .quotas import RUNNING as HELD_WHILE_RUNNING
+from .quotas import CLAIMS_WHILE_RUNNING
 from .rate_limit import RateLimit
 from .recording import Recordings
 from .reserve import DiskReserve
@@ -47,10 +47,10 @@ from .windows import SessionWindows
 
 logger = logging.getLogger(__name__)
 
-_BURST: Final = 1000
-_PER_SECOND: Final = 20.0
-"""Events accepted from a sandbox at once, and per second after that. Limited because the hub
-stores each event."""
+_EVENT_BURST: Final = 1000
+_EVENTS_PER_SECOND: Final = 20.0
+"""How many events of a sandbox the hub accepts at once, and per second after that. They are limited
+because the hub stores each event."""
 
 
 _MAX_COPIES: Final = 2
@@ -80,7 +80,7 @@ class SandboxLifecycle:
         base_path: Callable[[SessionId, int], str],
         on_end: Callable[[SessionId], None],
     ) -> None:
-        self._base_path = base_path
+        self._app_base_path = base_path
         self._hub_sockets = hub_sockets
         self._windows = windows
         self._on_end = on_end
@@ -93,7 +93,9 @@ class SandboxLifecycle:
         self._recordings = Recordings(records)
         self._questions = questions
         self._endings: set[asyncio.Future[SessionRow]] = set()
+        """Stops and removals that have not finished."""
         self._new_bases: set[str] = set()
+        """Snapshots whose forks are being created."""
         self._copy_slots = asyncio.Semaphore(_MAX_COPIES)
         self._sweep_lock = asyncio.Lock()
         self._clients: dict[SessionId, SandboxClient] = {}
@@ -148,7 +150,7 @@ class SandboxLifecycle:
         return spawner
 
     @property
-    def usable(self) -> Sequence[str]:
+    def usable_spawners(self) -> Sequence[str]:
         """Kinds of spawner that work on this machine."""
         return [kind for kind in self._spawners if kind not in self.unusable]
 
@@ -157,6 +159,7 @@ class SandboxLifecycle:
         return next((kind for kind in self._spawners if kind not in self.unusable), "local")
 
     def is_busy(self, session_id: SessionId) -> bool:
+        """Whether the session is being started, paused, resumed or ended."""
         return session_id in self._starts or self.locks[session_id].locked()
 
     async def all_running(self) -> tuple[dict[SessionId, RunningSandbox], set[str]]:
@@ -240,7 +243,7 @@ class SandboxLifecycle:
             await self._fill_workspace(row, secrets, stages)
         if row.spec.runtime == "vscode":
             stages.set("opening its window")
-            await self._windows.open(row.id, await self.client(row.id), kept=True)
+            await self._windows.open(row.id, await self.client(row.id), headless=True)
             await self._windows.wait_for_window(row.id, timeout=settings.start_timeout)
         await stages.until_published()
         await self._table.change_state(row.id, "ready")
@@ -249,7 +252,7 @@ class SandboxLifecycle:
     def _base_paths(self, session_id: SessionId) -> Mapping[str, str]:
         """Environment variables for apps that must know their base path before they start."""
         return {
-            f"APP_BASE_PATH_{position}": f"{self._base_path(session_id, n)}/"
+            f"APP_BASE_PATH_{position}": f"{self._app_base_path(session_id, n)}/"
             for position, n in enumerate(DECLARED, start=1)
         }
 
@@ -317,12 +320,12 @@ class SandboxLifecycle:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
         async with self.locks[row.id]:
-            now = self._table.find(row.id)
-            if now is not None and now.state in RUNNING and row.id not in self._starts:
+            current = self._table.find(row.id)
+            if current is not None and current.state in RUNNING and row.id not in self._starts:
                 await self.fail(row, f"its sandbox ended: {end}")
 
     async def _forward_events(self, row: SessionRow, client: SandboxClient) -> None:
-        rate_limit = RateLimit(burst=_BURST, per_second=_PER_SECOND)
+        rate_limit = RateLimit(burst=_EVENT_BURST, per_second=_EVENTS_PER_SECOND)
         session_id = row.id
         try:
             with self._questions.connected(row, client) as asker:
@@ -330,13 +333,13 @@ class SandboxLifecycle:
                     await rate_limit.wait()
                     is_stopped = name == "state" and not data["vscode"]["running"]
                     if name == "vscode.stopped" or is_stopped:
-                        self._windows.ended(session_id)
+                        self._windows.vscode_ended(session_id)
                     if not await self._questions.handle(asker, name, data) and name != "state":
                         await self._table.publish_event(session_id, name, data)
         except BasculeError as error:
             logger.debug("session %s sends no more events: %s", session_id, error.message)
         finally:
-            self._windows.ended(session_id)
+            self._windows.vscode_ended(session_id)
 
     # Pausing --------------------------------------------------------------------------------
 
@@ -379,7 +382,7 @@ class SandboxLifecycle:
         if row.spec.spawner in self._spawners and row.spec.spawner not in self.unusable:
             await self.spawner(row.spec.spawner).stop(row.id, grace=0)
         await self._recordings.finish(row.id)
-        await self._store.release(row.id, HELD_WHILE_RUNNING)
+        await self._store.release(row.id, CLAIMS_WHILE_RUNNING)
         failed = await self._table.change_state(row.id, "failed", cause=cause)
         await self._table.audit(None, failed, "fail", cause=cause)
         logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
@@ -391,7 +394,7 @@ class SandboxLifecycle:
             if row.state in RUNNING:
                 await self.fail(row, cause)
 
-    async def disk(self, session_id: SessionId) -> int:
+    async def disk_bytes(self, session_id: SessionId) -> int:
         """Bytes on disk that the session's own files use."""
         row = self._table.get(session_id)
         return await self.spawner(row.spec.spawner).disk(self.directories.sessions / session_id)
@@ -405,7 +408,8 @@ class SandboxLifecycle:
     async def make_room(self, session_id: SessionId) -> bool:
         """On a full disk, free the reserve so that the session can be removed.
 
-        The session is paused first, so it cannot fill the disk again.
+        The session is paused first, so that it cannot fill the disk again. Returns
+        whether there was a reserve.
         """
         row = self._table.get(session_id)
         with suppress(NoSuchSandbox):
@@ -414,9 +418,9 @@ class SandboxLifecycle:
 
     @asynccontextmanager
     async def new_base(self, row: SessionRow, *, with_secrets: bool) -> AsyncIterator[str]:
-        """Take a snapshot of a session's workspace, for forks that the caller creates meanwhile.
+        """Take a snapshot of a session's workspace, for forks that the caller creates in the block.
 
-        It is removed afterwards if no session uses it.
+        After the block, a snapshot that no session uses is removed.
         """
         base = new_session_id()
         self._new_bases.add(base)
@@ -496,7 +500,7 @@ class SandboxLifecycle:
         await self._disconnect(row.id)
         await self.spawner(row.spec.spawner).stop(row.id)
         await self._recordings.finish(row.id)
-        await self._store.release(row.id, HELD_WHILE_RUNNING)
+        await self._store.release(row.id, CLAIMS_WHILE_RUNNING)
 
     async def _disconnect(self, session_id: SessionId) -> None:
         if not self._watches.is_current(session_id):  # a task must not cancel and await itself

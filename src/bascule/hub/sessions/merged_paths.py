@@ -1,4 +1,6 @@
-"""Stores which changes of a fork were merged, so that the next merge starts from there. Blocks.
+"""Stores which changes of a fork were merged, so that the next merge starts from there.
+
+All functions block.
 
 After a change was merged, the fork's version of that path is the last common version of both
 sides. It replaces the version in the snapshot as the base of the next merge.
@@ -29,7 +31,7 @@ class MergedVersion:
     mode: int
     digest: str
     entry: Entry
-    """Its stat data in the fork, which show whether the path has changed since."""
+    """Stat data of the path in the fork, which show whether it has changed since the merge."""
 
 
 class MergedPaths:

@@ -30,15 +30,16 @@ _BIDI_CONTROLS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RL
 """Bidirectional control characters, which reorder the displayed text."""
 
 
-def _without_nul(text: str) -> str:
-    """Text without NUL bytes: a process would see only the part before the first one."""
+def _ensure_no_nul(text: str) -> str:
+    """The text. Raises `ValueError` if it has a NUL byte: a process would see only the part before
+    that byte."""
     if "\0" in text:
         raise ValueError("it contains a NUL byte")
     return text
 
 
-def _displayable(text: str) -> str:
-    """Text that is safe to show to others, also on a terminal."""
+def _ensure_displayable(text: str) -> str:
+    """The text. Raises `ValueError` if it is not safe to show to others, also on a terminal."""
     for each in text:
         kind, direction = unicodedata.category(each), unicodedata.bidirectional(each)
         if kind in ("Cc", "Zl", "Zp") or direction in _BIDI_CONTROLS:
@@ -46,17 +47,17 @@ def _displayable(text: str) -> str:
     return text
 
 
-def _variable_name(text: str) -> str:
-    """A valid name for an environment variable."""
+def _ensure_variable_name(text: str) -> str:
+    """The text. Raises `ValueError` if it cannot be the name of an environment variable."""
     if not text or "=" in text:
         raise ValueError("the name of a variable must not be empty or contain '='")
-    return _without_nul(text)
+    return _ensure_no_nul(text)
 
 
-VariableName = Annotated[str, Field(max_length=4096), AfterValidator(_variable_name)]
-Text = Annotated[str, Field(max_length=4096), AfterValidator(_without_nul)]
-Secret = Annotated[str, Field(max_length=65536), AfterValidator(_without_nul)]
-Name = Annotated[str, Field(max_length=200), AfterValidator(_displayable)]
+VariableName = Annotated[str, Field(max_length=4096), AfterValidator(_ensure_variable_name)]
+Text = Annotated[str, Field(max_length=4096), AfterValidator(_ensure_no_nul)]
+Secret = Annotated[str, Field(max_length=65536), AfterValidator(_ensure_no_nul)]
+Name = Annotated[str, Field(max_length=200), AfterValidator(_ensure_displayable)]
 
 
 class _Body(BaseModel):
@@ -81,24 +82,28 @@ class WorkspaceBody(_Body):
     credential: CredentialBody | None = None
 
     def source(self) -> WorkspaceSource:
-        given = self.model_dump(exclude={"credential"})
-        return WorkspaceSource(**(given | {"url": self._repository().url}))
+        fields = self.model_dump(exclude={"credential"})
+        return WorkspaceSource(**(fields | {"url": self._repository().url}))
 
-    def secret(self) -> dict[str, str] | None:
+    def clone_credential(self) -> dict[str, str] | None:
         """The credential for the repository, also if it was part of the URL."""
-        found = asdict(self._repository().credential)
-        return {name: value for name, value in found.items() if value} or None
+        credential = asdict(self._repository().credential)
+        return {name: value for name, value in credential.items() if value} or None
 
     def egress(self) -> Egress:
-        """The smallest egress with which the repository can be cloned."""
+        """The default egress of a session with this workspace.
+
+        For a repository at https and port 443, the session may reach only the repository's host.
+        Otherwise egress is off; to clone by ssh, for example, the request must set `egress`.
+        """
         url = urlsplit(self._repository().url)
         if url.scheme == "https" and url.hostname and url.port in (None, 443):
             return Egress(mode="proxy", domains=(url.hostname,))
         return Egress()
 
     def _repository(self) -> Repository:
-        given = {} if self.credential is None else self.credential.model_dump(exclude_none=True)
-        credential = Credential(**given)
+        fields = {} if self.credential is None else self.credential.model_dump(exclude_none=True)
+        credential = Credential(**fields)
         if self.kind != "git":
             return Repository(self.url, credential)
         return read_repository(self.url, credential)
@@ -122,6 +127,7 @@ class EgressBody(_Body):
 
 class AppBody(_Body):
     keeps_prefix: bool = False
+    """Whether requests reach the app with its base path; see `AppSpec.keeps_prefix`."""
 
 
 class SessionBody(_Body):
@@ -137,10 +143,11 @@ class SessionBody(_Body):
     secrets: Annotated[dict[VariableName, Secret], Field(max_length=1000)] = {}
     limits: LimitsBody = LimitsBody()
     egress: EgressBody | None = None
-    """None: the smallest egress with which the workspace can be cloned."""
+    """None: only the host of a repository at https; for other workspaces, egress is off."""
     image: Text = ""
     checkpoints: bool = True
     apps: Annotated[list[AppBody], Field(max_length=len(DECLARED))] = []
+    """Settings of the apps with the numbers in `DECLARED`, in that order."""
 
     def spec(self, default_spawner: str) -> SessionSpec:
         return SessionSpec(
@@ -159,7 +166,7 @@ class SessionBody(_Body):
         )
 
     def credential(self) -> dict[str, str] | None:
-        return self.workspace.secret()
+        return self.workspace.clone_credential()
 
 
 class ResumeBody(_Body):
@@ -191,7 +198,8 @@ class ForkBody(_Body):
     name: Name = ""
     """Prefix of the forks' names, followed by a number; empty: the session's name."""
     secrets: bool = False
-    """Whether to copy files with names of secrets, and the values of secret variables."""
+    """Whether to copy files whose names suggest secrets, such as `.env`, and the values of secret
+    variables."""
 
 
 class MergeBody(_Body):
@@ -219,7 +227,9 @@ class SessionAnswer(BaseModel):
     created_by: str
     state: SessionState
     stage: str
+    """The current stage of a start, as text for people; empty otherwise."""
     cause: str
+    """Why the session failed; empty otherwise."""
     created: str
     updated: str
     last_active: str
@@ -257,14 +267,19 @@ class SessionAnswer(BaseModel):
 
 
 class PortAnswer(BaseModel):
+    """An app that listens in a session."""
+
     n: int
+    """Number of the app, as in the URL `/apps/{session_id}-{n}/`."""
     port: int
+    """The TCP port on which the app listens."""
     command: str
     url: str
 
 
 class ArchiveAnswer(BaseModel):
     archive: str
+    """Id of the archive, for `workspace.archive` of a new session."""
 
 
 class LogAnswer(BaseModel):

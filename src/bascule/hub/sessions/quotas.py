@@ -10,8 +10,8 @@ from bascule.hub.settings import HubSettings
 
 from .rows import Claim, Quota
 
-RUNNING: Final = ("running", "memory")
-"""Claims that a session holds only while it has a sandbox."""
+CLAIMS_WHILE_RUNNING: Final = ("running", "memory")
+"""Kinds of claims that a session holds only while it has a sandbox."""
 
 
 def claims_of(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
@@ -20,6 +20,7 @@ def claims_of(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
 
 
 def running_claims(spec: SessionSpec, settings: HubSettings) -> tuple[Claim, ...]:
+    """The claims of a session that has a sandbox."""
     running = Claim(
         "running",
         1,
@@ -81,6 +82,7 @@ def _session_claim(settings: HubSettings) -> Claim:
 
 
 def _quotas(*limits: tuple[str, int | None, bool]) -> tuple[Quota, ...]:
+    """Quotas from tuples of setting, limit and `per_owner`; None is no limit and makes no quota."""
     return tuple(
         Quota(setting, limit, per_owner)
         for setting, limit, per_owner in limits

@@ -55,12 +55,12 @@ class Reconciler:
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
         self._disk = DiskLimit(
-            settings.max_session_disk, lifecycle.disk, interval=settings.reconcile_interval
+            settings.max_session_disk, lifecycle.disk_bytes, interval=settings.reconcile_interval
         )
 
     async def open(self) -> None:
         await self.reconcile()
-        self._tasks.start("look", self._reconcile_periodically())
+        self._tasks.start("reconcile", self._reconcile_periodically())
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
@@ -78,7 +78,9 @@ class Reconciler:
         await asyncio.to_thread(self._lifecycle.archives.sweep, in_use)
         await self._lifecycle.sweep_bases()
         await asyncio.to_thread(self._lifecycle.reserve.restore)
-        await self._records.sweep({row.id for row in self._table.all()}, self._windows.connected())
+        await self._records.sweep(
+            {row.id for row in self._table.all()}, self._windows.registered_ids()
+        )
         await self._store.forget(
             audit_before=self._clock() - self._settings.audit_days * _DAY,
             events_kept=self._settings.events_kept,
@@ -138,7 +140,7 @@ class Reconciler:
         try:
             if row.state == "ready":
                 await self._lifecycle.record(row.id)
-                if (cause := await self._disk.excess(row.id)) is not None:
+                if (cause := await self._disk.excess_reason(row.id)) is not None:
                     await self._lifecycle.end(row.id, cause)
                     return
                 row = await self._with_activity(row)
@@ -156,8 +158,8 @@ class Reconciler:
     async def _with_activity(self, row: SessionRow) -> SessionRow:
         """The row with its last activity updated.
 
-        A session whose server does not answer counts as inactive, so it cannot stay awake by
-        stopping that server.
+        A session whose action server does not answer counts as inactive. Otherwise a session could
+        avoid being paused by stopping that server.
         """
         try:
             activity = await (await self._lifecycle.client(row.id)).activity()

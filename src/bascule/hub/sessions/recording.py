@@ -28,8 +28,9 @@ MakeClient = Callable[[], SandboxClient]
 class Recordings:
     """One recording for each running sandbox, from its start to its last entry.
 
-    A sandbox numbers its timeline entries and holds the newest. So a recording continues after the
-    last entry it has, even after the hub was restarted or killed, and records no entry twice.
+    A sandbox numbers its timeline entries and keeps the newest ones. A recording continues after
+    the last entry in the record, even after the hub was restarted or killed. So no entry is
+    recorded twice.
     """
 
     def __init__(self, records: Records) -> None:
@@ -37,7 +38,7 @@ class Recordings:
         self._tasks = Tasks()
 
     def start(self, session_id: SessionId, make_client: MakeClient) -> None:
-        """Start recording over a separate client, which outlives the client for actions."""
+        """Start recording through a separate client: the client for actions is closed earlier."""
         if session_id not in self._tasks:
             self._tasks.start(session_id, self._record(session_id, make_client))
 
@@ -66,8 +67,8 @@ class Recordings:
 
 
 async def _record_stream(record: Record, client: SandboxClient) -> bool:
-    """Record entries. True: open the stream again, because watchers came or left, or because an
-    entry was too large and was skipped."""
+    """Record entries until the stream ends. True if the stream must be opened again: watchers came
+    or left, or an entry was too large and was skipped."""
     try:
         return await _record_until_change(record, client)
     except MessageTooLarge as error:
@@ -78,11 +79,12 @@ async def _record_stream(record: Record, client: SandboxClient) -> bool:
 async def _record_until_change(record: Record, client: SandboxClient) -> bool:
     """Record entries until the stream ends.
 
-    True if watchers came or left: the stream must be opened again, with or without output.
+    True if the first watcher came or the last one left. Then the stream must be opened again,
+    because the sandbox sends the output of running commands only on request.
     """
     is_watched = record.is_watched
     recording = asyncio.create_task(_record_entries(record, client, output=is_watched))
-    watchers_change = asyncio.create_task(record.until_watched_differs(is_watched))
+    watchers_change = asyncio.create_task(record.wait_while(is_watched=is_watched))
     try:
         await asyncio.wait({recording, watchers_change}, return_when=asyncio.FIRST_COMPLETED)
         if recording.done():
@@ -96,6 +98,7 @@ async def _record_until_change(record: Record, client: SandboxClient) -> bool:
 
 
 async def _record_entries(record: Record, client: SandboxClient, *, output: bool) -> None:
+    # The epoch changes when the sandbox restarts and numbers its entries from 1 again.
     epoch, last = record.position
     async with aclosing(client.timeline(after=last, epoch=epoch, output=output)) as timeline:
         try:
@@ -104,7 +107,7 @@ async def _record_entries(record: Record, client: SandboxClient, *, output: bool
                     epoch, last = begin.epoch, 0
                 for entry in entries:
                     last = _add_entry(record, entry, begin, last)
-                if record.has_failed or record.is_behind:
+                if record.has_failed or record.has_many_pending:
                     await record.flush()
         except MessageTooLarge:
             record.skip((epoch, last + 1))
@@ -112,9 +115,9 @@ async def _record_entries(record: Record, client: SandboxClient, *, output: bool
 
 
 def _add_entry(record: Record, entry: SandboxEntry, begin: TimelineBegin, last: int) -> int:
-    """Add an entry to the record, or show output to watchers. Returns the newest position."""
+    """Add an entry to the record, or show output to watchers. Returns the newest entry's number."""
     contents = entry.contents()
-    if entry.n == 0:
+    if entry.n == 0:  # output of a running command, which is not recorded
         record.show(entry.kind, contents)
         return last
     if entry.n > last + 1:  # the sandbox has dropped older entries that the hub did not read

@@ -36,13 +36,13 @@ def repairs(
     needed = [
         Repair(row.id, repair)
         for row in known.values()
-        if row.id not in busy and (repair := _repair(row, row.id in running)) is not None
+        if row.id not in busy and (repair := _needed_repair(row, row.id in running)) is not None
     ]
     strays = [each for each in running if each not in known and each not in busy]
     return needed + [Repair(each, "end") for each in strays]
 
 
-def _repair(row: SessionRow, is_running: bool) -> RepairKind | None:
+def _needed_repair(row: SessionRow, is_running: bool) -> RepairKind | None:
     if row.is_being_removed:
         return "remove"
     match row.state:

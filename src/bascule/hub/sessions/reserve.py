@@ -11,7 +11,7 @@ from typing import Final
 
 logger = logging.getLogger(__name__)
 
-_BYTES: Final = 8 << 20
+_RESERVE_BYTES: Final = 8 << 20
 
 
 class DiskReserve:
@@ -22,11 +22,11 @@ class DiskReserve:
 
     def restore(self) -> None:
         """Create the file again if the disk has plenty of space."""
-        if self._path.exists() or shutil.disk_usage(self._path.parent).free < 4 * _BYTES:
+        if self._path.exists() or shutil.disk_usage(self._path.parent).free < 4 * _RESERVE_BYTES:
             return
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, _BYTES)
+            os.posix_fallocate(descriptor, 0, _RESERVE_BYTES)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise

@@ -18,12 +18,12 @@ class SessionRow:
     created_by: str
     """Name of the token that created the session."""
     spec: SessionSpec
-    """The store keeps only the names of its `secrets`."""
+    """The requested properties. Of its `secrets`, the store keeps only the names."""
     state: SessionState = "starting"
     stage: str = ""
     """The current stage of a start, as text for people."""
     cause: str = ""
-    """Why the session failed."""
+    """Why the session failed; empty otherwise."""
     created: float
     """Unix time, like all times here."""
     updated: float
@@ -33,7 +33,7 @@ class SessionRow:
     request_hash: str = ""
     """Hash of the request, to detect a different request under the same key."""
     is_filled: bool = False
-    """Whether the workspace was filled."""
+    """Whether the workspace was cloned, unpacked or copied, or needs none of that."""
     is_being_removed: bool = False
     """Whether the session is being removed; the removal continues after a restart of the hub."""
 
@@ -58,6 +58,7 @@ class AuditRow:
     """Name of the token; `hub` for actions of the hub itself."""
     owner: str
     verb: str
+    """What was done, such as `create`."""
     session_id: SessionId
     detail: Mapping[str, Any] = field(default_factory=dict)
 

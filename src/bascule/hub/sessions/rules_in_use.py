@@ -29,7 +29,8 @@ class RuleInUse:
     origin: str
     made_by: Literal["hub", "workspace"]
     count: int | None
-    """Commands that it decided on since the sandbox started. None: the session does not run."""
+    """Number of commands that the rule decided on since the sandbox started. None: the session does
+    not run."""
     last_time: float | None = None
     last_command: str = ""
 

@@ -36,12 +36,12 @@ from .sandbox_messages import (
 
 _BASE_URL: Final = "http://localhost"
 _TIMEOUT: Final = 30.0
-_MAX_ANSWER: Final = 1 << 20
+_MAX_ANSWER_BYTES: Final = 1 << 20
 """Maximum bytes of an answer or event. Answers of a real sandbox are far smaller."""
-_MAX_MERGE_RESULTS: Final = 64 << 20
+_MAX_MERGE_BYTES: Final = 64 << 20
 """Maximum bytes of the results of a merge, which has one result for each path."""
-_JSON: Final = {"Content-Type": "application/json"}
-_BYTES: Final = {"Content-Type": "application/octet-stream"}
+_JSON_HEADERS: Final = {"Content-Type": "application/json"}
+_BINARY_HEADERS: Final = {"Content-Type": "application/octet-stream"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SandboxDownload:
     """A file or directory being downloaded from a session."""
 
     size: int | None
-    """None: unknown."""
+    """Number of bytes; None: unknown."""
     is_zip: bool
     chunks: AsyncIterator[bytes]
 
@@ -71,10 +71,10 @@ class SandboxClient(Closable):
             headers={"X-Session-API-Key": key},
             socket_path=socket,
             socket_uid=uid,
-            max_reply=_MAX_ANSWER,
+            max_reply=_MAX_ANSWER_BYTES,
             name=name,
         )
-        self._max_event = max_reply + _MAX_ANSWER
+        self._max_event = max_reply + _MAX_ANSWER_BYTES
 
     async def aclose(self) -> None:
         await self.runtime.aclose()
@@ -89,23 +89,25 @@ class SandboxClient(Closable):
         body = {"kind": "git", "url": url, "ref": ref, "timeout": timeout}
         if credential:
             body["credential"] = dict(credential)
-        await self._request("POST", "/session/workspace", to_json(body), _JSON, timeout=None)
+        await self._request(
+            "POST", "/session/workspace", to_json(body), _JSON_HEADERS, timeout=None
+        )
 
     async def unpack(self, archive: AsyncIterable[bytes]) -> None:
-        await self._request("POST", "/session/workspace", archive, _BYTES, timeout=None)
+        await self._request("POST", "/session/workspace", archive, _BINARY_HEADERS, timeout=None)
 
     async def merge(
         self, changes: AsyncIterable[bytes], *, title: str, dry_run: bool
     ) -> MergeResults:
         """Merge the changes of a fork, encoded by `encode_changes`, into the workspace."""
         path = target("/session/changes", title=title, dry_run=int(dry_run))
-        async with self._http.stream("POST", path, body=changes, headers=_BYTES) as reply:
+        async with self._http.stream("POST", path, body=changes, headers=_BINARY_HEADERS) as reply:
             pieces: list[bytes] = []
             size = 0
             async for chunk in reply.chunks():
                 pieces.append(chunk)
                 size += len(chunk)
-                if size > _MAX_MERGE_RESULTS:
+                if size > _MAX_MERGE_BYTES:
                     raise MessageTooLarge("The sandbox answered with too many results of a merge")
             return parse_message(MergeResults, _decode_answer(reply.status, b"".join(pieces)))
 
@@ -123,7 +125,7 @@ class SandboxClient(Closable):
     async def start_vscode(self, *, window: bool, timeout: float) -> None:
         """Start VS Code. `window`: also open a headless window."""
         body = to_json({"window": window})
-        await self._request("POST", "/session/vscode", body, _JSON, timeout=timeout)
+        await self._request("POST", "/session/vscode", body, _JSON_HEADERS, timeout=timeout)
 
     async def stop_vscode(self) -> None:
         """Stop VS Code. Unsaved text is kept and restored by the next start."""
@@ -131,7 +133,7 @@ class SandboxClient(Closable):
 
     async def set_rules(self, rules: Mapping[str, Any] | None) -> None:
         """Make the sandbox decide on commands by `rules` from now on; None: everything runs."""
-        await self._request("PUT", "/session/rules", to_json(rules), _JSON)
+        await self._request("PUT", "/session/rules", to_json(rules), _JSON_HEADERS)
 
     async def rule_uses(self) -> Sequence[RuleUse]:
         """What the rules for commands decided since the sandbox started."""
@@ -141,14 +143,14 @@ class SandboxClient(Closable):
         """Answer a question of the sandbox. Raises `AlreadyAnswered` if it is no longer asked."""
         message = {"answer": answer, "cause": question["cause"], "digest": question["digest"]}
         path = target(f"/session/approvals/{question['id']}")
-        await self._request("POST", path, to_json(message), _JSON)
+        await self._request("POST", path, to_json(message), _JSON_HEADERS)
 
     async def events(self) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
         """Events of the sandbox until it ends. Skips kinds of events that the hub does not know."""
         async with self._http.stream("GET", "/session/events") as reply:
             if reply.status != 200:
                 _decode_answer(reply.status, await reply.read())
-            reader = EventReader(limit=_MAX_ANSWER)
+            reader = EventReader(limit=_MAX_ANSWER_BYTES)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
                     data = parse_event(event.name, from_json(event.data))
@@ -158,7 +160,8 @@ class SandboxClient(Closable):
     async def timeline(
         self, *, after: int, epoch: str, output: bool
     ) -> AsyncGenerator[tuple[TimelineBegin, list[SandboxEntry]], None]:
-        """Entries of the sandbox's timeline in batches, each with the `TimelineBegin` of its epoch.
+        """Entries of the sandbox's timeline in batches, each batch with the `TimelineBegin` of its
+        epoch.
 
         With `output`, also the output of running commands. Raises `MessageTooLarge` in place of an
         entry larger than an observation may be.
@@ -193,7 +196,7 @@ class SandboxClient(Closable):
 
     async def list_files(self, path: str) -> Sequence[str]:
         """Names in a directory; directories end with a slash. An empty path is the workspace."""
-        found = await self._request("POST", "/list_files", to_json({"path": path}), _JSON)
+        found = await self._request("POST", "/list_files", to_json({"path": path}), _JSON_HEADERS)
         return parse_message(FileNames, {"names": found}).names
 
     async def workspace_dir(self) -> str:
@@ -214,24 +217,24 @@ class SandboxClient(Closable):
     async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
         body = to_json({"columns": columns, "rows": rows})
         return parse_message(
-            TerminalState, await self._request("POST", _terminal(name), body, _JSON)
+            TerminalState, await self._request("POST", _terminal_path(name), body, _JSON_HEADERS)
         ).model_dump()
 
     async def type(self, name: str, keys: Mapping[str, Any]) -> None:
-        await self._request("POST", f"{_terminal(name)}/keys", to_json(keys), _JSON)
+        await self._request("POST", f"{_terminal_path(name)}/keys", to_json(keys), _JSON_HEADERS)
 
     async def close_terminal(self, name: str) -> None:
-        await self._request("DELETE", _terminal(name))
+        await self._request("DELETE", _terminal_path(name))
 
     async def terminal_output(
         self, name: str, *, start: int
     ) -> AsyncGenerator[tuple[str, Mapping[str, Any]], None]:
         """Frames of a terminal's output as they arrive."""
-        path = target(f"{_terminal(name)}/output", start=start)
+        path = target(f"{_terminal_path(name)}/output", start=start)
         async with self._http.stream("GET", path) as reply:
             if reply.status != 200:
                 _decode_answer(reply.status, await reply.read())
-            reader = EventReader(limit=_MAX_ANSWER)
+            reader = EventReader(limit=_MAX_ANSWER_BYTES)
             async for chunk in reply.chunks():
                 for event in reader.feed(chunk):
                     if event.name == "output":
@@ -255,7 +258,7 @@ class SandboxClient(Closable):
         return _decode_answer(reply.status, reply.body)
 
 
-def _terminal(name: str) -> str:
+def _terminal_path(name: str) -> str:
     return f"/session/terminals/{name}"
 
 

@@ -36,7 +36,7 @@ class _Message(BaseModel):
 
 
 class SandboxActivity(_Message):
-    """Times of the last action and keystroke (Unix time), and the CPU time used so far."""
+    """Unix times of the last action and of the last keystroke, and the CPU time used so far."""
 
     last_action: Timestamp | None = None
     last_keystroke: Timestamp | None = None
@@ -57,6 +57,7 @@ class MergeResult(_Message):
     outcome: Literal["taken", "merged", "same", "conflict", "kept"]
     reason: Short = ""
     lines: Annotated[list[tuple[Number, Number]], Field(max_length=100_000)] = []
+    """Ranges of lines in conflict."""
 
 
 class MergeResults(_Message):
@@ -68,6 +69,7 @@ class Port(_Message):
     """An app that listens on a port."""
 
     n: Annotated[int, Field(ge=0, lt=100)]
+    """Number of the app in its URL."""
     port: Annotated[int, Field(ge=1, lt=1 << 16)]
     command: Short = ""
 
@@ -174,6 +176,7 @@ class TimelineBegin(_Message):
     """The first message of a sandbox's timeline."""
 
     epoch: Short = ""
+    """Changes when the sandbox restarts and numbers its entries from 1 again."""
     working_dir: Short = ""
 
 
@@ -215,6 +218,7 @@ class SandboxEntry(_Message):
     """An entry of a sandbox's timeline."""
 
     n: Annotated[int, Field(ge=0, le=1 << 53)]
+    """Number of the entry in its epoch; 0: output, which is not kept."""
     kind: Literal["action", "observation", "failed", "output"]
     time: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)]
     event: dict[str, Any] = {}

@@ -117,7 +117,7 @@ class Sessions(Closable):
             settings,
             self._table,
             lifecycle=lambda: self._lifecycle,
-            until_settled=self._events.until_settled,
+            until_stopped=self._events.until_stopped,
             clock=clock,
         )
         self._optional_lifecycle: SandboxLifecycle | None = None
@@ -159,7 +159,7 @@ class Sessions(Closable):
     async def open(self) -> None:
         """Adopt running sandboxes, continue interrupted operations, and reconcile periodically."""
         if self._optional_lifecycle is None or self._reconciler is None:
-            await self._records.sweep(None, self.windows.connected())
+            await self._records.sweep(None, self.windows.registered_ids())
             return
         await self._optional_lifecycle.open()
         await self._table.open()
@@ -268,9 +268,9 @@ class Sessions(Closable):
         row = self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
         event = encode_action(action)
-        kind, what = event["action"], self._describe_args(session_id, event["args"])
-        await self._table.audit(who, row, "act", action=kind, args=what)
-        # Checkpoints are the sandbox's, also if actions run in the session's window.
+        kind, args = event["action"], self._describe_args(session_id, event["args"])
+        await self._table.audit(who, row, "act", action=kind, args=args)
+        # The sandbox manages checkpoints, also if actions run in the session's window.
         if row.spec.runtime == "vscode" and not isinstance(action, CHECKPOINT_ACTIONS):
             window = await self.window(who, session_id)
             observation = await self.windows.act(
@@ -279,7 +279,7 @@ class Sessions(Closable):
         else:
             async with self._leases.scope(who):
                 observation = await client.runtime.send(action, event, on_progress=on_progress)
-        done = {"id": str(action.id), "action": kind, "who": who.name, "args": what}
+        done = {"id": str(action.id), "action": kind, "who": who.name, "args": args}
         outcome = type(observation).__name__
         try:
             await self._table.publish_event(session_id, "action", {**done, "observation": outcome})
@@ -292,12 +292,12 @@ class Sessions(Closable):
     async def window(self, who: Identity, session_id: SessionId) -> Window:
         """The session's window, as soon as it accepts actions.
 
-        It is opened headless if necessary, and stays open when no browser shows it.
+        If necessary, a headless window is opened, which stays open when no browser shows it.
         """
         row = self._table.get_visible(who, session_id)
         await self._audit_admin_access(who, row, "window")
         client, _ = await self.enter(session_id)
-        await self.windows.open(session_id, client, kept=True)
+        await self.windows.open(session_id, client, headless=True)
         return await self.windows.wait_for_window(session_id, timeout=self._settings.start_timeout)
 
     async def wake(self, session_id: SessionId) -> None:
@@ -347,9 +347,9 @@ class Sessions(Closable):
         """Wait until a start has ended. Raises `SandboxStartFailed` with the cause."""
         return await self._events.until_ready(session_id)
 
-    async def until_settled(self, session_id: SessionId) -> SessionRow | None:
+    async def until_stopped(self, session_id: SessionId) -> SessionRow | None:
         """Wait until a stop or removal has ended. None: the session is removed."""
-        return await self._events.until_settled(session_id)
+        return await self._events.until_stopped(session_id)
 
     def masked(self, session_id: SessionId, text: str) -> str:
         """`text` with the values of the session's secrets masked."""
@@ -392,8 +392,8 @@ class Sessions(Closable):
         await self._audit_admin_access(who, self._table.get_visible(who, session_id), "record")
         return await self._records.of_session(session_id)
 
-    async def settled_record(self, who: Identity, session_id: SessionId) -> Record:
-        """The record, once it holds every action answered so far.
+    async def up_to_date_record(self, who: Identity, session_id: SessionId) -> Record:
+        """The record, as soon as it contains every action answered so far.
 
         If the sandbox does not answer in time, the record may lack the newest actions.
         """
@@ -415,7 +415,10 @@ class Sessions(Closable):
         if self._optional_lifecycle is None:
             return []
         first = self._optional_lifecycle.default_spawner
-        return [first, *(kind for kind in self._optional_lifecycle.usable if kind != first)]
+        return [
+            first,
+            *(kind for kind in self._optional_lifecycle.usable_spawners if kind != first),
+        ]
 
     def allowed_egress(self, who: Identity) -> Sequence[EgressMode]:
         """The egress modes this identity may request for a session."""
@@ -456,8 +459,8 @@ class Sessions(Closable):
         row = self._table.find(session_id)
         return None if row is None or row.is_being_removed else row.owner
 
-    def is_ready(self, session_id: SessionId) -> bool:
-        """Whether the session runs, or is paused, so that the next visit resumes it."""
+    def can_be_visited(self, session_id: SessionId) -> bool:
+        """Whether the session runs, or is paused: then the next visit resumes it."""
         row = self._table.find(session_id)
         return row is not None and row.state in RUNNING and not row.is_being_removed
 
@@ -509,8 +512,8 @@ class Sessions(Closable):
         return self._optional_lifecycle
 
     async def audit_reading(self, who: Identity, session_id: SessionId, what: str) -> None:
-        """Write an audit entry if `who` does not own the session, for other parts of the hub that
-        return its data. Raises `NoSuchSession` if `who` may not see it."""
+        """Write an audit entry if `who` does not own the session, before other parts of the hub
+        return data of the session. Raises `NoSuchSession` if `who` may not see it."""
         await self._audit_admin_access(who, self._table.get_visible(who, session_id), what)
 
     async def _audit_admin_access(self, who: Identity, row: SessionRow, what: str) -> None:

@@ -26,8 +26,8 @@ from .vault import Secrets
 class SessionCreation:
     """Creates the sessions of a hub and starts them in the background.
 
-    `lifecycle` raises `NotSupported` on a hub without sessions. `until_settled` waits until a
-    session is removed.
+    `lifecycle` raises `NotSupported` on a hub without sessions. `until_stopped` waits until the
+    stop or removal of a session has ended.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class SessionCreation:
         table: SessionTable,
         *,
         lifecycle: Callable[[], SandboxLifecycle],
-        until_settled: Callable[[SessionId], Awaitable[object]],
+        until_stopped: Callable[[SessionId], Awaitable[object]],
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._table = table
         self._lifecycle = lifecycle
-        self._until_settled = until_settled
+        self._until_stopped = until_stopped
         self._clock = clock
         self._reserved_names: list[tuple[str, str, str | None]] = []
         """Owner, name and request key of sessions that are being created."""
@@ -52,7 +52,7 @@ class SessionCreation:
         while (existing := self._created_before(who, request)) is not None:
             if not existing.is_being_removed:
                 return _ensure_same(existing, request)
-            await self._until_settled(existing.id)
+            await self._until_stopped(existing.id)
         with self._reserved_name(who, request):
             return await self._create(who, request)
 
@@ -69,7 +69,7 @@ class SessionCreation:
             folder = await asyncio.to_thread(ensure_folder, source.folder, roots)
             return replace(spec, workspace=replace(source, folder=folder))
         if source.kind == "archive":
-            await lifecycle.archives.ensure_kept(who.owner, source.archive)
+            await lifecycle.archives.ensure_exists(who.owner, source.archive)
         return spec
 
     async def _create(self, who: Identity, request: SessionRequest) -> SessionRow:
@@ -127,8 +127,8 @@ class SessionCreation:
         ]
         for owner, other, other_key in (*listed, *self._reserved_names):
             # The same request, sent again before the first was answered, is not a conflict.
-            is_same = key is not None and key == other_key
-            if (owner, other) == (who.owner, name) and not is_same:
+            is_repeated = key is not None and key == other_key
+            if (owner, other) == (who.owner, name) and not is_repeated:
                 raise InvalidRequest(
                     f"There is a session named {name!r} already; choose another name, "
                     "or remove that session",

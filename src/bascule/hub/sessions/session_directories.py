@@ -16,8 +16,10 @@ from .rows import SessionRow
 from .vault import Secrets
 
 _MAX_SOCKET_PATH: Final = 107
+"""Maximum bytes of the path of a unix socket on Linux."""
 _HUB_SOCKETS: Final = ".doors"
-_PARTS: Final = ("workspace", "home", "state")
+"""Directory of the sockets on which the hub listens for sessions."""
+_SUBDIRECTORIES: Final = ("workspace", "home", "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class SessionDirectories:
         )
 
     def open(self) -> None:
-        longest = self.hub_socket(SessionId("x" * 25))
+        longest = self.hub_socket(SessionId("x" * 25))  # as long as a session id
         if len(os.fsencode(longest)) > _MAX_SOCKET_PATH:
             raise InvalidSetting(
                 f"{self.run} is too long for a directory of sockets; set `run_dir` to a shorter "
@@ -68,7 +70,7 @@ class SessionDirectories:
     def plan(self, row: SessionRow, secrets: Secrets) -> SandboxPlan:
         """Create the session's directories and return the plan for the spawner."""
         directory, run_dir = self.sessions / row.id, self.run / row.id
-        for part in _PARTS:
+        for part in _SUBDIRECTORIES:
             (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
         run_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
         spec = row.spec

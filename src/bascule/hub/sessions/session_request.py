@@ -18,7 +18,7 @@ from .specs import spec_to_json
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL: Final = re.compile(r"(https|ssh)://[^-\s/][^\s/]*/\S+|\w[\w.-]*@\w[\w.-]*:[^-\s]\S*")
-"""Git and ssh cannot mistake any part of it for a command-line option."""
+"""Pattern of repository URLs in which git and ssh cannot mistake any part for an option."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

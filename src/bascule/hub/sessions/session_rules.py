@@ -1,6 +1,6 @@
 """The hub's rules for commands in sessions: one TOML file.
 
-The answer `always` to a question adds rules to it.
+When a person answers a question with `always`, rules are added to the file.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bascule.rules.rule_files import RuleFile
 
 FILE: Final = "rules.toml"
-"""Name of the file in the hub's state directory."""
+"""Name of the rule file in the hub's state directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class SessionRules:
         table = f"[[allow]]\nrun = [{run}]\nagent = {_quoted(agent)}\nwhy = {_quoted(why)}\n"
         file = self._file.resolve()
         try:
-            before = file.read_text(encoding="utf-8").rstrip("\n") if file.exists() else ""
-            _replace(file, f"{before}\n\n{table}".lstrip("\n"))
+            old_text = file.read_text(encoding="utf-8").rstrip("\n") if file.exists() else ""
+            _replace(file, f"{old_text}\n\n{table}".lstrip("\n"))
         except OSError as error:
             raise StorageFailed(f"{file}: cannot be written: {error.strerror}") from error
 

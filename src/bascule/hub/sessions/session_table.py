@@ -54,9 +54,11 @@ class SessionTable:
         return list(self._rows.values())
 
     def find(self, session_id: SessionId) -> SessionRow | None:
+        """The session; None if it does not exist."""
         return self._rows.get(session_id)
 
     def get(self, session_id: SessionId) -> SessionRow:
+        """The session. Raises `NoSuchSession`."""
         row = self._rows.get(session_id)
         if row is None:
             raise NoSuchSession(f"There is no session {session_id}")
@@ -66,10 +68,10 @@ class SessionTable:
         """The session, if `identity` may see it. Raises `NoSuchSession` otherwise."""
         row = self.get(session_id)
         if identity.scope == "session":
-            is_seen = identity.session_id == session_id and identity.owner == row.owner
+            is_visible = identity.session_id == session_id and identity.owner == row.owner
         else:
-            is_seen = identity.scope != "window" and identity.may_see(row.owner)
-        if not is_seen:
+            is_visible = identity.scope != "window" and identity.may_see(row.owner)
+        if not is_visible:
             raise NoSuchSession(f"There is no session {session_id}")
         return row
 
@@ -79,15 +81,15 @@ class SessionTable:
         Returns the stored row and whether it is new: a repeated request key returns the earlier
         session.
         """
-        kept = await self._store.add_session(row, claims)
-        is_new = kept.id == row.id
+        stored = await self._store.add_session(row, claims)
+        is_new = stored.id == row.id
         if is_new:
-            await self.publish_event(kept.id, "state", {"state": kept.state})
-            # Added last, and the caller starts the session without an await in between: every
-            # session in the table has been started.
-            self._rows[kept.id] = kept
-            self._changes.publish("session", kept.id)
-        return kept, is_new
+            await self.publish_event(stored.id, "state", {"state": stored.state})
+            # Added last, and the caller starts the session without an `await` in between. So other
+            # tasks see only started sessions in the table.
+            self._rows[stored.id] = stored
+            self._changes.publish("session", stored.id)
+        return stored, is_new
 
     async def change_state(
         self, session_id: SessionId, state: SessionState, *, verb: str = "", cause: str = ""

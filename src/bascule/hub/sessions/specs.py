@@ -19,8 +19,8 @@ def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
     value["apps"] = list(value["apps"])
     value[WIRE_FILE_LAYOUT] = value.pop("file_layout")
     if not spec.window_asks:
-        # Earlier versions did not have it. An idempotency key that was used with one of them must
-        # still belong to the same request.
+        # Earlier versions did not have this field, and a request's hash includes all fields. A
+        # request that is repeated after an update must still have the same hash.
         del value["window_asks"]
     return value
 

@@ -46,7 +46,7 @@ class Stages(Closable):
             stage = await self._queue.get()
             try:
                 await self._table.set_stage(self._session_id, stage)
-            except BasculeError as error:  # a start that needs the store fails by itself
+            except BasculeError as error:  # not fatal: if the start needs the store, it fails there
                 logger.warning(
                     "session %s: stage %s not stored: %s", self._session_id, stage, error
                 )
@@ -56,7 +56,7 @@ class Stages(Closable):
 
 @asynccontextmanager
 async def within(seconds: float, setting: str) -> AsyncIterator[None]:
-    """A time limit. Its error names the `setting` that allows more time."""
+    """Limit the time of the block. The error names the `setting` that allows more time."""
     deadline = asyncio.timeout(seconds)
     try:
         async with deadline:

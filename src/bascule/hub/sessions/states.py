@@ -22,6 +22,7 @@ PREDECESSORS: Final[Mapping[SessionState, frozenset[SessionState]]] = {
 RUNNING: Final[frozenset[SessionState]] = frozenset({"ready", "paused"})
 """States in which there is a sandbox."""
 AT_REST: Final[frozenset[SessionState]] = frozenset({"stopped", "failed"})
+"""States in which there is no sandbox, and nothing is under way."""
 
 
 def invalid_state(state: SessionState, verb: str) -> InvalidState:

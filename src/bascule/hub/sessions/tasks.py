@@ -34,7 +34,7 @@ class Tasks:
             raise asyncio.CancelledError
         task = asyncio.create_task(work)
         self._tasks[key] = task
-        task.add_done_callback(lambda _: self._ended(key, task))
+        task.add_done_callback(lambda _: self._on_task_ended(key, task))
         return task
 
     async def cancel(self, key: object) -> None:
@@ -58,7 +58,7 @@ class Tasks:
         if tasks:
             await asyncio.wait(tasks)
 
-    def _ended(self, key: object, task: asyncio.Task[Any]) -> None:
+    def _on_task_ended(self, key: object, task: asyncio.Task[Any]) -> None:
         if self._tasks.get(key) is task:
             del self._tasks[key]
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -22,10 +22,10 @@ class Secrets:
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Values of the secret environment variables."""
     credential: Mapping[str, str] | None = field(default=None, repr=False)
-    """Credential for cloning the workspace; deleted afterwards."""
+    """Credential for cloning the workspace; deleted after the clone."""
 
     def mask(self) -> Mask:
-        """Masks all of these secrets."""
+        """A mask for all of these secrets."""
         return Mask([self.key, *self.values.values(), *(self.credential or {}).values()])
 
 

@@ -41,24 +41,25 @@ class SessionWindows:
         self.merges = MergeNotices(sockets.server, registry)
         self._vscode_running: set[SessionId] = set()
         """Sessions whose VS Code runs, as far as the hub knows."""
-        self._headless: set[SessionId] = set()
+        self._with_headless: set[SessionId] = set()
         """Sessions with a headless window."""
 
     async def open(
-        self, session_id: SessionId, client: SandboxClient, *, kept: bool = False
+        self, session_id: SessionId, client: SandboxClient, *, headless: bool = False
     ) -> None:
-        """Start VS Code. `kept`: also keep a window open when no browser shows it."""
-        if session_id in (self._headless if kept else self._vscode_running):
+        """Start VS Code. `headless`: also open a window that stays when no browser shows it."""
+        if session_id in (self._with_headless if headless else self._vscode_running):
             return
-        await client.start_vscode(window=kept, timeout=_START_TIMEOUT)
+        await client.start_vscode(window=headless, timeout=_START_TIMEOUT)
         self._vscode_running.add(session_id)
-        if kept:
-            self._headless.add(session_id)
+        if headless:
+            self._with_headless.add(session_id)
 
-    def ended(self, session_id: SessionId) -> None:
-        """Note that the session's VS Code has ended, or that its event stream has ended."""
+    def vscode_ended(self, session_id: SessionId) -> None:
+        """Record that the session's VS Code has ended, or that the hub can no longer see whether it
+        runs, because the event stream of the sandbox has ended."""
         self._vscode_running.discard(session_id)
-        self._headless.discard(session_id)
+        self._with_headless.discard(session_id)
 
     def find(self, session_id: SessionId) -> Window | None:
         """The session's window that accepts actions, if there is one."""
@@ -67,16 +68,16 @@ class SessionWindows:
                 return window
         return None
 
-    def connected(self) -> set[WindowId]:
+    def registered_ids(self) -> set[WindowId]:
         """All registered windows, of every owner."""
         return {window.id for window in self._registry.windows()}
 
     async def wait_for_window(self, session_id: SessionId, *, timeout: float) -> Window:
         """The session's window, as soon as it accepts actions. Raises an error after `timeout`."""
         async with within(timeout, "start_timeout"):
-            return await self.appears(session_id)
+            return await self.wait_without_limit(session_id)
 
-    async def appears(self, session_id: SessionId) -> Window:
+    async def wait_without_limit(self, session_id: SessionId) -> Window:
         """The session's window, as soon as it accepts actions. Waits without a time limit."""
         while True:
             change = self._sockets.next_change()
