@@ -22,8 +22,8 @@ def add(registry: Registry, host: str) -> Host:
 
 
 def die(registry: Registry, host: Host) -> None:
-    registry.missed(host)
-    registry.missed(host)
+    registry.probe_missed(host)
+    registry.probe_missed(host)
 
 
 def test_the_newest_host_speaks_for_its_window(registry: Registry) -> None:
@@ -35,9 +35,9 @@ def test_the_newest_host_speaks_for_its_window(registry: Registry) -> None:
 
 def test_one_miss_is_forgiven_and_two_are_not(registry: Registry) -> None:
     host = add(registry, "host")
-    registry.missed(host)
+    registry.probe_missed(host)
     assert registry.window(ID).status == "healthy"
-    registry.missed(host)
+    registry.probe_missed(host)
     assert registry.window(ID).status == "unhealthy"
     with pytest.raises(WindowUnhealthy):
         registry.active_host(ID)
@@ -46,7 +46,7 @@ def test_one_miss_is_forgiven_and_two_are_not(registry: Registry) -> None:
 def test_one_answer_makes_a_host_healthy_again(registry: Registry) -> None:
     host = add(registry, "host")
     die(registry, host)
-    registry.answered(host)
+    registry.probe_answered(host)
     assert registry.active_host(ID) is host
 
 
@@ -69,7 +69,7 @@ def test_a_dead_host_is_superseded_while_another_lives(registry: Registry) -> No
 
 def test_a_window_without_a_socket_is_gone_until_it_comes_back(registry: Registry) -> None:
     host = add(registry, "host")
-    assert registry.lost(host.sid) is host
+    assert registry.socket_closed(host.sid) is host
     assert registry.window(ID).status == "gone"
     with pytest.raises(WindowGone) as gone:
         registry.active_host(ID)
@@ -83,7 +83,7 @@ def test_a_host_that_comes_back_replaces_itself(registry: Registry) -> None:
     after, replaced = registry.register(WINDOW, "host", "another-socket")
     assert list(replaced) == [before]
     assert registry.active_host(ID) is after
-    assert registry.lost(before.sid) is None
+    assert registry.socket_closed(before.sid) is None
     assert registry.window(ID).status == "healthy"
 
 
@@ -115,7 +115,7 @@ def test_a_window_that_was_cut_off_is_to_be_reloaded_and_one_that_left_is_not() 
     registry = Registry()
     for sid, was_cut_off in (("left", False), ("cut", True)):
         registry.register(WINDOW, "host", sid)
-        registry.lost(sid, was_cut_off=was_cut_off)
+        registry.socket_closed(sid, was_cut_off=was_cut_off)
         with pytest.raises(WindowGone) as gone:
             registry.active_host(WINDOW.id)
         assert ("reload it" in gone.value.message) is was_cut_off

@@ -27,7 +27,7 @@ import type { CommandReview } from "./command_rules";
 
 /**
  * Maximum bytes of a request, as JSON, in a message to the hub. The window shows the whole request.
- * The hub accepts 256 KiB for a whole question (`MAX_QUESTION` in `hub/approvals.py`).
+ * The hub accepts 256 KiB for a whole question (`MAX_QUESTION_BYTES` in `hub/approvals.py`).
  */
 const MAX_PUBLISHED_BYTES = 240 << 10;
 

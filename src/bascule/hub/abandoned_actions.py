@@ -1,4 +1,4 @@
-"""Tells windows when no caller waits for an action any more, so that they withdraw its question."""
+"""Tells windows when nobody waits for an action any more: they withdraw their question about it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ OnAbandoned = Callable[[Host, Sequence[EventId]], Awaitable[None]]
 
 
 class AbandonedActions(Closable):
-    """Watches actions whose caller disconnected. If nobody sends them again, awaits
-    `on_abandoned`."""
+    """Awaits `on_abandoned` for actions whose caller disconnected and did not send them again in
+    time."""
 
     def __init__(
         self, switchboard: Switchboard, on_abandoned: OnAbandoned, *, grace: float = _GRACE

@@ -48,23 +48,23 @@ class ActionQueues:
         self, window_id: WindowId, action_id: EventId, caller: Caller
     ) -> AsyncIterator[QueuedAction]:
         """Join the queue behind earlier actions; leave it when the block ends."""
-        turn = self._waiting[action_id] = QueuedAction(action_id, caller)
-        self._queues.setdefault(window_id, {})[turn] = None
+        queued = self._waiting[action_id] = QueuedAction(action_id, caller)
+        self._queues.setdefault(window_id, {})[queued] = None
         self._release_first(window_id)
         try:
-            yield turn
+            yield queued
         finally:
-            if self._waiting.get(action_id) is turn:
+            if self._waiting.get(action_id) is queued:
                 del self._waiting[action_id]
-            del self._queues[window_id][turn]
+            del self._queues[window_id][queued]
             self._release_first(window_id)
 
     def cancel(self, action_id: EventId, caller: Caller) -> bool:
-        """Do not send this caller's action when its turn comes. False if it is not waiting."""
-        turn = self._waiting.get(action_id)
-        if turn is None or turn.caller is not caller:
+        """Cancel this caller's action before it is sent. False if it is not in a queue."""
+        queued = self._waiting.get(action_id)
+        if queued is None or queued.caller is not caller:
             return False
-        turn.is_cancelled = True
+        queued.is_cancelled = True
         return True
 
     def _release_first(self, window_id: WindowId) -> None:

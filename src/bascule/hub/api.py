@@ -40,8 +40,8 @@ from .leases import TokenLeases
 from .messages import (
     HealthAnswer,
     MessageAnswer,
-    PairAnswer,
-    PairedAnswer,
+    PairingCodeAnswer,
+    PairingTokenAnswer,
     RegisterAnswer,
     RegisterBody,
     SignInAnswer,
@@ -63,7 +63,8 @@ from .sockets import Sockets
 from .store import Store
 from .tokens import Tokens, hash_of
 
-_MINUTE: Final = 60.0
+_RECENT: Final = 60.0
+"""Seconds after a heartbeat in which a window counts as recently active."""
 _DEFAULT_TIMEOUT: Final = 120.0
 """Timeout in seconds of an action over HTTP that sets none."""
 
@@ -166,16 +167,16 @@ class Api:
 
     async def instances(self, request: Request) -> list[dict[str, Any]]:
         """All windows that the caller may use."""
-        return [encode_window(each) for each in await self._link(request).windows()]
+        return [encode_window(each) for each in await self._windows_of(request).windows()]
 
     async def instance(self, window_id: str, request: Request) -> dict[str, Any]:
-        return encode_window(self._visible(window_id, request))
+        return encode_window(self._visible_window(window_id, request))
 
     async def act(
         self,
         window_id: str,
         request: Request,
-        event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI's way
+        event: dict[str, Any] = Body(),  # noqa: B008 - FastAPI reads the default value
     ) -> dict[str, Any]:
         """Run one action in a window and return its observation.
 
@@ -206,19 +207,19 @@ class Api:
         return reply_envelope(event, observation)
 
     async def heartbeat(self, window_id: str, request: Request) -> MessageAnswer:
-        """Report activity of the window. The hub checks its health over the socket."""
-        self._visible(window_id, request)
+        """Report activity of the window. This is no health check: the hub probes the socket."""
+        self._visible_window(window_id, request)
         self._registry.touch(WindowId(window_id))
         return MessageAnswer(message="The activity is recorded")
 
     async def unregister(self, window_id: str, request: Request) -> MessageAnswer:
         """Unregister a window. The window itself or an admin may do this."""
-        self._visible(window_id, request)
+        self._visible_window(window_id, request)
         await self._sockets.unregister(WindowId(window_id))
         return MessageAnswer(message="The window is unregistered")
 
     async def stats(self, request: Request) -> StatsAnswer:
-        windows = await self._link(request).windows()
+        windows = await self._windows_of(request).windows()
         counts: dict[str, int] = {}
         for window in windows:
             counts[window.status] = counts.get(window.status, 0) + 1
@@ -231,22 +232,25 @@ class Api:
 
     # Pairing and tokens -------------------------------------------------------------------
 
-    async def pair(self, request: Request) -> PairAnswer:
+    async def pair(self, request: Request) -> PairingCodeAnswer:
         """A short code to type into a window, and a link that opens VS Code with the code."""
         code = self._codes.issue(identity_of(request).owner)
         query = urlencode({"hub": self._url(), "code": code.text})
-        return PairAnswer(
+        return PairingCodeAnswer(
             code=code.text,
             expires=datetime.fromtimestamp(code.expires, UTC).isoformat(),
             link=f"vscode://bascule.bascule-vscode/pair?{query}",
         )
 
-    async def redeem(self, code: str, request: Request) -> PairedAnswer:
-        """Exchange a pairing code for a window's token. Needs no token; wrong codes are limited."""
+    async def redeem(self, code: str, request: Request) -> PairingTokenAnswer:
+        """Exchange a pairing code for a window's token. Needs no token.
+
+        An address that sends too many wrong codes is refused for a minute.
+        """
         paired = self._codes.redeem(code, source=_client_address(request))
         name = f"window {secrets.token_hex(4)}"
         token = await self._tokens.create(name, "window", owner=paired.owner)
-        return PairedAnswer(token=token, hub=self._url())
+        return PairingTokenAnswer(token=token, hub=self._url())
 
     async def sign_in(self, body: SignInBody, request: Request) -> SignInAnswer:
         """A URL that signs a browser in as the caller, once, and then opens `next`."""
@@ -257,8 +261,8 @@ class Api:
             )
         uid = None
         if body.same_user:
-            ends = request.scope["client"], request.scope["server"]
-            uid = await asyncio.to_thread(peer_uid, *ends)
+            client, server = request.scope["client"], request.scope["server"]
+            uid = await asyncio.to_thread(peer_uid, client, server)
             if uid is None:
                 raise InvalidRequest("`same_user` is for clients on the hub's own machine")
         code = self._sign_in_codes.issue(hash_of(token), local_path(body.next), uid=uid)
@@ -278,7 +282,7 @@ class Api:
         ]
 
     async def create_token(self, body: TokenBody, request: Request) -> TokenAnswer:
-        """Create a token. It is returned only this once."""
+        """Create a token. Only this answer contains it: the hub stores only its hash."""
         who = identity_of(request)
         await self._write_audit(who, "token.create", body.owner or who.owner, body.name, body.scope)
         token = await self._tokens.create(
@@ -317,10 +321,10 @@ class Api:
             )
         )
 
-    def _link(self, request: Request) -> InProcessWindows:
+    def _windows_of(self, request: Request) -> InProcessWindows:
         return InProcessWindows(self._sockets, self._registry, identity_of(request))
 
-    def _visible(self, window_id: str, request: Request) -> Window:
+    def _visible_window(self, window_id: str, request: Request) -> Window:
         return self._sockets.ensure_visible(identity_of(request), WindowId(window_id))
 
     def _add_error_handlers(self) -> None:
@@ -372,7 +376,8 @@ def identity_of(request: Request) -> Identity:
 
 
 def _client_address(request: Request) -> str:
-    """The client's address. A proxy on this machine gives it in `X-Real-IP`."""
+    """The client's address; for IPv6, its /64 network. Behind a proxy on this machine, the address
+    that the proxy sends in `X-Real-IP`."""
     host = request.client.host if request.client is not None else ""
     try:
         address = ipaddress.ip_address(host)
@@ -386,10 +391,11 @@ def _client_address(request: Request) -> str:
 
 
 def _is_recent(window: Window) -> bool:
+    """Whether the window sent a heartbeat within the last minute."""
     if not window.last_heartbeat:
         return False
     age = datetime.now(UTC) - datetime.fromisoformat(window.last_heartbeat)
-    return age.total_seconds() < _MINUTE
+    return age.total_seconds() < _RECENT
 
 
 def _error_response(error: BasculeError, status: int) -> JSONResponse:

@@ -20,16 +20,19 @@ ANSWERS: Final = ("once", "workspace", "always", "deny")
 _DEFAULT_ANSWERS: Final = ("once", "workspace", "deny")
 """The answers to a question without `choices`, as windows of earlier versions ask it."""
 _MAX_QUESTIONS: Final = 1000
+"""Maximum number of pending questions of all windows and sessions together."""
 MAX_QUESTIONS_EACH: Final = 20
 """Maximum number of pending questions of one window or session."""
-MAX_QUESTION: Final = 256 << 10
+MAX_QUESTION_BYTES: Final = 256 << 10
 """Maximum bytes of a question as JSON. The extension's `PUBLISHED_BYTES` is lower."""
 _MAX_BYTES_EACH: Final = 20 * (64 << 10)
 """Maximum bytes of all pending questions of one window or session."""
 
 Question = Mapping[str, Any]
 PlaceId = WindowId | SessionId
+"""Id of the window or session that asks."""
 _Key = tuple[str, str]
+"""The `PlaceId`, and the question's id."""
 
 OnAnswer = Callable[[Question, str, str], Awaitable[None]]
 """Called with a question, the answer and the name of the person who gave it."""
@@ -62,9 +65,11 @@ class Approvals:
         self._clock = clock
         self._pending: dict[_Key, _Pending] = {}
         self._answered: dict[_Key, str] = {}
+        """Who answered the latest questions."""
 
     def ask(self, asker: Questioner, question: Question) -> None:
-        """Add a question, or replace it when its asker repeats it after a reconnect.
+        """Add a question. A host repeats its questions after a reconnect; the new copy replaces
+        the earlier one.
 
         Raises `InvalidRequest` if the question is too large, `InvalidAction` if it cannot be
         encoded as JSON, and `QuotaExceeded` if too many are pending, of this asker or of all.
@@ -73,9 +78,9 @@ class Approvals:
         field, place_id = _kind_and_id(asker)
         key = place_id, str(question.get("id"))
         size = len(to_json(question))
-        if size > MAX_QUESTION:
+        if size > MAX_QUESTION_BYTES:
             raise InvalidRequest(
-                f"The question has {size:,} bytes; {MAX_QUESTION:,} is the maximum"
+                f"The question has {size:,} bytes; {MAX_QUESTION_BYTES:,} is the maximum"
             )
         self.pending()  # removes expired questions, which must not count
         self._ensure_room(key, size)
@@ -83,12 +88,19 @@ class Approvals:
         self._changes.publish("approvals")
 
     def _ensure_room(self, key: _Key, size: int) -> None:
+        place_id, _ = key
         others = {each: pending for each, pending in self._pending.items() if each != key}
-        of_this = [pending.size for each, pending in others.items() if each[0] == key[0]]
+        own_sizes = [
+            pending.size for (other_place, _), pending in others.items() if other_place == place_id
+        ]
         for what, limit, taken in (
             ("questions of all windows and sessions", _MAX_QUESTIONS, len(others) + 1),
-            ("questions of this window or session", MAX_QUESTIONS_EACH, len(of_this) + 1),
-            ("bytes of questions of this window or session", _MAX_BYTES_EACH, sum(of_this) + size),
+            ("questions of this window or session", MAX_QUESTIONS_EACH, len(own_sizes) + 1),
+            (
+                "bytes of questions of this window or session",
+                _MAX_BYTES_EACH,
+                sum(own_sizes) + size,
+            ),
         ):
             if taken > limit:
                 raise QuotaExceeded(
@@ -118,8 +130,12 @@ class Approvals:
             )
         pending = self._remove(place_id, question_id, by)
         if pending is None:
-            who = self._answered.get((place_id, question_id))
-            reason = f"{who} has answered already" if who else "the question is no longer open"
+            answered_by = self._answered.get((place_id, question_id))
+            reason = (
+                f"{answered_by} has answered already"
+                if answered_by
+                else "the question is no longer open"
+            )
             raise AlreadyAnswered(f"Too late: {reason}")
         self._changes.publish("approvals")
         return pending.asker, pending.question
@@ -153,10 +169,10 @@ def choices_of(question: Question) -> Sequence[str]:
     """The allowed answers to a question. A text that is not shown completely can only be denied."""
     if question.get("is_whole", True) is False:
         return ("deny",)
-    given = question.get("choices")
-    if not isinstance(given, list):
+    choices = question.get("choices")
+    if not isinstance(choices, list):
         return _DEFAULT_ANSWERS
-    return [each for each in ANSWERS if each in given]
+    return [each for each in ANSWERS if each in choices]
 
 
 def _kind_and_id(asker: Questioner) -> tuple[str, PlaceId]:
@@ -167,6 +183,7 @@ def _kind_and_id(asker: Questioner) -> tuple[str, PlaceId]:
 
 
 def _expires(question: Question) -> float:
+    """Unix time at which the question expires; infinity if it has no valid time."""
     try:
         return datetime.fromisoformat(str(question.get("expires"))).timestamp()
     except ValueError:

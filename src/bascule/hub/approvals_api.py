@@ -33,11 +33,11 @@ class RuleAnswer(BaseModel):
 
 
 class RuleInUseAnswer(RuleAnswer):
-    """A rule in one session, and how many commands it decided on since its sandbox started."""
+    """A rule in one session, and the commands it decided on since the session's sandbox started."""
 
     made_by: Literal["hub", "workspace"]
     count: int | None
-    """Null: the session does not run."""
+    """Number of commands that the rule decided on. Null: the session does not run."""
     last_time: float | None
     last_command: str
 
@@ -50,13 +50,13 @@ class ApprovalsApi:
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
         admin = [require_scope("admin")]
         add = app.add_api_route
-        add("/api/approvals", self.every, dependencies=admin)
+        add("/api/approvals", self.list_questions, dependencies=admin)
         question_path = "/api/approvals/{place_id}/{question_id}"
         add(question_path, self.answer, methods=["POST"], dependencies=admin)
         add("/api/rules", self.list_rules, dependencies=admin)
         add("/api/sessions/{session_id}/rules", self.rules_in_use, dependencies=admin)
 
-    async def every(self) -> list[dict[str, Any]]:
+    async def list_questions(self) -> list[dict[str, Any]]:
         """The open questions of windows and sessions, oldest first."""
         return [dict(each) for each in self._sockets.approvals.pending()]
 

@@ -7,8 +7,8 @@ from typing import Literal
 
 Topic = Literal["session", "windows", "approvals", "review", "demo"]
 OnChange = Callable[[Topic, str], None]
-"""Called with the topic and, for a session, its id, for a review, its window's
-id, or, for a demo, its owner."""
+"""Called with the topic and the subject: the session's id for `session`, the window's id for
+`review`, the owner for `demo`, empty for other topics."""
 
 
 class HubChanges:
@@ -17,9 +17,9 @@ class HubChanges:
     def __init__(self) -> None:
         self._listeners: list[OnChange] = []
 
-    def publish(self, topic: Topic, which: str = "") -> None:
+    def publish(self, topic: Topic, subject: str = "") -> None:
         for listener in tuple(self._listeners):
-            listener(topic, which)
+            listener(topic, subject)
 
     def subscribe(self, listener: OnChange) -> Callable[[], None]:
         """Call `listener` on every change, until the returned function is called."""

@@ -19,7 +19,7 @@ access to the request. `InProcessWindows` uses it."""
 async def disconnect_of(request: Request) -> AsyncIterator[asyncio.Event]:
     """An event that is set when the client disconnects while the block runs.
 
-    Read the body of the request before: this drops all further messages of the client.
+    Read the request's body first: this function discards all further messages of the client.
     """
     disconnected = asyncio.Event()
 

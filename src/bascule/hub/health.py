@@ -39,44 +39,44 @@ class Health(Closable):
         self._on_change = on_change
         self._on_forgotten = on_forgotten
         self._tasks: dict[Host, asyncio.Task[None]] = {}
-        self._closed = False
+        self._is_closed = False
 
     def watch(self, host: Host) -> None:
         """Watch a host that has just registered."""
         self._replace(host, self._watch)
 
-    def lost(self, host: Host) -> None:
+    def socket_closed(self, host: Host) -> None:
         """Wait some time for a host whose socket has closed, then forget it."""
         self._replace(host, self._wait_for_return)
 
-    def leave(self, host: Host) -> None:
+    def stop_watching(self, host: Host) -> None:
         """Stop watching the host."""
         task = self._tasks.pop(host, None)
         if task is not None:
             task.cancel()
 
     async def aclose(self) -> None:
-        self._closed = True  # ignore sockets that close while the hub stops
+        self._is_closed = True  # ignore sockets that close while the hub stops
         tasks = list(self._tasks.values())
         for host in list(self._tasks):
-            self.leave(host)
+            self.stop_watching(host)
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _replace(self, host: Host, work: OnHost) -> None:
-        self.leave(host)
-        if not self._closed:
+        self.stop_watching(host)
+        if not self._is_closed:
             self._tasks[host] = asyncio.create_task(_with_logging(work, host))
 
     async def _watch(self, host: Host) -> None:
         loop = asyncio.get_running_loop()
-        dead_since = loop.time()
+        last_answer = loop.time()
         while True:
             was_healthy = host.is_healthy
             if await self._probe(host):
-                self._registry.answered(host)
-                dead_since = loop.time()
+                self._registry.probe_answered(host)
+                last_answer = loop.time()
             else:
-                self._registry.missed(host)
+                self._registry.probe_missed(host)
             if host.is_healthy != was_healthy:
                 logger.info(
                     "the editor of window %s (host %s) is %s",
@@ -85,8 +85,8 @@ class Health(Closable):
                     "back" if host.is_healthy else "not answering",
                 )
                 await self._on_change(host)
-            is_late = loop.time() - dead_since > self._settings.forget_after
-            if is_late or self._registry.is_superseded(host):
+            is_silent_too_long = loop.time() - last_answer > self._settings.forget_after
+            if is_silent_too_long or self._registry.is_superseded(host):
                 await self._forget(host)
                 return
             if not (host.is_healthy and host.misses):  # after a first miss, probe again at once

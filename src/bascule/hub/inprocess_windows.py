@@ -27,21 +27,21 @@ class _WaitingCaller(Caller):
     def __init__(self, identity: Identity, on_progress: OnProgress | None) -> None:
         self.agent = identity.name
         self.agent_id = identity.agent_id
-        self.answered: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        self.reply: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
         self._on_progress = on_progress
 
     async def answer(self, observation: Event) -> None:
-        if not self.answered.done():
-            self.answered.set_result(observation)
+        if not self.reply.done():
+            self.reply.set_result(observation)
 
     async def progress(self, frame: Event) -> None:
-        if self._on_progress is not None and not self.answered.done():
+        if self._on_progress is not None and not self.reply.done():
             self._on_progress(decode_progress(frame))
 
     async def fail(self, action_id: EventId | None, error: BasculeError) -> None:  # noqa: ARG002
-        if not self.answered.done():
-            self.answered.set_exception(error)
-            self.answered.exception()  # avoids asyncio's warning if nobody awaits the future
+        if not self.reply.done():
+            self.reply.set_exception(error)
+            self.reply.exception()  # avoids asyncio's warning if nobody awaits
 
 
 class InProcessWindows(WindowLink):
@@ -118,17 +118,17 @@ class InProcessWindows(WindowLink):
     async def _answer(self, caller: _WaitingCaller) -> Event:
         disconnected = self._disconnected or CALLER_LEFT.get()
         if disconnected is None:
-            return await caller.answered
+            return await caller.reply
         disconnect = asyncio.create_task(disconnected.wait())
         try:
-            first: set[asyncio.Future[Any]] = {caller.answered, disconnect}
-            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            futures: set[asyncio.Future[Any]] = {caller.reply, disconnect}
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
         finally:
             disconnect.cancel()
-        if not caller.answered.done():
+        if not caller.reply.done():
             self._sockets.leave(caller)
             raise OutcomeUnknown("The caller disconnected before the window answered")
-        return caller.answered.result()
+        return caller.reply.result()
 
     async def wait_for_change(self) -> None:
         await self._sockets.next_change()

@@ -19,7 +19,7 @@ from .socketio_server import WINDOW
 logger = logging.getLogger(__name__)
 
 _PREPARE_TIMEOUT: Final = 15.0
-"""Maximum seconds to wait for a window. It reads its files first, and a busy editor may be slow."""
+"""Maximum seconds to wait for a window, which reads its files before it answers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class MergeNotices:
 
     @asynccontextmanager
     async def announced(self, target: MergeTarget, agent: str) -> AsyncIterator[None]:
-        """Announce a merge, which the block does. The block starts when all windows have read their
+        """Announce the merge that the block does. The block starts when all windows have read their
         files, or after a timeout: a merge must not depend on windows."""
         merge: dict[str, Any] = {"id": str(uuid4()), "agent": agent}
         hosts = self._hosts(target)
@@ -67,7 +67,7 @@ class MergeNotices:
                 # As text: an inode may be above the largest exact number of JavaScript.
                 device, inode = map(str, target.folder)
                 notice = {"folder": {"device": device, "inode": inode}}
-            hosts = self._registry.connected(window.id)
+            hosts = self._registry.connected_hosts(window.id)
             found += [(each, notice) for each in hosts if each.reviews_merges and each.is_healthy]
         return found
 

@@ -15,7 +15,7 @@ from .sockets import Registration
 
 Text = Annotated[str, Field(max_length=1000)]
 Path = Annotated[str, Field(max_length=4096)]
-Shown = Annotated[Text, AfterValidator(one_line)]
+DisplayText = Annotated[Text, AfterValidator(one_line)]
 """Text that is shown to people and written to logs, with control characters escaped."""
 
 
@@ -31,17 +31,18 @@ class RegisterBody(BaseModel):
     window_id: UUID
     window_key: Annotated[str, Field(min_length=32, max_length=200)]
     host_id: UUID
-    name: Shown = ""
+    name: DisplayText = ""
     folders: Annotated[list[FolderBody], Field(max_length=1000)] = []
-    workspace_name: Shown = ""
+    workspace_name: DisplayText = ""
     workspace_path: Path = ""
-    vscode_version: Shown = ""
-    extension_version: Shown = ""
-    platform: Shown = ""
-    app: Shown = ""
+    vscode_version: DisplayText = ""
+    extension_version: DisplayText = ""
+    platform: DisplayText = ""
+    app: DisplayText = ""
     remote: Remote = "local"
-    capabilities: Annotated[list[Shown], Field(max_length=1000)] = []
+    capabilities: Annotated[list[DisplayText], Field(max_length=1000)] = []
     reviews_merges: bool = False
+    """Whether the window understands `merge.began` and `merge.ended`."""
 
     @model_validator(mode="after")
     def _accept_legacy_names(self) -> Self:
@@ -71,6 +72,7 @@ class RegisterAnswer(BaseModel):
     connection_id: str
     message: str
     replaced: bool
+    """Whether this registration replaced an already registered host."""
 
 
 class MessageAnswer(BaseModel):
@@ -83,16 +85,21 @@ class StatsAnswer(BaseModel):
     recent_activity: int
     """Number of windows with a heartbeat within the last minute."""
     registry_size: int
+    """The same number as `total_instances`."""
 
 
-class PairAnswer(BaseModel):
+class PairingCodeAnswer(BaseModel):
+    """A new pairing code."""
+
     code: str
     expires: str
     link: str
     """`vscode://` link that opens VS Code and pairs it."""
 
 
-class PairedAnswer(BaseModel):
+class PairingTokenAnswer(BaseModel):
+    """The token that a window gets for its pairing code, and the hub's URL."""
+
     token: str
     hub: str
 
@@ -101,8 +108,8 @@ class SignInBody(BaseModel):
     next: Text = "/"
     """Path of the hub to open after the sign-in."""
     same_user: bool = False
-    """Whether only browsers of the same user of this machine may use the URL. Other users could
-    see the URL in the process list."""
+    """Whether only browsers of the caller's operating-system user may use the URL. Otherwise other
+    users of this machine could read the URL in the process list and use it."""
 
 
 class SignInAnswer(BaseModel):
@@ -113,10 +120,10 @@ class TokenBody(BaseModel):
     name: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")]
     scope: Scope
     owner: Annotated[str, Field(pattern=r"^[\w.@ -]{1,60}$")] = ""
-    """Empty: the caller's owner."""
+    """Empty: the owner of the caller's token."""
     session_id: Text | None = None
     lifetime: Annotated[float | None, Field(gt=0)] = None
-    """Seconds."""
+    """Seconds until the token expires; None: it does not expire."""
 
 
 class TokenAnswer(BaseModel):
@@ -135,3 +142,4 @@ class HealthAnswer(BaseModel):
     status: str
     version: str
     protocol: int
+    """Version of the protocol between the hub and its clients."""

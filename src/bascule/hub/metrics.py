@@ -13,7 +13,7 @@ from bascule.core.kinds import ACTIONS, OBSERVATIONS
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
-_SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600)
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600)
 _STATUSES: Final = ("healthy", "unhealthy", "gone")
 
 
@@ -29,11 +29,11 @@ class HubMetrics:
         *,
         windows: Callable[[], Mapping[str, int]],
         runtimes: Callable[[], int],
-        under_way: Callable[[], int],
-        codes: frozenset[str],
+        pending_actions: Callable[[], int],
+        error_codes: frozenset[str],
     ) -> None:
         self._registry = CollectorRegistry()
-        self._outcomes = codes | OBSERVATIONS.keys() | {"left", "cancelled"}
+        self._outcomes = error_codes | OBSERVATIONS.keys() | {"left", "cancelled"}
         self._actions = Counter(
             "bascule_hub_actions",
             "Actions that ended, by kind; outcome is the observation's kind, or the error's code.",
@@ -44,7 +44,7 @@ class HubMetrics:
             "bascule_hub_action_seconds",
             "Seconds from sending an action to a window until it ends, by kind.",
             ("kind",),
-            buckets=_SECONDS,
+            buckets=_BUCKETS,
             registry=self._registry,
         )
         by_status = Gauge(
@@ -53,10 +53,13 @@ class HubMetrics:
         for status in _STATUSES:
             by_status.labels(status).set_function(partial(_count_of, windows, status))
         self._gauge("bascule_hub_runtimes", "Runtimes connected by socket.", runtimes)
-        self._gauge("bascule_hub_actions_under_way", "Actions that wait for an answer.", under_way)
+        self._gauge(
+            "bascule_hub_actions_under_way", "Actions that wait for an answer.", pending_actions
+        )
         ProcessCollector(namespace="bascule_hub", registry=self._registry)
 
-    def ended(self, kind: str, outcome: str, seconds: float) -> None:
+    def count_action(self, kind: str, outcome: str, seconds: float) -> None:
+        """Count an action that ended. `outcome`: the observation's kind, or the error's code."""
         kind = kind if kind in ACTIONS else "other"
         self._actions.labels(kind, outcome if outcome in self._outcomes else "other").inc()
         self._seconds.labels(kind).observe(seconds)

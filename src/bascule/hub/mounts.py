@@ -30,10 +30,11 @@ class Mount(Closable):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
     def proxied_path(self, target: bytes) -> EndpointPath | str | None:
-        """The endpoint of a session, if the proxy serves the request by its own access rules.
+        """Which part of the hub serves a request below `prefix`.
 
-        Or a path of the hub to which a browser is redirected. None: the application itself serves
-        the request. `target` is the raw path and query, below `prefix`.
+        An `EndpointPath`: the proxy serves it from this endpoint of a session, by the proxy's own
+        access rules. A text: browsers are redirected to this path of the hub. None: this mount
+        serves it. `target` is the raw path and query of the request.
         """
         del target
         return None
@@ -72,7 +73,10 @@ def resolve_by_mounts(mounts: tuple[Mount, ...]) -> ResolveMountedPath:
 def path_predicate(
     mounts: tuple[Mount, ...], predicate: Callable[[Mount], Callable[[str], bool]]
 ) -> Callable[[str], bool]:
-    """A function that applies `predicate` of the mount at a path; False without a mount."""
+    """A function of a path: the answer of the mount there; False if no mount serves the path.
+
+    `predicate` selects the method of the mount to ask.
+    """
 
     def answer(path: str) -> bool:
         mount = _mount_at(mounts, path)

@@ -12,8 +12,8 @@ from bascule.core.errors import NoSuchWindow, WindowGone, WindowUnhealthy
 from bascule.core.identity import now
 from bascule.core.windows import Window, WindowId, WindowStatus
 
-_MISSES: Final = 2
-"""Number of consecutive unanswered probes after which a host counts as unhealthy."""
+_MAX_MISSES: Final = 2
+"""With this many consecutive unanswered probes, a host counts as unhealthy."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,22 +22,23 @@ class Host:
 
     id: str
     sid: str
-    """Id of its Socket.IO connection."""
+    """Id of the host's Socket.IO connection."""
     window_id: WindowId
     owner: str
     number: int
     """Increases with every registration; the newest host has the largest number."""
     is_connected: bool = True
     was_cut_off: bool = False
-    """Whether its connection ended without a disconnect message, for example because its process
-    died."""
+    """Whether the connection ended without a disconnect message, for example because the host's
+    process died."""
     misses: int = 0
+    """Number of unanswered probes since the last answered one."""
     reviews_merges: bool = False
-    """Whether it understands `merge.began` and `merge.ended`."""
+    """Whether the host understands `merge.began` and `merge.ended`."""
 
     @property
     def is_healthy(self) -> bool:
-        return self.is_connected and self.misses < _MISSES
+        return self.is_connected and self.misses < _MAX_MISSES
 
 
 @dataclass(slots=True)
@@ -69,9 +70,9 @@ class Registry:
         self._entries[window.id] = entry
         host = Host(host_id, sid, window.id, window.owner, next(self._numbers))
         entry.hosts[host_id] = self._by_sid[sid] = host
-        now_text = now()
-        first = entry.window.registered_at or now_text
-        entry.window = replace(window, registered_at=first, last_heartbeat=now_text)
+        time_now = now()
+        registered_at = entry.window.registered_at or time_now
+        entry.window = replace(window, registered_at=registered_at, last_heartbeat=time_now)
         return host, replaced
 
     def change(self, host: Host, window: Window) -> None:
@@ -91,7 +92,7 @@ class Registry:
         connected = [host for host in hosts if host.is_connected]
         if not connected:
             raise WindowGone(
-                f"The window {window_id} is not connected{advice(hosts)}",
+                f"The window {window_id} is not connected{reconnect_advice(hosts)}",
                 window_id=window_id,
                 sent=False,
             )
@@ -105,7 +106,7 @@ class Registry:
             )
         return newest
 
-    def connected(self, window_id: WindowId) -> Sequence[Host]:
+    def connected_hosts(self, window_id: WindowId) -> Sequence[Host]:
         """The hosts of a window whose sockets are open. Raises `NoSuchWindow`."""
         return [host for host in self._entry(window_id).hosts.values() if host.is_connected]
 
@@ -113,28 +114,29 @@ class Registry:
         entry = self._entries.get(window_id)
         return entry is not None and _status(entry) == "healthy"
 
-    def answered(self, host: Host) -> None:
-        """Note that the host's editor answered a probe."""
+    def probe_answered(self, host: Host) -> None:
+        """Record that the host's editor answered a probe."""
         host.misses = 0
         self.touch(host.window_id)
 
-    def missed(self, host: Host) -> None:
-        """Note that the host's editor did not answer a probe in time."""
+    def probe_missed(self, host: Host) -> None:
+        """Record that the host's editor did not answer a probe in time."""
         host.misses += 1
 
     def is_superseded(self, host: Host) -> bool:
         """Whether the host is unhealthy while another host of its window is healthy.
 
-        A reload whose disconnect message was lost leaves such a host behind, with its actions.
+        This happens after a reload whose disconnect message was lost: the old host stays
+        registered, with its actions.
         """
         return not host.is_healthy and self.has_active_host(host.window_id)
 
     def touch(self, window_id: WindowId) -> None:
-        """Note activity of the window."""
+        """Record activity of the window."""
         entry = self._entry(window_id)
         entry.window = replace(entry.window, last_heartbeat=now())
 
-    def lost(self, sid: str, *, was_cut_off: bool = False) -> Host | None:
+    def socket_closed(self, sid: str, *, was_cut_off: bool = False) -> Host | None:
         """Mark the host of a closed socket as disconnected, and return it, if any.
 
         The host stays registered in case it reconnects.
@@ -163,20 +165,20 @@ class Registry:
         return hosts
 
     def window(self, window_id: WindowId) -> Window:
-        """Raises `NoSuchWindow`."""
+        """The window with its current status. Raises `NoSuchWindow`."""
         entry = self._entry(window_id)
         connected = sum(host.is_connected for host in entry.hosts.values())
         return replace(entry.window, status=_status(entry), hosts=connected)
 
     def owner(self, window_id: WindowId) -> str:
-        """Raises `NoSuchWindow`."""
+        """The owner of the window. Raises `NoSuchWindow`."""
         return self._entry(window_id).window.owner
 
     def session_of(self, window_id: WindowId) -> str:
         """The session of the window; empty if it belongs to none. Raises `NoSuchWindow`."""
         return self._entry(window_id).window.session_id
 
-    def has_several(self, window_id: WindowId) -> bool:
+    def has_several_hosts(self, window_id: WindowId) -> bool:
         """Whether more than one host may be running actions for the window."""
         return len(self._entry(window_id).hosts) > 1
 
@@ -201,7 +203,7 @@ class Registry:
         return entry
 
 
-def advice(hosts: Iterable[Host]) -> str:
+def reconnect_advice(hosts: Iterable[Host]) -> str:
     """Advice for a person when none of these hosts is connected; empty if no advice helps.
 
     VS Code restarts an extension host that died only a few times. After that the window stays open

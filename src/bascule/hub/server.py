@@ -105,8 +105,8 @@ class Hub(Startable):
         self._metrics = HubMetrics(
             windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
             runtimes=lambda: self._sockets.runtimes,
-            under_way=lambda: len(self._switchboard),
-            codes=_error_codes(),
+            pending_actions=lambda: len(self._switchboard),
+            error_codes=_error_codes(),
         )
         sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
@@ -146,10 +146,12 @@ class Hub(Startable):
             on_end=self._session_ended,
         )
         self._sockets.wake = self.sessions.wake
-        sessions_api = SessionsApi(self.sessions, self._store, self.addresses, who=identity_of)
+        sessions_api = SessionsApi(
+            self.sessions, self._store, self.addresses, identity_of=identity_of
+        )
         sessions_api.add_routes(self._api.app, require_scope)
         forks = SessionForks(self.sessions)
-        forks_api = ForksApi(forks, who=identity_of, describe=sessions_api.describe)
+        forks_api = ForksApi(forks, identity_of=identity_of, describe=sessions_api.describe)
         forks_api.add_routes(self._api.app, require_scope)
         WebApi(self.sessions, checks).add_routes(self._api.app, require_scope)
         ApprovalsApi(self._sockets, self.sessions).add_routes(self._api.app, require_scope)
@@ -159,7 +161,7 @@ class Hub(Startable):
             records=self._records,
             timelines=self._sockets.timelines,
             registry=self._registry,
-            who=identity_of,
+            identity_of=identity_of,
         ).add_routes(self._api.app, require_scope)
         self.demos = Demos(self.sessions, changes, sockets=self._sockets, link=self.windows)
         demo_api = DemoApi(self.demos, self.addresses)
@@ -267,7 +269,7 @@ class Hub(Startable):
 
     def _warn_of_origins(self) -> None:
         origins = self.proxy.access_control.origins
-        if origins.is_missing:
+        if origins.lacks_sessions_origin:
             logger.warning(
                 "sessions_origin is not set: browsers elsewhere cannot open VS Code and apps of "
                 "sessions; see docs/guides/nginx.md"
@@ -293,7 +295,7 @@ class Hub(Startable):
         self._sockets.forget_session(session_id)
 
     def _on_action_ended(self, kind: str, outcome: str, seconds: float) -> None:
-        self._metrics.ended(kind, outcome, seconds)
+        self._metrics.count_action(kind, outcome, seconds)
         logger.debug("%s ended with %s after %.3f s", kind, outcome, seconds)
 
 

@@ -14,10 +14,10 @@ class HubSettings:
     """Where the hub listens, who may use it, and its limits. Times are in seconds."""
 
     admin_token: str = field(repr=False)
-    """The first token, of scope `admin`. The hub does not start without it."""
+    """The first token, of scope `admin`. The hub does not start without this token."""
     host: str = "127.0.0.1"
     port: int = 0
-    """0: any free port; `Hub.url` contains it."""
+    """0: any free port, which `Hub.url` then contains."""
     public_url: str = ""
     """The URL that people and windows use; all URLs that the hub prints start with it. Empty: the
     hub's local URL."""
@@ -34,8 +34,8 @@ class HubSettings:
     max_body: int = 32 << 20
     """Maximum bytes of a request's body."""
     message_bytes: int = 32 << 20
-    """Maximum bytes of a Socket.IO message. The hub sends it to clients; a larger frame closes
-    its socket."""
+    """Maximum bytes of a Socket.IO message. The hub tells clients this limit; a larger frame closes
+    the client's socket."""
     heartbeat: float = 3.0
     """Time between two probes of a window's editor."""
     probe_timeout: float = 15.0
@@ -56,6 +56,7 @@ class HubSettings:
     max_head: int = 64 << 10
     """Maximum bytes of the head of a request, or of a response of a session's server."""
     request_timeout: float = 20.0
+    """Time for a client to send the next part of its request."""
     keep_alive: float = 75.0
     """Time after which an idle client connection is closed."""
     apps_origin: str = ""
@@ -78,8 +79,8 @@ class HubSettings:
     stall_timeout: float = 60.0
     """Time after which a client that reads nothing of its response is disconnected."""
     keep_target: float = 3.0
-    """Time to keep an idle connection to a session's server, or up to half as much more. Node
-    closes idle connections after 5 seconds."""
+    """Time to keep an idle connection to a session's server; it may be kept up to half as long
+    again. Node closes idle connections after 5 seconds."""
     max_upload: int = 1 << 30
     """Maximum bytes of a request's body for a session's server."""
     stop_grace: float = 5.0

@@ -61,23 +61,23 @@ class Greeter:
     """Greets clients that have connected, or disconnects those with another protocol version."""
 
     def __init__(
-        self, server: socketio.AsyncServer, settings: HubSettings, nonce: Callable[[str], str]
+        self, server: socketio.AsyncServer, settings: HubSettings, issue_nonce: Callable[[str], str]
     ) -> None:
-        """`nonce`: issues the nonce with which the window of a socket registers."""
+        """`issue_nonce`: issues the nonce with which the window of a socket registers."""
         self._server = server
         self._settings = settings
-        self._nonce = nonce
+        self._issue_nonce = issue_nonce
 
     def greet(self, sid: str, namespace: str, auth: object) -> None:
         """Send `hello` to a new client. Call this in the handler of `connect`."""
-        # Socket.IO confirms the connection after that handler returns; events must follow that.
-        # The first step of this task runs after the confirmation is queued.
+        # Socket.IO confirms the connection after that handler returns, and no event may come before
+        # the confirmation. The first step of this task runs after the confirmation is queued.
         self._server.start_background_task(self._say_hello, sid, namespace, auth)
 
     async def _say_hello(self, sid: str, namespace: str, auth: object) -> None:
-        given = auth if isinstance(auth, Mapping) else {}
+        fields = auth if isinstance(auth, Mapping) else {}
         try:
-            ensure_protocol(given.get("protocol"), who=str(given.get("client") or "the client"))
+            ensure_protocol(fields.get("protocol"), who=str(fields.get("client") or "the client"))
         except VersionMismatch as error:
             await self._server.emit("refused", error_to_wire(error), to=sid, namespace=namespace)
             await self._server.disconnect(sid, namespace=namespace)
@@ -89,13 +89,13 @@ class Greeter:
             "heartbeat": self._settings.heartbeat,
         }
         if namespace == WINDOW:
-            hello["nonce"] = self._nonce(sid)
+            hello["nonce"] = self._issue_nonce(sid)
         await self._server.emit("hello", hello, to=sid, namespace=namespace)
 
 
 class _Manager(socketio.AsyncManager):  # type: ignore[misc]  # the library has no types
-    """Sends to a single client directly. The library would create a task, for rooms, which the hub
-    does not use."""
+    """Sends a message to a single client directly. The library would create a task for each
+    message, because of rooms; the hub uses no rooms."""
 
     async def emit(
         self,

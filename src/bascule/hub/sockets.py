@@ -42,7 +42,7 @@ from .leases import TokenLeases
 from .one_time_codes import Nonces
 from .records.record import Record
 from .records.records import Records
-from .registry import Host, Registry, advice
+from .registry import Host, Registry, reconnect_advice
 from .runtime_sockets import RECEIVED, RuntimeSockets
 from .settings import HubSettings
 from .socketio_server import WINDOW, Greeter, connecting_identity, make_server
@@ -58,14 +58,14 @@ _CANCEL_TIMEOUT: Final = 10.0
 """Seconds for a window to end an action."""
 _FLUSH_TIMEOUT: Final = 1.0
 """Maximum seconds to wait until queued messages are sent when the hub stops."""
-_MAX_NAME: Final = 1000
-_MAX_PATH: Final = 4096
+_MAX_NAME_LENGTH: Final = 1000
+_MAX_PATH_LENGTH: Final = 4096
 _MAX_ITEMS: Final = 1000
 """Limits on the properties that a window reports, the same as at registration: characters of a name
 and of a path, and number of items."""
 MAX_WINDOWS: Final = 32
 """Maximum number of simultaneous windows of one session. A person has one for each browser tab."""
-_MAX_IDS: Final = 1000
+_MAX_WINDOW_IDS: Final = 1000
 """Maximum number of window ids that a session may use until it ends. Limited because the database
 stores each id."""
 
@@ -106,6 +106,7 @@ class Sockets(Closable):
         self.timelines = WindowTimelines(records or Records(settings), registry)
         self._nonces = Nonces(settings.nonce_lifetime)
         self._windows: dict[str, Identity] = {}
+        """Identities of connected windows, by the ids of their sockets."""
         self._used_window_ids: dict[str, set[WindowId]] = {}
         """Window ids that each session has used."""
         self._window_change: asyncio.Future[None] | None = None
@@ -173,11 +174,11 @@ class Sockets(Closable):
         action_id = _ensure_id(event) if is_valid else ensure_action(event)
         self._ensure_visible(identity, window_id)
         # No await before this line: actions must join the queue in the order of the calls.
-        async with self._queues.turn(window_id, action_id, caller) as turn:
+        async with self._queues.turn(window_id, action_id, caller) as queued:
             if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
                 await self.wake(SessionId(session_id))
             record = await self.timelines.of(window_id)
-            await turn.wait()
+            await queued.wait()
             await self._send(caller, window_id, record, event)
 
     async def _send(
@@ -191,7 +192,7 @@ class Sockets(Closable):
         )
         self._switchboard.begin(pending)
         stamped = {**event, "agent": caller.agent, "agent_id": caller.agent_id}
-        self.timelines.began(record, window_id, event, caller.agent)
+        self.timelines.record_action(record, window_id, event, caller.agent)
         if record.is_watched:
             stamped["progress"] = True
         # No acknowledgement is needed: the caller sends an unanswered action again.
@@ -201,7 +202,7 @@ class Sockets(Closable):
         """The host to send an action to: a host that runs an action of this agent, so that input
         and interrupts reach the running program; otherwise the newest host."""
         newest = self._registry.active_host(window_id)
-        if self._registry.has_several(window_id):
+        if self._registry.has_several_hosts(window_id):
             return self._switchboard.host_of(window_id, caller) or newest
         return newest
 
@@ -249,7 +250,7 @@ class Sockets(Closable):
             self._ensure_visible(identity, window_id)
         except NoSuchWindow:
             return  # a window that returns keeps the observations until they expire
-        for host in self._registry.connected(window_id):
+        for host in self._registry.connected_hosts(window_id):
             await self._server.emit(
                 "oh_received", {"ids": list(ids)}, to=host.sid, namespace=WINDOW
             )
@@ -260,10 +261,10 @@ class Sockets(Closable):
         return self._registry.window(window_id)
 
     def _ensure_visible(self, identity: Identity, window_id: WindowId) -> None:
-        is_seen = identity.may_see(self._registry.owner(window_id))
+        is_visible = identity.may_see(self._registry.owner(window_id))
         if identity.scope == "session":  # it may not see other windows of its owner
-            is_seen &= self._registry.session_of(window_id) == identity.session_id
-        if not is_seen:
+            is_visible &= self._registry.session_of(window_id) == identity.session_id
+        if not is_visible:
             raise NoSuchWindow(
                 f"No window {window_id!r} is registered here", window_id=window_id, sent=False
             )
@@ -314,7 +315,7 @@ class Sockets(Closable):
             other.id for other in self._registry.windows() if other.session_id == window.session_id
         }
         used = self._used_window_ids.setdefault(window.session_id, set())
-        for limit, taken in ((MAX_WINDOWS, registered), (_MAX_IDS, used)):
+        for limit, taken in ((MAX_WINDOWS, registered), (_MAX_WINDOW_IDS, used)):
             if window.id not in taken and len(taken) >= limit:
                 raise QuotaExceeded(
                     f"This session has {limit} windows already; close one, or stop the session",
@@ -335,12 +336,13 @@ class Sockets(Closable):
             await self._announce(host)
 
     async def _end_host(self, host: Host) -> None:
-        self.health.leave(host)
+        self.health.stop_watching(host)
         self._withdraw_lost(host)
         await self._switchboard.fail_host(host, _window_gone(host))
 
     async def _announce(self, host: Host) -> None:
-        """Send the window's status to runtimes. Those that wait for it send their actions again."""
+        """Send the window's status to runtimes. Runtimes that wait for the window then send their
+        actions again."""
         try:
             status = self._registry.window(host.window_id).status
         except NoSuchWindow:
@@ -353,13 +355,13 @@ class Sockets(Closable):
         await self._runtimes.send("window.status", message, to=lambda who: who.may_see(host.owner))
 
     def _withdraw_lost(self, host: Host) -> None:
-        """Withdraw the questions and pending changes of a lost host, and note its actions as lost.
+        """Withdraw the questions and pending changes of a lost host; record its actions as failed.
 
         If the host returns, it may still send their results.
         """
         self.approvals.withdraw(host)
         self.reviews.withdraw(host)
-        self.timelines.lost(host.window_id, "The window lost its connection")
+        self.timelines.record_failures(host.window_id, "The window lost its connection")
 
     async def _report_abandoned(self, host: Host, ids: Sequence[EventId]) -> None:
         await self._server.emit("askers.left", {"ids": list(ids)}, to=host.sid, namespace=WINDOW)
@@ -434,11 +436,11 @@ class Sockets(Closable):
         self._windows.pop(sid, None)
         self._nonces.withdraw(sid)
         was_cut_off = reason != self._server.reason.CLIENT_DISCONNECT
-        host = self._registry.lost(sid, was_cut_off=was_cut_off)
+        host = self._registry.socket_closed(sid, was_cut_off=was_cut_off)
         if host is None:
             return
         logger.info("window %s lost its host %s", host.window_id, host.id)
-        self.health.lost(host)
+        self.health.socket_closed(host)
         self._withdraw_lost(host)
         await self._switchboard.fail_host(host, _window_gone(host))
         await self._announce(host)
@@ -446,14 +448,14 @@ class Sockets(Closable):
     async def _on_observation(self, sid: str, data: object) -> object:
         host = self._registry.host_of(sid)
         if host is not None and isinstance(data, Mapping):
-            self.timelines.ended(host.window_id, data)
+            self.timelines.record_observation(host.window_id, data)
             await self._switchboard.answer(host.window_id, without_checkpoint(data))
         return RECEIVED
 
     async def _on_progress(self, sid: str, data: object) -> None:
         host = self._registry.host_of(sid)
         if host is not None and isinstance(data, Mapping):
-            self.timelines.printed(host.window_id, data)
+            self.timelines.show_output(host.window_id, data)
             await self._switchboard.progress(host.window_id, data)
 
     async def _on_window_changed(self, sid: str, data: object) -> None:
@@ -462,15 +464,17 @@ class Sockets(Closable):
             return
         window = self._registry.window(host.window_id)
         if isinstance(name := data.get("name"), str):
-            window = replace(window, name=one_line(name[:_MAX_NAME]))
+            window = replace(window, name=one_line(name[:_MAX_NAME_LENGTH]))
         if (folders := decode_folders(data.get("folders"))) is not None:
             kept = [
-                Folder(each.name[:_MAX_NAME], each.path[:_MAX_PATH])
+                Folder(each.name[:_MAX_NAME_LENGTH], each.path[:_MAX_PATH_LENGTH])
                 for each in folders[:_MAX_ITEMS]
             ]
             window = replace(window, folders=tuple(kept))
         if isinstance(capabilities := data.get("capabilities"), list):
-            names = frozenset(one_line(str(each)[:_MAX_NAME]) for each in capabilities[:_MAX_ITEMS])
+            names = frozenset(
+                one_line(str(each)[:_MAX_NAME_LENGTH]) for each in capabilities[:_MAX_ITEMS]
+            )
             window = replace(window, capabilities=names)
         self._registry.change(host, window)
         self._changes.publish("windows")
@@ -536,7 +540,7 @@ def _ensure_id(event: Mapping[str, Any]) -> EventId:
 
 def _window_gone(host: Host) -> WindowGone:
     return WindowGone(
-        f"The window {host.window_id} lost its connection{advice([host])}",
+        f"The window {host.window_id} lost its connection{reconnect_advice([host])}",
         window_id=host.window_id,
         sent=True,
     )

@@ -36,7 +36,7 @@ class Store(Closable):
 
     @abstractmethod
     async def find_token(self, token_hash: str) -> TokenRow | None:
-        """The row, even if expired."""
+        """The row of a token, even if the token has expired."""
 
     @abstractmethod
     async def list_tokens(self) -> Sequence[TokenRow]: ...
@@ -56,8 +56,8 @@ class Store(Closable):
 
     @abstractmethod
     async def add_session(self, row: SessionRow, claims: Sequence[Claim]) -> SessionRow:
-        """Store a session with its reservations, or return the earlier one of the same owner and
-        `request_key`.
+        """Store a session with its reservations, or return the session that was stored earlier
+        with the same owner and `request_key`.
 
         Raises `QuotaExceeded`. Concurrent calls cannot exceed a quota together.
         """
@@ -77,7 +77,8 @@ class Store(Closable):
         *,
         states: Collection[SessionState] | None = None,
     ) -> SessionRow | None:
-        """Change fields of a row; None if it does not exist or is in none of `states`."""
+        """Change fields of a row and return the row. None if the session does not exist, or is in
+        none of `states`."""
 
     @abstractmethod
     async def remove_session(self, session_id: SessionId) -> bool:
@@ -102,7 +103,7 @@ class Store(Closable):
     async def list_events(
         self, session_id: SessionId, *, after: int = 0, limit: int = 1000
     ) -> Sequence[EventRow]:
-        """Oldest first."""
+        """Events of a session with ids above `after`, oldest first."""
 
     @abstractmethod
     async def add_audit(self, row: AuditRow) -> None: ...
@@ -111,7 +112,7 @@ class Store(Closable):
     async def list_audit(
         self, *, session_id: SessionId | None = None, limit: int = 1000
     ) -> Sequence[AuditRow]:
-        """Newest first."""
+        """Audit entries, of one session or of all, newest first."""
 
     @abstractmethod
     async def forget(self, *, audit_before: float, events_kept: int) -> None:

@@ -27,9 +27,9 @@ class Caller(ABC):
     """A caller that waits for an answer: a runtime's socket, or code in this process."""
 
     agent: str
-    """The name of its token."""
+    """The name of the caller's token."""
     agent_id: str
-    """The id of its token; see `Identity.token_id`."""
+    """The id of the caller's token; see `Identity.agent_id`."""
 
     @abstractmethod
     async def answer(self, observation: Event) -> None: ...
@@ -52,6 +52,7 @@ class PendingAction:
     caller: Caller
     wants_progress: bool = False
     since: float = field(default_factory=time.monotonic)
+    """Monotonic time at which the action was sent."""
 
 
 class Switchboard:
@@ -77,17 +78,18 @@ class Switchboard:
         return found[-1] if found else None
 
     def begin(self, action: PendingAction) -> None:
-        """Register an action for an answer. It replaces an earlier caller of the same action.
+        """Register an action that waits for an answer. If the same action waits already, its new
+        caller replaces the earlier one.
 
         Raises `InvalidAction` if the id is already running for another caller or in another
         window: knowing an id must not give access to another caller's answer.
         """
-        before = self._pending.get(action.id)
-        if before is not None and not _is_same(before, action):
+        earlier = self._pending.get(action.id)
+        if earlier is not None and not _has_same_caller(earlier, action):
             raise InvalidAction(
                 f"The action {action.id} is already running for another caller", id=action.id
             )
-        if before is None and len(self._pending) >= self._limit:
+        if earlier is None and len(self._pending) >= self._limit:
             raise InvalidRequest(
                 f"{self._limit} actions are waiting for answers; wait until some are answered"
             )
@@ -135,7 +137,7 @@ class Switchboard:
         return [action.id for action in self._pending.values() if action.caller is caller]
 
     def drop(self, action_id: EventId, caller: Caller) -> PendingAction | None:
-        """Stop waiting for an action; returns it if it was this caller's."""
+        """Stop waiting for an action of this caller, and return it. None if nobody waits for it."""
         action = self._pending.get(action_id)
         if action is None or action.caller is not caller:
             return None
@@ -159,8 +161,10 @@ class Switchboard:
             self._on_end(action.kind, outcome, time.monotonic() - action.since)
 
 
-def _is_same(before: PendingAction, action: PendingAction) -> bool:
-    return before.window_id == action.window_id and before.caller.agent_id == action.caller.agent_id
+def _has_same_caller(earlier: PendingAction, action: PendingAction) -> bool:
+    return (
+        earlier.window_id == action.window_id and earlier.caller.agent_id == action.caller.agent_id
+    )
 
 
 def _outcome(observation: Event) -> str:

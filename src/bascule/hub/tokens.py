@@ -19,11 +19,13 @@ from .identity import DEFAULT_OWNER, Identity, Scope, TokenRow
 from .store import Store
 
 _ADMIN_FILE: Final = "admin-token"
+_PREFIX: Final = "bsc_"
+"""Prefix of tokens, by which secret scanners recognise them."""
 
 
 def new_token() -> str:
-    """256 random bits with a prefix that secret scanners recognise."""
-    return f"bsc_{secrets.token_urlsafe(32)}"
+    """A new token: the prefix and 256 random bits."""
+    return f"{_PREFIX}{secrets.token_urlsafe(32)}"
 
 
 def session_token_name(session_id: str) -> str:
@@ -37,7 +39,7 @@ def hash_of(secret: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _token_id(hashed: str) -> str:
-    """The token's id for windows. It differs from the hash, by which the store finds tokens."""
+    """The token's id for windows. It is not the hash: the store finds tokens by their hash."""
     return hash_of(f"token id {hashed}")[:32]
 
 
@@ -106,7 +108,7 @@ class Tokens:
         session_id: str | None = None,
         lifetime: float | None = None,
     ) -> str:
-        """Create a token. It is returned only this once."""
+        """Create a token and return it. Only its hash is stored."""
         token = new_token()
         expires = None if lifetime is None else self._clock() + lifetime
         row = TokenRow(
@@ -121,10 +123,10 @@ class Tokens:
         return token
 
     async def for_session(self, session_id: str, *, owner: str) -> str:
-        """A token of scope `session`, derived from the hub's first token: the same on every call
-        until it is revoked under the name `session SESSION_ID`."""
+        """A token of scope `session`. It is derived from the admin token, so every call returns the
+        same token. It is stored under the name `session SESSION_ID`, by which it can be revoked."""
         digest = hmac.digest(self._secret, session_id.encode(), hashlib.sha256)
-        token = f"bsc_{urlsafe_b64encode(digest).decode().rstrip('=')}"
+        token = f"{_PREFIX}{urlsafe_b64encode(digest).decode().rstrip('=')}"
         if await self._store.find_token(hash_of(token)) is None:
             row = TokenRow(
                 hash=hash_of(token),
@@ -142,8 +144,8 @@ class Tokens:
         return token
 
     async def revoke(self, name: str) -> bool:
-        """Remove the token: its next call is refused.
+        """Remove a token: the next call with it is refused.
 
-        `TokenLeases.sweep` ends its open connections, within a second at the latest.
+        `TokenLeases.sweep` ends the open connections of the token within a second.
         """
         return await self._store.remove_token(name)

@@ -16,17 +16,18 @@ from bascule.hub.api import identity_of
 from bascule.hub.sessions.service import Sessions
 
 MakeChecks = Callable[[], Sequence[Mapping[str, Any]]]
-"""Checks the machine, as `bascule doctor` does. Blocks."""
+"""Checks the machine, as `bascule doctor` does. The function blocks."""
 
 Path = Annotated[str, Query(max_length=4096)]
 
-_AS_BYTES: Final = {
+_FILE_HEADERS: Final = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "Content-Disposition": "attachment",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
-"""A workspace may hold any content, so no browser may display it as a page of the hub."""
+"""Headers of a file of a workspace. The file may have any content, so no browser may display it as
+a page of the hub."""
 
 
 class FilesAnswer(BaseModel):
@@ -62,8 +63,8 @@ class WebApi:
     async def files(self, session_id: str, request: Request, path: Path = "") -> FilesAnswer:
         """The names in a directory of a session; by default in its workspace."""
         client = await self._sessions.sandbox_client(identity_of(request), SessionId(session_id))
-        where = path or await client.workspace_dir()
-        return FilesAnswer(path=where, names=list(await client.list_files(where)))
+        directory = path or await client.workspace_dir()
+        return FilesAnswer(path=directory, names=list(await client.list_files(directory)))
 
     async def file(self, session_id: str, request: Request, path: Path) -> StreamingResponse:
         """A file of a session, as a download that the browser never displays."""
@@ -72,7 +73,7 @@ class WebApi:
             found = await stack.enter_async_context(client.download(path))
             stack_to_close = stack.pop_all()
         size = found.size
-        headers = dict(_AS_BYTES) | ({} if size is None else {"Content-Length": str(size)})
+        headers = dict(_FILE_HEADERS) | ({} if size is None else {"Content-Length": str(size)})
         return StreamingResponse(
             closing(found.chunks, stack_to_close),
             media_type="application/octet-stream",

@@ -113,7 +113,7 @@ class Feed(Closable):
         scope = environ["asgi.scope"]
         user = await signed_in_user(self._authenticator, dict(scope["headers"]))
         key = auth.get("key") if isinstance(auth, Mapping) else None
-        who = None if user is None else self._keys.holder(key, user)
+        who = None if user is None else self._keys.identity_of_holder(key, user)
         if who is None or user is None or user.sign_in is None or user.identity != scope[IDENTITY]:
             raise refusal("The page's key is missing or old; reload the page")
         if who.scope not in _SCOPES and not self._keys.is_for_one_session(key):
@@ -127,8 +127,8 @@ class Feed(Closable):
             timelines=self._sockets.timelines,
         )
         self._viewers[sid] = viewer
-        # Socket.IO confirms the connection after this handler returns; events must follow that.
-        # The task's first step runs after the confirmation is queued.
+        # Socket.IO confirms the connection after this handler returns, and no event may come before
+        # the confirmation. The task's first step runs after the confirmation is queued.
         viewer.send_changes(lambda: self._hello(who), partial(self._describe_change, who))
 
     async def _on_disconnect(self, sid: str, _reason: object) -> None:
@@ -151,30 +151,30 @@ class Feed(Closable):
 
     # State ----------------------------------------------------------------------------------
 
-    def _on_change(self, topic: Topic, which: str) -> None:
+    def _on_change(self, topic: Topic, subject: str) -> None:
         for viewer in self._viewers.values():
             who = viewer.identity
-            if topic == "session" and who.scope == "session" and which != who.session_id:
+            if topic == "session" and who.scope == "session" and subject != who.session_id:
                 continue  # this page must not learn that other sessions exist
             if topic == "review" and not who.is_admin:
                 continue  # no agent may review its own changes
-            viewer.changed(topic, which)
+            viewer.changed(topic, subject)
 
-    def _describe_change(self, who: Identity, topic: Topic, which: str) -> tuple[str, object]:
+    def _describe_change(self, who: Identity, topic: Topic, subject: str) -> tuple[str, object]:
         match topic:
             case "windows":
                 return "windows", self._windows(who)
             case "approvals":
                 return "approvals", self._approvals(who)
             case "review":
-                return "review", {"window_id": which}
+                return "review", {"window_id": subject}
             case "demo":
                 return "demo", self._demo(who)
             case "session":
                 try:
-                    row = self._sessions.get(who, SessionId(which))
+                    row = self._sessions.get(who, SessionId(subject))
                 except NoSuchSession:
-                    return "session.removed", {"id": which}
+                    return "session.removed", {"id": subject}
                 return "session", self._describe(row)
 
     def _windows(self, who: Identity) -> list[dict[str, Any]]:
@@ -209,17 +209,17 @@ class Feed(Closable):
         return answer
 
     async def _watch(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
-        kind, where = _kind_and_id(request)
+        kind, place_id = _kind_and_id(request)
         if kind == "session":
-            self._sessions.get(viewer.identity, SessionId(where))
+            self._sessions.get(viewer.identity, SessionId(place_id))
         else:
-            window = self._sockets.ensure_visible(viewer.identity, WindowId(where))
+            window = self._sockets.ensure_visible(viewer.identity, WindowId(place_id))
             if not _may_see(viewer.identity, window):
                 raise NoSuchWindow(
-                    f"No window {where!r} is registered here", window_id=window.id, sent=False
+                    f"No window {place_id!r} is registered here", window_id=window.id, sent=False
                 )
         await viewer.watch(
-            kind, where, after=_number(request, "after"), epoch=str(request.get("epoch") or "")
+            kind, place_id, after=_number(request, "after"), epoch=str(request.get("epoch") or "")
         )
 
     async def _unwatch(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
@@ -269,9 +269,9 @@ class Feed(Closable):
         await viewer.leave_terminal(*_terminal(request))
 
     async def _close_terminal(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
-        where, name = _terminal(request)
-        await viewer.leave_terminal(where, name)
-        client = await self._sessions.sandbox_client(viewer.identity, SessionId(where))
+        session_id, name = _terminal(request)
+        await viewer.leave_terminal(session_id, name)
+        client = await self._sessions.sandbox_client(viewer.identity, SessionId(session_id))
         await client.close_terminal(name)
 
     async def _on_keys(self, sid: str, data: object) -> None:
@@ -279,8 +279,8 @@ class Feed(Closable):
         viewer = self._viewers.get(sid)
         if viewer is None or not isinstance(data, Mapping):
             return
-        kept = ("data", "columns", "rows")
-        keys = {name: data[name] for name in kept if isinstance(data.get(name), str | int)}
+        allowed = ("data", "columns", "rows")
+        keys = {name: data[name] for name in allowed if isinstance(data.get(name), str | int)}
         viewer.type(str(data.get("session_id")), str(data.get("name")), keys)
 
 
@@ -291,17 +291,17 @@ def _may_see(who: Identity, window: Window) -> bool:
 
 
 def _kind_and_id(request: Mapping[str, Any]) -> tuple[str, str]:
-    kind, where = request.get("kind"), request.get("id")
-    if kind not in ("session", "window") or not isinstance(where, str):
+    kind, place_id = request.get("kind"), request.get("id")
+    if kind not in ("session", "window") or not isinstance(place_id, str):
         raise InvalidRequest('The request needs "kind" ("session" or "window") and "id"')
-    return kind, where
+    return kind, place_id
 
 
 def _terminal(request: Mapping[str, Any]) -> tuple[str, str]:
-    where, name = request.get("session_id"), request.get("name")
-    if not isinstance(where, str) or not isinstance(name, str) or not _NAME.fullmatch(name):
+    session_id, name = request.get("session_id"), request.get("name")
+    if not isinstance(session_id, str) or not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidRequest("A terminal is named by `session_id` and a `name` of a-z, 0-9 and -")
-    return where, name
+    return session_id, name
 
 
 def _number(request: Mapping[str, Any], name: str) -> int:

@@ -22,10 +22,10 @@ from bascule.hub.socketio_server import PAGE
 from bascule.hub.window_timelines import WindowTimelines
 from bascule.wire import error_to_wire
 
-_BATCH: Final = 500
+_MAX_BATCH_ENTRIES: Final = 500
 """Maximum number of entries in one message, so that no message is large."""
 
-_MAX_QUEUED: Final = 4 << 20
+_MAX_QUEUED_CHARACTERS: Final = 4 << 20
 """Maximum characters queued for a terminal: enough for a long pasted text."""
 _MESSAGE_WEIGHT: Final = 100
 """Characters that each message counts in addition to its text."""
@@ -60,7 +60,7 @@ class Viewer(Closable):
         self._timelines = timelines
         self._tasks = Tasks()
         self._subscription_lock = asyncio.Lock()
-        """Lets one request at a time change which timelines and terminals are followed."""
+        """Held by the request that changes which timelines and terminals are followed."""
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
         self._keys: dict[tuple[str, str], UntypedKeys] = {}
@@ -77,8 +77,8 @@ class Viewer(Closable):
 
     # State ----------------------------------------------------------------------------------
 
-    def changed(self, topic: Topic, which: str) -> None:
-        self._changed[topic, which] = None
+    def changed(self, topic: Topic, subject: str) -> None:
+        self._changed[topic, subject] = None
         self._wake.set()
 
     def send_changes(self, hello: Callable[[], object], describe: Describe) -> None:
@@ -91,40 +91,40 @@ class Viewer(Closable):
             await self._wake.wait()
             self._wake.clear()
             changed, self._changed = self._changed, {}
-            for topic, which in changed:
-                await self.send(*describe(topic, which))
+            for topic, subject in changed:
+                await self.send(*describe(topic, subject))
 
     # Timelines ------------------------------------------------------------------------------
 
-    async def watch(self, kind: str, where: str, *, after: int, epoch: str) -> None:
+    async def watch(self, kind: str, place_id: str, *, after: int, epoch: str) -> None:
         """Follow a timeline; replaces an earlier subscription to the same timeline."""
         follow = self._follow_session if kind == "session" else self._follow_window
         async with self._subscription_lock:
-            await self._tasks.cancel(("watch", kind, where))
-            self._tasks.start(("watch", kind, where), follow(where, after, epoch))
+            await self._tasks.cancel(("watch", kind, place_id))
+            self._tasks.start(("watch", kind, place_id), follow(place_id, after, epoch))
 
-    async def unwatch(self, kind: str, where: str) -> None:
+    async def unwatch(self, kind: str, place_id: str) -> None:
         async with self._subscription_lock:
-            await self._tasks.cancel(("watch", kind, where))
+            await self._tasks.cancel(("watch", kind, place_id))
 
-    async def _follow_session(self, where: str, after: int, epoch: str) -> None:
+    async def _follow_session(self, place_id: str, after: int, epoch: str) -> None:
         await self._follow(
-            {"kind": "session", "id": where},
-            self._sessions.timeline(self.identity, SessionId(where), after=after, epoch=epoch),
+            {"kind": "session", "id": place_id},
+            self._sessions.timeline(self.identity, SessionId(place_id), after=after, epoch=epoch),
         )
 
-    async def _follow_window(self, where: str, after: int, epoch: str) -> None:
+    async def _follow_window(self, place_id: str, after: int, epoch: str) -> None:
         await self._follow(
-            {"kind": "window", "id": where},
-            self._timelines.follow(WindowId(where), after=after, epoch=epoch),
+            {"kind": "window", "id": place_id},
+            self._timelines.follow(WindowId(place_id), after=after, epoch=epoch),
         )
 
     async def _follow(self, place: Mapping[str, str], timeline: TimelineUpdates) -> None:
         ended: dict[str, Any] = {}
         try:
             async with aclosing(timeline) as updates:
-                async for now, entries in updates:
-                    await self._send_entries(place, now, entries)
+                async for epoch, entries in updates:
+                    await self._send_entries(place, epoch, entries)
         except BasculeError as error:
             ended = error_to_wire(error)
         await self.send("timeline.ended", {**place, "error": ended})
@@ -132,45 +132,45 @@ class Viewer(Closable):
     async def _send_entries(
         self, place: Mapping[str, str], epoch: str, entries: Sequence[Mapping[str, Any]]
     ) -> None:
-        for start in range(0, max(len(entries), 1), _BATCH):
-            batch = entries[start : start + _BATCH]
+        for start in range(0, max(len(entries), 1), _MAX_BATCH_ENTRIES):
+            batch = entries[start : start + _MAX_BATCH_ENTRIES]
             await self.send("timeline", {**place, "epoch": epoch, "entries": batch})
 
     # Terminals ------------------------------------------------------------------------------
 
     async def open_terminal(
-        self, where: str, name: str, *, columns: int, rows: int, start: int | None
+        self, session_id: str, name: str, *, columns: int, rows: int, start: int | None
     ) -> Mapping[str, Any]:
         """Open the terminal and send its output from byte `start`; None: all buffered output."""
-        client = await self._sessions.sandbox_client(self.identity, SessionId(where))
+        client = await self._sessions.sandbox_client(self.identity, SessionId(session_id))
         opened = await client.open_terminal(name, columns=columns, rows=rows)
         begin = opened["start"] if start is None or start > opened["end"] else start
-        key = where, name
+        key = session_id, name
         async with self._subscription_lock:
             await self._leave(key)
             self._keys[key] = UntypedKeys()
-            self._tasks.start(("output", key), self._show(client, where, name, begin))
-            self._tasks.start(("keys", key), self._type(client, where, name))
+            self._tasks.start(("output", key), self._show(client, session_id, name, begin))
+            self._tasks.start(("keys", key), self._type(client, session_id, name))
         return opened
 
-    def type(self, where: str, name: str, keys: Mapping[str, Any]) -> None:
+    def type(self, session_id: str, name: str, keys: Mapping[str, Any]) -> None:
         """Queue keystrokes in the order of the calls. Drops keystrokes when the queue is full."""
-        queue = self._keys.get((where, name))
+        queue = self._keys.get((session_id, name))
         if queue is not None:
             queue.put(keys)
 
-    async def leave_terminal(self, where: str, name: str) -> None:
+    async def leave_terminal(self, session_id: str, name: str) -> None:
         """Stop following a terminal; it keeps running."""
         async with self._subscription_lock:
-            await self._leave((where, name))
+            await self._leave((session_id, name))
 
     async def _leave(self, key: tuple[str, str]) -> None:
         await self._tasks.cancel(("output", key))
         await self._tasks.cancel(("keys", key))
         self._keys.pop(key, None)
 
-    async def _show(self, client: SandboxClient, where: str, name: str, start: int) -> None:
-        place = {"session_id": where, "name": name}
+    async def _show(self, client: SandboxClient, session_id: str, name: str, start: int) -> None:
+        place = {"session_id": session_id, "name": name}
         reason = "The session is gone or does not answer"
         try:
             async with aclosing(client.terminal_output(name, start=start)) as frames:
@@ -184,8 +184,8 @@ class Viewer(Closable):
             reason = error.message
         await self.send("terminal.ended", {**place, "why": reason})
 
-    async def _type(self, client: SandboxClient, where: str, name: str) -> None:
-        queue = self._keys[where, name]
+    async def _type(self, client: SandboxClient, session_id: str, name: str) -> None:
+        queue = self._keys[session_id, name]
         try:
             while True:
                 await client.type(name, await queue.get())
@@ -196,7 +196,7 @@ class Viewer(Closable):
 class UntypedKeys:
     """A bounded queue of keystrokes not yet sent to the terminal; drops keystrokes when full."""
 
-    def __init__(self, max_weight: int = _MAX_QUEUED) -> None:
+    def __init__(self, max_weight: int = _MAX_QUEUED_CHARACTERS) -> None:
         self._max_weight = max_weight
         self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self._weight = 0
