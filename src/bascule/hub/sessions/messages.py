@@ -187,7 +187,7 @@ class RestoreBody(_Body):
     paths: Annotated[list[Text], Field(max_length=1000)] = []
     """Only these files and directories of the workspace; empty: everything."""
     since: bool = False
-    """Also undo every later checkpoint."""
+    """Whether to undo this checkpoint and every later one; false: only this one."""
     dry_run: bool = False
 
 
