@@ -40,7 +40,7 @@ async def test_a_failed_firing_is_in_the_trace_and_changes_nothing() -> None:
     ("change", "complaint"),
     [
         (lambda lines: [lines[0], lines[1].replace("first", "third")], "no transition 'third'"),
-        (lambda lines: [*lines[:1], *lines[2:]], "another marking"),
+        (lambda lines: [*lines[:1], *lines[2:]], "lead to another marking"),
         (lambda lines: [lines[0], lines[1], lines[1]], "no token 1 in 'p'"),
         (lambda lines: lines[1:], "begins with 'started'"),
         (lambda lines: ["{"], "is not JSON"),

@@ -24,7 +24,7 @@ class Severity(StrEnum):
 class NetDiagnostic:
     severity: Severity
     code: str
-    """Stable, for programs: `yaml.syntax`, `arc.endpoint`, …"""
+    """A stable code for programs, such as `yaml.syntax` or `arc.endpoint`."""
     message: str
     span: Span
 
@@ -53,7 +53,7 @@ class Loaded:
     diagnostics: Sequence[NetDiagnostic]
 
     def unwrap(self) -> Net:
-        """The net. Raises `InvalidNet` with all diagnostics if there is none."""
+        """The net. Raises `InvalidNet` with all diagnostics if there is no net."""
         if self.net is not None:
             return self.net
         raise InvalidNet(
@@ -65,7 +65,7 @@ class Loaded:
 class Findings:
     """Collects diagnostics while a file is read: up to `MAX_FINDINGS` errors and as many warnings.
 
-    Further ones are only counted.
+    Further errors and warnings are only counted.
     """
 
     def __init__(self) -> None:

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from . import inscriptions
 from .diagnostics import Findings, Loaded
 from .model import Arc, ArcKind, Inscription, Net, Place, PlaceId, Span, Transition, TransitionId
-from .sizes import MAX_CODE, MAX_ELEMENTS, MAX_TOKENS
+from .sizes import MAX_CODE_CHARACTERS, MAX_ELEMENTS, MAX_TOKENS
 
-_GUESSES = 20
-"""Maximum number of unknown ids for which a similar id is searched. Each is compared with up to
-`_GUESSED_AMONG` ids."""
-_GUESSED_AMONG = 2_000
-_GUESSED_LENGTH = 60
+_MAX_GUESSES = 20
+"""Maximum number of unknown ids for which a similar id is searched. Each unknown id is compared
+with up to `_MAX_COMPARED_IDS` ids."""
+_MAX_COMPARED_IDS = 2_000
+_MAX_GUESSED_LENGTH = 60
 
 
 class TooLarge(Exception):
@@ -103,10 +103,12 @@ class Draft:
 
     def _check_code(self, inscription: Inscription) -> None:
         before, self._code = self._code, self._code + len(inscription.code)
-        if self._code <= MAX_CODE:
+        if self._code <= MAX_CODE_CHARACTERS:
             self.findings.add(inscriptions.check(inscription))
-        elif before <= MAX_CODE:
-            message = f"The net has more than {MAX_CODE:,} characters of code; import a module"
+        elif before <= MAX_CODE_CHARACTERS:
+            message = (
+                f"The net has more than {MAX_CODE_CHARACTERS:,} characters of code; import a module"
+            )
             self.findings.error("inscription.code", message, inscription.span)
 
     def _is_new(self, id: str, span: Span) -> bool:
@@ -186,9 +188,9 @@ class Draft:
 
     def _unknown_id_message(self, id: str) -> str:
         near: list[str] = []
-        if self._guesses < _GUESSES and len(id) <= _GUESSED_LENGTH:
+        if self._guesses < _MAX_GUESSES and len(id) <= _MAX_GUESSED_LENGTH:
             self._guesses += 1
-            names = [*self.places, *self.transitions][:_GUESSED_AMONG]
+            names = [*self.places, *self.transitions][:_MAX_COMPARED_IDS]
             near = difflib.get_close_matches(id, names, 1)
         return f"There is no place or transition '{id}'" + (f"; is it '{near[0]}'?" if near else "")
 

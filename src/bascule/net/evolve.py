@@ -90,9 +90,9 @@ class _EvolveReader:
 
     def file(self, root: Node) -> None:
         fields = self._fields(root, "file", "The file")
-        pnml = fields and self._required(fields, "pnml", what="file")
+        pnml = fields and self._required(fields, "pnml", kind_of_node="file")
         below = pnml and self._fields(pnml, "pnml", "'pnml'")
-        nets = below and self._required(below, "net", what="net")
+        nets = below and self._required(below, "net", kind_of_node="net")
         if nets is None:
             return
         found = list(self._each(nets, "net", "A net"))
@@ -310,12 +310,12 @@ class _EvolveReader:
 
     # Values -------------------------------------------------------------------------------
 
-    def _fields(self, node: Node, known: str, what: str) -> Fields | None:
+    def _fields(self, node: Node, known: str, kind_of_node: str) -> Fields | None:
         if isinstance(node, Fields):
             self._check_keys(node, known)
             return node
         keys = ", ".join(_KNOWN[known][:6])
-        self._type_error(node, f"{what} must be a mapping with keys such as {keys}")
+        self._type_error(node, f"{kind_of_node} must be a mapping with keys such as {keys}")
         return None
 
     def _check_keys(self, node: Fields, known: str) -> None:
@@ -328,38 +328,40 @@ class _EvolveReader:
             self._findings.error("key.unknown", message, at)
 
     def _evolve(self, node: Fields, known: str) -> Fields:
-        """The mapping below `evolve`, or an empty one."""
+        """The mapping below the key `evolve`, or an empty mapping."""
         below = node.get("evolve")
         if below is None or (isinstance(below, Scalar) and below.value is None):
             return Fields({}, {}, node.span)
         return self._fields(below, f"{known}.evolve", "'evolve'") or Fields({}, {}, node.span)
 
     def _children(
-        self, node: Fields, name: str, what: str, *, known: str | None = None
+        self, node: Fields, name: str, kind_of_node: str, *, known: str | None = None
     ) -> Iterator[Fields]:
         below = node.get(name)
         if below is None or (isinstance(below, Scalar) and below.value is None):
             return
-        yield from self._each(below, known or name, what)
+        yield from self._each(below, known or name, kind_of_node)
 
-    def _each(self, node: Node, known: str, what: str) -> Iterator[Fields]:
+    def _each(self, node: Node, known: str, kind_of_node: str) -> Iterator[Fields]:
         """The mappings in a list; a single mapping counts as a list of one."""
         items: Sequence[Node] = node.items if isinstance(node, Items) else [node]
         for item in items:
-            fields = self._fields(item, known, what)
+            fields = self._fields(item, known, kind_of_node)
             if fields is not None:
                 yield fields
 
-    def _required(self, node: Fields, name: str, *, what: str) -> Node | None:
+    def _required(self, node: Fields, name: str, *, kind_of_node: str) -> Node | None:
         found = node.get(name)
         if found is None:
-            self._findings.error("key.missing", f"There is no '{name}' in this {what}", node.span)
+            self._findings.error(
+                "key.missing", f"There is no '{name}' in this {kind_of_node}", node.span
+            )
         return found
 
-    def _id(self, node: Fields, what: str) -> str | None:
+    def _id(self, node: Fields, kind_of_node: str) -> str | None:
         element_id = self._text(node, *_IDS)
         if not element_id:
-            self._findings.error("id.missing", f"A {what} needs an 'id'", node.span)
+            self._findings.error("id.missing", f"A {kind_of_node} needs an 'id'", node.span)
         return element_id
 
     def _id_span(self, node: Fields) -> Span:

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from .model import Net, PlaceId, TransitionId
-from .packed import Packed, TooNarrow, pack, widths
+from .packed import KEEPS_ALL, Packed, TooNarrow, pack, widths
 
 DEFAULT_STATES = 1_000_000
-_REPORT_EVERY = 1 << 14
+_STATES_PER_REPORT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class StateSpace:
-    """The result. `edges`, `ends` and `deadlocks` count only states that were expanded.
+    """The result of an exploration. `edges`, `ends` and `deadlocks` count only states that were
+    expanded.
 
-    A state in which nothing can fire is an end if a run would have completed, else a deadlock.
+    A state in which nothing can fire is an end if a run would have completed, and otherwise a
+    deadlock.
     """
 
     states: int
@@ -36,10 +38,10 @@ class StateSpace:
     skeleton: bool
     """Whether the net has code, which was ignored."""
     dead_transitions: tuple[TransitionId, ...]
-    """Transitions that no state enables. Meaningless unless `complete`."""
+    """Transitions that no state enables. Valid only if `complete`."""
     bounds: Mapping[PlaceId, int]
     path_to_deadlock: tuple[TransitionId, ...] | None
-    """The fewest firings that lead to a deadlock."""
+    """The shortest sequence of firings that leads to a deadlock."""
     deadlock: Mapping[PlaceId, int] | None
     """The number of tokens by place in that deadlock."""
 
@@ -118,7 +120,7 @@ class _Walk:
                     complete = False
                     break
             at += 1
-            if self._on_progress is not None and not at % _REPORT_EVERY:
+            if self._on_progress is not None and not at % _STATES_PER_REPORT:
                 self._on_progress(len(self._states))
         return self._result(net, edges, ends, deadlocks, first_deadlock, alive, complete=complete)
 
@@ -127,18 +129,18 @@ class _Walk:
         return net.is_completed({place for place, count in counts.items() if count})
 
     def _expand(self, at: int, enabled: tuple[int, ...]) -> bool:
-        """Add the successors of a state. False if that would exceed the limit."""
+        """Add the successors of a state. Returns False if they would exceed the limit."""
         packed, index, states = self._packed, self._index, self._states
-        guards, keeps, change = packed.guards, packed.keeps, packed.change
+        overflow_bits, keeps, change = packed.overflow_bits, packed.keeps, packed.change
         marking = states[at]
         for transition in enabled:
-            if keeps[transition] == -1:
+            if keeps[transition] == KEEPS_ALL:
                 after = marking + change[transition]
             else:
                 after = packed.fire(marking, transition)
             if after in index:
                 continue
-            if after & guards:
+            if after & overflow_bits:
                 raise TooNarrow
             if len(states) >= self._max:
                 return False
@@ -152,25 +154,26 @@ class _Walk:
     def _add_state(self, marking: int, via: int, before: tuple[int, ...]) -> None:
         """Store the transitions that a new state enables, and raise the bounds of its places."""
         packed = self._packed
-        guards, needs, limits, bits = packed.guards, packed.needs, packed.limits, packed.bits
-        padded = marking | guards
+        overflow_bits, needs = packed.overflow_bits, packed.needs
+        limits, bits = packed.limits, packed.bits
+        padded = marking | overflow_bits
         affected, looked_at = self._reach[via]
         found = [each for each in before if each not in looked_at]
         for each in affected:
-            if (padded - needs[each]) & guards == guards:
+            if (padded - needs[each]) & overflow_bits == overflow_bits:
                 most, mask = limits[each]
                 if not mask or ((most | mask) - (marking & (mask - (mask >> bits)))) & mask == mask:
                     found.append(each)
         found.sort()
         self._enabled.append(tuple(found))
-        if ((self._top | guards) - marking) & guards != guards:
+        if ((self._top | overflow_bits) - marking) & overflow_bits != overflow_bits:
             self._top = self._maximum_counts(marking)
 
     def _maximum_counts(self, marking: int) -> int:
-        """`_top` with the counts of `marking` where they are higher."""
+        """`_top`, with the counts of `marking` for those places where they are higher."""
         packed, top = self._packed, self._top
         width, field = packed.bits + 1, (1 << packed.bits) - 1
-        more = packed.guards & ~((top | packed.guards) - marking)
+        more = packed.overflow_bits & ~((top | packed.overflow_bits) - marking)
         for spot in packed.spots(more):
             top ^= (top ^ marking) & (field << (width * spot))
         return top

@@ -4,7 +4,7 @@ The code objects carry the net's own file name, lines and columns. Tracebacks po
 and a debugger that breaks at a line of the net stops there.
 
 Code may be an expression, a `lambda`, one `def`, or the body of a function. Its value is its return
-value or, without a `return`, the value of its last line if that is an expression.
+value or, without a `return`, the value of its last line if this line is an expression.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check(inscription: Inscription) -> list[NetDiagnostic]:
         _compile(tree, inscription)
         has_value = _has_value(tree)
     except SyntaxError as error:
-        # Python's parser reports lines of the code, its compiler already lines of the file.
+        # Python's parser reports lines of the code, but its compiler reports lines of the file.
         has_file_lines = error.filename == inscription.span.file
         return [_syntax_diagnostic(error, inscription, has_file_lines=has_file_lines)]
     except (RecursionError, MemoryError):
@@ -88,7 +88,8 @@ def _compile(tree: ast.Module, inscription: Inscription) -> CodeType:
             statement = _call_with_parameters(function, name)
         case body:
             statement = _wrap_body(body, name, inscription)
-    # Not the line of the code: a breakpoint there would also stop when the function is defined.
+    # Line 1 and not the line of the code: a breakpoint there would also stop when the function is
+    # defined.
     statement.lineno, statement.col_offset = 1, 0
     module = ast.Module([statement], [])
     ast.fix_missing_locations(module)
@@ -108,7 +109,8 @@ def _wrap_body(body: Sequence[ast.stmt], name: str, inscription: Inscription) ->
 def _call_with_parameters(function: _Scope, name: str) -> ast.stmt:
     """A function `name` that calls `function` with the `PARAMETERS` it takes, by name or in order.
 
-    This is decided before the run: a trial call that fails would run the code twice.
+    The arguments are chosen before the run, because a trial call that fails would run the code
+    twice.
     """
     parameters = [arg.arg for arg in function.args.posonlyargs + function.args.args]
     required = len(parameters) - len(function.args.defaults)

@@ -9,9 +9,10 @@ from .model import Net, PlaceId
 
 
 def incidence(net: Net) -> dict[PlaceId, list[int]]:
-    """By place: by how many tokens each transition, in the order of the net, changes it.
+    """By place: the number of tokens by which each transition changes the place, in the order of
+    the net.
 
-    Raises `ValueError` for a net with reset arcs, whose change depends on the marking.
+    Raises `ValueError` for a net with reset arcs, because their effect depends on the marking.
     """
     rows = {place: [0] * len(net.transitions) for place in net.places}
     for column, transition in enumerate(net.transitions):

@@ -1,7 +1,7 @@
 """Positions of a net's nodes in a drawing: layers from left to right along the arcs.
 
-Works in the usual four steps: break cycles, assign layers, order each layer so that few arcs
-cross, and choose heights. An arc that crosses a layer gets a bend there.
+The layout is computed in the usual four steps: break cycles, assign layers, order each layer so
+that few arcs cross, and choose heights. An arc that crosses a layer gets a bend there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .model import Arc, Net
 
 COLUMN: Final = 110.0
 ROW: Final = 78.0
-_SWEEPS: Final = 12
+_SWEEP_COUNT: Final = 12
 
 Point = tuple[float, float]
 
@@ -108,7 +108,8 @@ def _post_order(net: Net, after: Mapping[str, Sequence[str]]) -> list[str]:
 def _with_bends(
     net: Net, layers: Mapping[str, int]
 ) -> tuple[dict[str, list[str]], list[list[str]]]:
-    """The nodes and bends of each arc, from the lower layer up, and all of them by layer."""
+    """By arc: its nodes and bends, beginning at the lower layer. And by layer: all nodes and
+    bends."""
     order: list[list[str]] = [[] for _ in range(max(layers.values(), default=0) + 1)]
     for node in (*net.places, *net.transitions):
         order[layers[node]].append(node)
@@ -126,7 +127,7 @@ def _with_bends(
 
 def _reduce_crossings(order: list[list[str]], neighbours: Mapping[str, Sequence[str]]) -> None:
     """Sort each layer by the positions of its neighbours, sweeping in alternating directions."""
-    for sweep in range(_SWEEPS):
+    for sweep in range(_SWEEP_COUNT):
         spots = {node: spot for layer in order for spot, node in enumerate(layer)}
         for layer in order if sweep % 2 else reversed(order):
             centre = {node: _centre(node, spots, neighbours) for node in layer}
@@ -146,7 +147,7 @@ def _heights(
 ) -> dict[str, float]:
     """Heights near the neighbours, in the order of the layer, at least one row apart."""
     heights = {node: spot * ROW for layer in order for spot, node in enumerate(layer)}
-    for sweep in range(_SWEEPS):
+    for sweep in range(_SWEEP_COUNT):
         for layer in order if sweep % 2 else reversed(order):
             wanted = [_centre(node, heights, neighbours) for node in layer]
             heights.update(zip(layer, _spaced_heights(wanted), strict=True))
@@ -155,7 +156,7 @@ def _heights(
 
 
 def _spaced_heights(wanted: Sequence[float]) -> list[float]:
-    """Heights at least one row apart, near the wanted ones."""
+    """Heights at least one row apart, near the `wanted` heights."""
     down = list(wanted)
     for spot in range(1, len(down)):
         down[spot] = max(down[spot], down[spot - 1] + ROW)

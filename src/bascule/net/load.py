@@ -12,9 +12,9 @@ from .pnml import load_pnml
 
 
 def load(path: str | PathLike[str]) -> Loaded:
-    """Read the net in a file: PNML if it is named `.pnml` or `.xml`, else YAML.
+    """Read the net in a file: PNML if the name ends with `.pnml` or `.xml`, otherwise YAML.
 
-    Errors in the file are not raised: they are in the diagnostics, and `net` is None.
+    Errors in the file are not raised. They are in the diagnostics, and `net` is None.
     `load(path).unwrap()` raises instead.
     """
     file = Path(path)

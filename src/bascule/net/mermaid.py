@@ -1,4 +1,4 @@
-"""Draws a net as the text of a Mermaid flowchart, for pages that render it."""
+"""Draws a net as the text of a Mermaid flowchart, for pages that render Mermaid."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Inscription:
     timeout: float | None = None
     """Seconds that an async inscription may take."""
     keeps_lines: bool = True
-    """Whether each line of `code` is a line of the file; False if YAML has folded them."""
+    """Whether each line of `code` is a line of the file; False if YAML has folded the lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Place:
     name: str = ""
     initial: tuple[Token, ...] = ()
     is_final: bool = False
-    """A net that stops with a token here has completed."""
+    """Whether a net that stops with a token in this place has completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,13 @@ class Arc:
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """A transition's arcs, sorted by what they do, each group in the order of the file."""
+    """A transition's arcs, grouped by their effect. Each group is in the order of the file."""
 
     takes: tuple[tuple[PlaceId, int], ...] = ()
-    """Places with the sum of the weights of all arcs that take from them."""
+    """Places, each with the sum of the weights of all arcs that take tokens from it."""
     reads: tuple[tuple[PlaceId, int], ...] = ()
     inhibitors: tuple[tuple[PlaceId, int], ...] = ()
-    """Places with the smallest weight of all such arcs."""
+    """Places, each with the smallest weight of its inhibitor arcs."""
     resets: tuple[PlaceId, ...] = ()
     outputs: tuple[Arc, ...] = ()
 
@@ -151,15 +151,15 @@ class Net:
         """Places from which some transition takes tokens."""
         return frozenset(place for each in self.wiring.values() for place, _ in each.takes)
 
-    def is_completed(self, held: AbstractSet[PlaceId]) -> bool:
-        """Whether a net in which nothing can fire has completed, instead of a deadlock.
+    def is_completed(self, marked_places: AbstractSet[PlaceId]) -> bool:
+        """Whether a net in which nothing can fire has completed. Otherwise it is in a deadlock.
 
-        `held`: the places with tokens. If the net has final places, one of them must hold tokens.
-        Otherwise no place may hold tokens that some transition takes.
+        `marked_places`: the places with tokens. If the net has final places, one of them must hold
+        tokens. Otherwise no place may hold tokens that some transition takes.
         """
         if self.final_places:
-            return bool(held & self.final_places)
-        return not held & self.consumed_places
+            return bool(marked_places & self.final_places)
+        return not marked_places & self.consumed_places
 
 
 def _wiring_of(id: TransitionId, arcs: Sequence[Arc]) -> Wiring:

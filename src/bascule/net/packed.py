@@ -1,8 +1,8 @@
 """A net as integers: a fast form that only counts tokens.
 
-A marking is one integer with a field of bits per place, each with a guard bit above it. One
-subtraction then tests all places of a transition at once, and one addition fires it. The values of
-tokens, guards and expressions are ignored: only the net's skeleton fires.
+A marking is one integer. It has a field of bits for each place, with an overflow bit above each
+field. So one subtraction tests all places of a transition at once, and one addition fires it. The
+values of tokens, guards and expressions are ignored: only the net's skeleton fires.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from .model import Net, PlaceId, TransitionId, Wiring
 
 DEFAULT_BITS = 7
-"""Bits per place, enough for 127 tokens. After `TooNarrow`, callers try more."""
+"""Bits per place, enough for 127 tokens. After `TooNarrow`, callers try more bits."""
+KEEPS_ALL = -1
+"""The mask, with all bits set, of a transition that empties no place."""
 
 
 class TooNarrow(Exception):
@@ -28,20 +30,23 @@ class Packed:
     places: tuple[PlaceId, ...]
     transitions: tuple[TransitionId, ...]
     initial: int
-    guards: int
-    """The guard bit of every place; none is set in a marking."""
+    overflow_bits: int
+    """The overflow bits of all places. A valid marking has none of them set."""
     needs: tuple[int, ...]
     """By transition: the tokens that it needs."""
     limits: tuple[tuple[int, int], ...]
-    """By transition: the most tokens inhibitors allow, and the guard bits of their places."""
+    """By transition: the most tokens inhibitors allow, and the overflow bits of their
+    places. These bits are 0 if the transition has no inhibitors."""
     keeps: tuple[int, ...]
-    """By transition: a mask without the places that it empties; -1 if it empties none."""
+    """By transition: a mask without the places that it empties; `KEEPS_ALL` if it empties none."""
     change: tuple[int, ...]
-    """By transition: the change of a marking; with resets, only the tokens put."""
+    """By transition: the number to add to a marking. If the transition empties places, this has
+    only the tokens that it puts."""
 
     def is_enabled(self, marking: int, transition: int) -> bool:
-        guards = self.guards
-        if ((marking | guards) - self.needs[transition]) & guards != guards:
+        # Each subtraction borrows the overflow bit of a place that has too few or too many tokens.
+        overflow_bits = self.overflow_bits
+        if ((marking | overflow_bits) - self.needs[transition]) & overflow_bits != overflow_bits:
             return False
         most, mask = self.limits[transition]
         return not mask or ((most | mask) - (marking & (mask - (mask >> self.bits)))) & mask == mask
@@ -50,9 +55,9 @@ class Packed:
         """The marking after an enabled transition fired. Raises `TooNarrow`."""
         keep = self.keeps[transition]
         after = marking + self.change[transition]
-        if keep != -1:
+        if keep != KEEPS_ALL:
             after = self._fire_with_resets(marking, transition, keep)
-        if after & self.guards:
+        if after & self.overflow_bits:
             raise TooNarrow
         return after
 
@@ -80,17 +85,17 @@ class Packed:
 
     def _changed_places(self, transition: int) -> list[int]:
         # Adding the change to a marking in the middle of every field shows which fields it moves.
-        middle = self.guards
+        middle = self.overflow_bits
         moved = (middle + self.change[transition]) ^ middle
         keep = self.keeps[transition]
-        if keep != -1:
-            # With resets, `change` has only the tokens put: add places it takes from or empties.
+        if keep != KEEPS_ALL:
+            # `change` has only the tokens put: add the places that are taken from or emptied.
             everything = (1 << ((self.bits + 1) * len(self.places))) - 1
             moved |= self.needs[transition] | (everything & ~keep)
         return self.spots(moved)
 
     def spots(self, fields: int) -> list[int]:
-        """Indices of the places whose field is not 0; the time depends only on their number."""
+        """Indices of the places whose field is not 0. The time depends only on their number."""
         width, spot = self.bits + 1, 0
         found = []
         while fields:
@@ -101,7 +106,7 @@ class Packed:
         return found
 
     def _fire_with_resets(self, marking: int, transition: int, keep: int) -> int:
-        # With resets, `change` has only the tokens put. `needs` was checked before.
+        # Here `change` has only the tokens put. The caller has checked `needs`.
         return ((marking - self.needs[transition]) & keep) + self.change[transition]
 
 
@@ -115,7 +120,7 @@ def pack(net: Net, bits: int = DEFAULT_BITS) -> Packed:
         places=places,
         transitions=tuple(net.transitions),
         initial=_packed({p.id: len(p.initial) for p in net.places.values()}, spot, bits),
-        guards=sum(1 << ((bits + 1) * number + bits) for number in range(len(places))),
+        overflow_bits=sum(1 << ((bits + 1) * number + bits) for number in range(len(places))),
         needs=tuple(_packed(_needs(each), spot, bits) for each in wirings),
         limits=tuple(_limits(each, spot, bits) for each in wirings),
         keeps=tuple(_kept_bits(each.resets, spot, bits) for each in wirings),
@@ -136,7 +141,8 @@ def _change(wiring: Wiring, spot: Mapping[PlaceId, int], bits: int) -> int:
         place = PlaceId(arc.target)
         out[place] = out.get(place, 0) + arc.weight
     if wiring.resets:
-        # Reads were subtracted with the rest of the needs: put them back, unless emptied too.
+        # `fire` subtracts all needs, also those of read arcs: put the tokens read back, unless
+        # their place is emptied.
         for place, weight in wiring.reads:
             if place not in wiring.resets:
                 out[place] = out.get(place, 0) + weight
@@ -152,7 +158,7 @@ def _limits(wiring: Wiring, spot: Mapping[PlaceId, int], bits: int) -> tuple[int
 
 def _kept_bits(resets: Sequence[PlaceId], spot: Mapping[PlaceId, int], bits: int) -> int:
     if not resets:
-        return -1
+        return KEEPS_ALL
     width = bits + 1
     everything = (1 << (width * len(spot))) - 1
     for place in resets:
@@ -167,5 +173,5 @@ def _packed(counts: Mapping[PlaceId, int], spot: Mapping[PlaceId, int], bits: in
 
 
 def widths() -> Iterable[int]:
-    """The widths to try, narrowest first; the last is wider than any net needs."""
+    """The numbers of bits to try, the smallest first. The last is larger than any net needs."""
     return (DEFAULT_BITS, 15, 31, 63, 255)

@@ -39,7 +39,7 @@ _ARCS: Final = {
     "outputArc": ArcKind.NORMAL,
     "inhibitorArc": ArcKind.INHIBITOR,
 }
-"""Elements that are arcs; all but the first are TAPAAL's."""
+"""Elements that are arcs. All except the first are from TAPAAL."""
 _NODES: Final = ("place", "transition", *_ARCS, "referencePlace", "referenceTransition")
 _ALWAYS: Final = "[0,inf)"
 _FOR_EVER: Final = "<inf"
@@ -71,7 +71,7 @@ class _StopReading(Exception):
 @dataclass(slots=True)
 class _Element:
     name: str
-    """Without its namespace."""
+    """The name of the element without its namespace."""
     attributes: dict[str, str]
     span: Span
     children: list[_Element] = field(default_factory=list)
@@ -81,7 +81,7 @@ class _Element:
         return [child for child in self.children if child.name in names]
 
     def label(self, name: str) -> str | None:
-        """The `text` in the element `name` below this one."""
+        """The `text` in the element `name` below this element."""
         for child in self.all(name):
             for text in child.all("text", "value"):
                 return text.text.strip()
@@ -114,7 +114,7 @@ def _refusal_message(error: Exception) -> str:
 
 
 class _Builder(ContentHandler):
-    """Passes each complete place, transition and arc to a reader, and then drops it.
+    """Passes each complete place, transition and arc to a reader, and does not keep it in memory.
 
     Elements without meaning for a run, mainly drawings, are skipped.
     """
@@ -259,7 +259,8 @@ class _PnmlReader:
             self._findings.error("net.several", "The file holds no net", span)
 
     def refuse_colours(self, element: _Element) -> None:
-        """Without this a coloured net would be read as a plain one with an empty marking."""
+        """Report an error for a coloured net. Otherwise it would be read as a plain net with an
+        empty marking."""
         message = (
             f"Only place/transition nets are read, and <{element.name}> belongs to a coloured net"
         )
@@ -267,7 +268,8 @@ class _PnmlReader:
         raise _StopReading
 
     def refuse_arc(self, arc: _Element) -> None:
-        """Without this a net would be read without some of its arcs."""
+        """Report an error for an unknown kind of arc. Otherwise the net would be read without this
+        arc."""
         message = f"There is no kind of arc '{arc.name}' in place/transition nets"
         self._findings.error("arc.kind", message, arc.span)
 
@@ -322,7 +324,8 @@ class _PnmlReader:
         )
 
     def _kind(self, arc: _Element) -> ArcKind:
-        """From `type="inhibitor"`, `<type value="inhibitor"/>`, or the same as a label."""
+        """The kind of an arc, from `type="inhibitor"`, `<type value="inhibitor"/>`, or the same as
+        a label."""
         named = arc.attributes.get("type")
         for child in arc.all("type", "arctype"):
             named = child.attributes.get("value") or child.text.strip() or named
@@ -348,7 +351,7 @@ class _PnmlReader:
     def _count(self, element: _Element, name: str, *, least: int) -> int | None:
         text = element.label(name)
         if text is None:
-            text = element.attributes.get(name)  # TAPAAL writes them as attributes
+            text = element.attributes.get(name)  # TAPAAL writes numbers as attributes
         if not text or _without_spaces(text) == _ALWAYS:
             return None
         # Some tools write a colour before the number: `Default,1`.

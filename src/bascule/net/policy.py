@@ -37,7 +37,8 @@ class RandomChoice:
         self._random = random.Random(seed)  # noqa: S311 - to repeat a run, not to hide anything
 
     def order(self, net: Net) -> Iterator[TransitionId]:
-        """Transitions in random order, drawn lazily: the caller stops at the first enabled one."""
+        """Transitions in random order, drawn lazily: the caller stops at the first enabled
+        transition."""
         remaining = list(net.transitions)
         while remaining:
             index = int(self._random.random() * len(remaining))

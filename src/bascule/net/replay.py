@@ -23,9 +23,10 @@ class Moment:
 
 
 def replay(net: Net, lines: Iterable[str]) -> Iterator[Moment]:
-    """Yield the moments of a trace. Raises `TraceMismatch` at the first that the net cannot have.
+    """Yield the moments of a trace.
 
-    Values that are not JSON are compared as the text that the trace has for them.
+    Raises `TraceMismatch` at the first event that is impossible in this net. A trace contains the
+    `repr` of values that are not JSON, so these values are compared as text.
     """
     marking: dict[PlaceId, list[Token]] | None = None
     for number, text in enumerate(filter(str.strip, lines), 1):
@@ -68,6 +69,8 @@ def _apply(
     consumed, produced = event.get("consumed") or {}, event.get("produced") or {}
     _ensure_known(net, consumed, number)
     _ensure_known(net, produced, number)
+    # A firing is one event, `fired`, or two: `begun`, then `fired` or `undone`. The first event of
+    # a firing takes the tokens.
     if kind == "begun" or (kind == "fired" and not was_begun):
         _remove(marking, consumed, number)
     if kind == "fired":
@@ -94,7 +97,10 @@ def _compare(
     net: Net, marking: dict[PlaceId, list[Token]], event: dict[str, Any], number: int
 ) -> None:
     if _marking(net, event, number) != marking:
-        raise TraceMismatch(f"Line {number}: the trace ends with another marking", line=number)
+        raise TraceMismatch(
+            f"Line {number}: the events of the trace lead to another marking than its end has",
+            line=number,
+        )
 
 
 def _ensure_known(net: Net, marking: dict[str, Any], number: int) -> None:

@@ -1,9 +1,9 @@
 """The firing rule, as pure functions of markings.
 
 A transition may fire when every place it takes or reads from holds enough tokens, every
-inhibitor's place holds fewer than its weight, and its guards accept the chosen tokens. A firing
-cannot take a token that it reads. Places are queues: the first choice of tokens that the guards
-accept is used.
+inhibitor's place holds fewer tokens than the arc's weight, and its guards accept the chosen tokens.
+A firing cannot take a token that it reads. Places are queues: the first choice of tokens that the
+guards accept is used.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Produced: TypeAlias = tuple[tuple[PlaceId, tuple[Token, ...]], ...]
 Spots: TypeAlias = tuple[tuple[int, ...], ...]
 
 TARGETED = "tokensByPlace"
-"""The only key of a value that assigns tokens to places."""
+"""The only key in the result of code that assigns tokens to places."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A transition with the tokens it would fire with."""
+    """A transition, and the tokens with which it would fire."""
 
     transition: TransitionId
     taken: tuple[tuple[PlaceId, tuple[int, ...]], ...]
@@ -38,7 +38,7 @@ class Binding:
     tokens: tuple[Token, ...]
     """The taken tokens, then the read tokens, in the order of the arcs."""
     by_place: Mapping[PlaceId, Token]
-    """The token of each place; a list if there are several."""
+    """The token of each place; a list if the place has several tokens in this binding."""
 
 
 Guard: TypeAlias = Callable[[Binding], bool]
@@ -116,7 +116,8 @@ def return_tokens(marking: Marking, removed: Produced) -> Marking:
 
 
 def forwarded_tokens(net: Net, binding: Binding) -> Produced:
-    """Tokens that a firing without code puts: its own in order, repeated up to an arc's weight."""
+    """Tokens that a firing without code puts: for each arc the tokens of the binding in order,
+    repeated up to the arc's weight."""
     given = binding.tokens or (None,)
     return tuple(
         (PlaceId(arc.target), tuple(islice(cycle(given), arc.weight)))
@@ -176,7 +177,7 @@ def _product(choices: Sequence[Callable[[], Iterator[tuple[int, ...]]]]) -> Iter
 
 
 def _key(tokens: tuple[Token, ...], spots: tuple[int, ...]) -> Any:
-    """A key that is equal for choices of equal tokens; None if they are not hashable."""
+    """A key that is equal for choices of equal tokens; None if the tokens are not hashable."""
     key = tuple((type(tokens[spot]), tokens[spot]) for spot in spots)
     try:
         hash(key)

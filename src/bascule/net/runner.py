@@ -1,7 +1,8 @@
 """Runs a net: chooses firings by the rule and a policy, and runs the code in the net.
 
-A firing is atomic: the runner takes its tokens, runs its code and puts the tokens it produced. If
-the code raises, the runner puts the taken tokens back. An async firing runs while others fire.
+A firing is atomic: the runner takes the tokens, runs the code and puts the produced tokens. If
+the code raises, the runner puts the taken tokens back. Other transitions may fire while an async
+firing runs.
 """
 
 from __future__ import annotations
@@ -53,14 +54,15 @@ from .window import BRIDGE, WindowModule, importable
 
 DEFAULT_FIRINGS = 100_000
 _FIRINGS_PER_TURN = 32
-"""Firings after which the event loop gets a turn, so that it notices deadlines and interrupts."""
+"""Firings after which the event loop gets a turn, so that the loop notices deadlines and
+interrupts."""
 
 
 class FiringHook(Protocol):
-    """Called around every firing. A debugger blocks in it to halt the net."""
+    """Called around every firing. A debugger halts the net by blocking in this hook."""
 
     def before(self, binding: Binding) -> None:
-        """Return when the firing may begin; may block. It may change the marking, and then the
+        """Return when the firing may begin. May block. If this method changes the marking, the
         runner chooses the binding again."""
 
     def after(self, event: Event) -> None:
@@ -169,7 +171,7 @@ class Runner:
         return RunResult(outcome, self.firings, self.marking, failure)
 
     def interrupt(self, frame: FrameType | None = None) -> None:
-        """End the run as cancelled, from a signal handler that was given `frame`.
+        """End the run as cancelled, from a signal handler that was called with `frame`.
 
         Running code, async or not, and a long choice of tokens end at once.
         """
@@ -242,7 +244,8 @@ class Runner:
                 return self._final_outcome()
 
     def _has_too_many_tokens(self) -> bool:
-        """A net that keeps adding tokens would use up the memory before the limit of firings."""
+        """Whether the marking has too many tokens. A net that keeps adding tokens would use up the
+        memory before it reaches the limit of firings."""
         return sum(map(len, self.marking.values())) > MAX_TOKENS
 
     def _final_outcome(self) -> RunOutcome:
@@ -250,7 +253,7 @@ class Runner:
         return RunOutcome.COMPLETED if self.net.is_completed(held) else RunOutcome.DEADLOCK
 
     def _choose(self) -> Binding | None:
-        """Choose the next firing, and again if the hook changes the marking."""
+        """Choose the next firing. Choose again if the hook changes the marking."""
         while True:
             self._is_choosing = True
             try:
@@ -272,8 +275,8 @@ class Runner:
 
     def _accepts(self, binding: Binding) -> bool:
         for guard in self.net.transitions[binding.transition].guards:
-            given = arguments(binding.tokens, binding.by_place)
-            verdict = self._call(guard, given)
+            call_arguments = arguments(binding.tokens, binding.by_place)
+            verdict = self._call(guard, call_arguments)
             if verdict is not None and not verdict:
                 return False
         return True
@@ -322,8 +325,8 @@ class Runner:
             ensure_tokens(value)
         return value
 
-    async def _result(self, expression: Inscription, given: tuple[Any, ...]) -> Any:
-        result = self._call(expression, given)
+    async def _result(self, expression: Inscription, call_arguments: tuple[Any, ...]) -> Any:
+        result = self._call(expression, call_arguments)
         if not is_awaitable(result):
             return self._ensure_json(expression, result)
         with self._with_line_of(expression):
@@ -379,7 +382,7 @@ class Runner:
             await asyncio.wait(self._pending)
         for task, firing in reversed(self._pending.items()):
             if not task.cancelled():
-                task.exception()  # marks it as retrieved: the run ended for another reason
+                task.exception()  # marks it as retrieved; the run ended for another reason
             self._undo(firing, "cancelled")
         self._pending.clear()
 
@@ -393,11 +396,11 @@ class Runner:
         ]
         return {id(each): build(each, scope) for each in inscribed}
 
-    def _call(self, inscription: Inscription, given: tuple[Any, ...]) -> Any:
+    def _call(self, inscription: Inscription, call_arguments: tuple[Any, ...]) -> Any:
         with self._with_line_of(inscription):
             self._is_in_code = True
             try:
-                return self._functions[id(inscription)](*given)
+                return self._functions[id(inscription)](*call_arguments)
             finally:
                 self._is_in_code = False
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .model import Net, PlaceId, TransitionId
-from .packed import Packed, TooNarrow, pack, widths
+from .packed import KEEPS_ALL, Packed, TooNarrow, pack, widths
 
 DEFAULT_STEPS = 100
 
@@ -46,8 +46,9 @@ def simulate(net: Net, *, steps: int = DEFAULT_STEPS, seed: int | None = None) -
 
 
 def _simulate(packed: Packed, steps: int, generator: random.Random | None) -> Simulation:
-    marking, guards, affected = packed.initial, packed.guards, packed.affected()
-    needs, limits, keeps, change = packed.needs, packed.limits, packed.keeps, packed.change
+    marking, overflow_bits, affected = packed.initial, packed.overflow_bits, packed.affected()
+    needs, keeps, change = packed.needs, packed.keeps, packed.change
+    has_inhibitors = [bool(inhibiting_places) for _, inhibiting_places in packed.limits]
     counts = [0] * len(packed.transitions)
     enabled = packed.enabled(marking)
     spots = [-1] * len(packed.transitions)
@@ -59,16 +60,18 @@ def _simulate(packed: Packed, steps: int, generator: random.Random | None) -> Si
         fired = (
             min(enabled) if generator is None else enabled[int(generator.random() * len(enabled))]
         )
-        marking = marking + change[fired] if keeps[fired] == -1 else packed.fire(marking, fired)
-        if marking & guards:
+        empties_none = keeps[fired] == KEEPS_ALL
+        marking = marking + change[fired] if empties_none else packed.fire(marking, fired)
+        if marking & overflow_bits:
             raise TooNarrow
         counts[fired] += 1
         done += 1
-        padded = marking | guards
+        padded = marking | overflow_bits
         for other in affected[fired]:
             spot = spots[other]
-            if (padded - needs[other]) & guards == guards and (
-                not limits[other][1] or packed.is_enabled(marking, other)
+            # The subtraction borrows the overflow bit of a place that has too few tokens.
+            if (padded - needs[other]) & overflow_bits == overflow_bits and (
+                not has_inhibitors[other] or packed.is_enabled(marking, other)
             ):
                 if spot < 0:
                     spots[other] = len(enabled)

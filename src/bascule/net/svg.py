@@ -1,4 +1,4 @@
-"""Draws a net as SVG, in the colours of the editor it is shown in.
+"""Draws a net as SVG, in the colours of the editor that shows the drawing.
 
 Each place and transition is a group with its id in `data-id`; a place's tokens are the text of
 class `tokens` in the group, so that a view can update them.
@@ -14,10 +14,10 @@ from .layout import Layout, Point, lay_out
 from .model import Arc, ArcKind, Net, Place, Token, Transition
 
 _RADIUS: Final = 18.0
-_HALF: Final = 16.0
+_HALF_WIDTH: Final = 16.0
 _MARGIN: Final = 16.0
-_MAX_LABEL: Final = 16
-"""Characters of a name or of tokens that fit below a node."""
+_MAX_LABEL_CHARACTERS: Final = 16
+"""Maximum characters of a name or of tokens below a node."""
 
 _STYLE: Final = """
   .net { font: 11px var(--vscode-font-family, system-ui, sans-serif); }
@@ -50,7 +50,7 @@ _MARKERS: Final = """
 
 
 def to_svg(net: Net, marking: Mapping[str, tuple[Token, ...]] | None = None) -> str:
-    """The drawing, with the tokens of `marking`; by default the initial ones."""
+    """The drawing, with the tokens of `marking`; by default the initial marking."""
     plan = lay_out(net)
     width, height = plan.width + 2 * _MARGIN, plan.height + 2 * _MARGIN
     title = escape(net.name or net.id)
@@ -71,13 +71,13 @@ def to_svg(net: Net, marking: Mapping[str, tuple[Token, ...]] | None = None) -> 
 
 
 def shown_tokens(tokens: tuple[Token, ...]) -> str:
-    """Tokens in a few characters: dots for plain ones, else their values, or their number."""
+    """Tokens in a few characters: dots for plain tokens, otherwise their values or their number."""
     if not tokens:
         return ""
     if all(token is None for token in tokens):
         return "•" * len(tokens) if len(tokens) <= 3 else str(len(tokens))
     text = ", ".join(str(token) for token in tokens)
-    return text if len(text) <= _MAX_LABEL else f"{len(tokens)} tokens"
+    return text if len(text) <= _MAX_LABEL_CHARACTERS else f"{len(tokens)} tokens"
 
 
 def _place(place: Place, plan: Layout, marking: Mapping[str, tuple[Token, ...]] | None) -> str:
@@ -104,14 +104,14 @@ def _transition(transition: Transition, plan: Layout) -> str:
     return (
         f'  <g class="transition" data-id="{escape(transition.id)}">'
         f"<title>{escape(code or transition.id)}</title>"
-        f'<rect class="shape" x="{x - _HALF:.1f}" y="{y - _HALF:.1f}" '
-        f'width="{2 * _HALF:.1f}" height="{2 * _HALF:.1f}" rx="2"/>{mark}'
-        f"{_label(transition.name or transition.id, x, y + _HALF + 14)}</g>"
+        f'<rect class="shape" x="{x - _HALF_WIDTH:.1f}" y="{y - _HALF_WIDTH:.1f}" '
+        f'width="{2 * _HALF_WIDTH:.1f}" height="{2 * _HALF_WIDTH:.1f}" rx="2"/>{mark}'
+        f"{_label(transition.name or transition.id, x, y + _HALF_WIDTH + 14)}</g>"
     )
 
 
 def _label(text: str, x: float, y: float) -> str:
-    short = text if len(text) <= _MAX_LABEL else text[: _MAX_LABEL - 1] + "…"
+    short = text if len(text) <= _MAX_LABEL_CHARACTERS else text[: _MAX_LABEL_CHARACTERS - 1] + "…"
     return f'<text x="{x:.1f}" y="{y:.1f}">{escape(short)}</text>'
 
 
@@ -160,7 +160,7 @@ def _edge(node: Point, towards: Point, *, is_place: bool) -> Point:
     """Where a line from the middle of a node leaves its shape."""
     dx, dy = towards[0] - node[0], towards[1] - node[1]
     length = (dx * dx + dy * dy) ** 0.5 or 1.0
-    reach = _RADIUS + 1 if is_place else (_HALF + 1) * length / (max(abs(dx), abs(dy)) or 1.0)
+    reach = _RADIUS + 1 if is_place else (_HALF_WIDTH + 1) * length / (max(abs(dx), abs(dy)) or 1.0)
     return node[0] + dx / length * reach, node[1] + dy / length * reach
 
 

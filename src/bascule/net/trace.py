@@ -28,10 +28,10 @@ class RunOutcome(StrEnum):
 
     @property
     def exit_status(self) -> int:
-        return _STATUS[self]
+        return _EXIT_STATUSES[self]
 
 
-_STATUS = {
+_EXIT_STATUSES = {
     RunOutcome.COMPLETED: 0,
     RunOutcome.ERROR: 1,
     RunOutcome.DEADLOCK: 3,
@@ -67,7 +67,7 @@ class Fired:
     consumed: Produced
     produced: Produced
     was_begun: bool = False
-    """Whether `consumed` was already taken by a `Begun` event."""
+    """Whether a `Begun` event has already taken the tokens in `consumed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def as_json(event: Event) -> dict[str, Any]:
             value = {place: list(tokens) for place, tokens in _merge_tokens(value).items()}
         elif name == "marking":
             value = tokens_by_place(value)
-        shape[_NAMES.get(name, name)] = value
+        shape[_JSON_NAMES.get(name, name)] = value
     return shape
 
 
@@ -122,7 +122,8 @@ def line(event: Event) -> str:
 
 
 def trace_writer(file: IO[str]) -> Listener:
-    """A listener that writes a trace and flushes each line, so that it can be read meanwhile."""
+    """A listener that writes a trace and flushes each line, so that the trace can be read
+    meanwhile."""
 
     def write(event: Event) -> None:
         print(line(event), file=file, flush=True)
@@ -135,7 +136,7 @@ def tokens_by_place(marking: Marking) -> dict[str, list[Any]]:
     return {place: list(tokens) for place, tokens in marking.items() if tokens}
 
 
-_NAMES: Mapping[str, str] = {"was_begun": "wasBegun"}
+_JSON_NAMES: Mapping[str, str] = {"was_begun": "wasBegun"}
 
 
 def _merge_tokens(tokens: Produced) -> dict[str, list[Any]]:

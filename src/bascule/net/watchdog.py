@@ -19,13 +19,14 @@ from .runner import Runner
 
 _REPEAT_INTERVAL: Final = 1.0
 """Seconds until the handler raises again, in code that caught the exception."""
-_GRACE: Final = 5.0
+_GRACE_SECONDS: Final = 5.0
 """Seconds after the deadline until the process exits."""
 
 
 @contextmanager
 def run_watchdog(runner: Runner, timeout: float | None) -> Iterator[None]:
-    """End `runner` after `timeout` seconds. Only in the main thread, around the whole run."""
+    """End `runner` after `timeout` seconds. Use it only in the main thread, around the whole
+    run."""
     if timeout is None:
         yield
         return
@@ -35,9 +36,10 @@ def run_watchdog(runner: Runner, timeout: float | None) -> Iterator[None]:
         runner.expire(frame)
 
     before = signal.signal(signal.SIGALRM, expire)
-    # A C thread, which works while the interpreter is blocked. It prints where the code was.
+    # This starts a C thread, which works while the interpreter is blocked. It prints the position
+    # of the code.
     stderr = sys.__stderr__.fileno() if sys.__stderr__ is not None else 2
-    faulthandler.dump_traceback_later(timeout + _GRACE, exit=True, file=stderr)
+    faulthandler.dump_traceback_later(timeout + _GRACE_SECONDS, exit=True, file=stderr)
     signal.setitimer(signal.ITIMER_REAL, timeout, _REPEAT_INTERVAL)
     try:
         yield

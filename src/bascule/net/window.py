@@ -1,7 +1,8 @@
 """The module `vscode_bridge` that the code of a net sees.
 
-Nets import it by different names (`from enginepy import vscode_bridge`), so while a net runs, all
-of them import this module. Operations that need the host of another engine raise an error.
+Nets import the bridge by different names, such as `from enginepy import vscode_bridge`. While a net
+runs, all these names import this module. Operations that need the host of another engine raise an
+error.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _APPROVAL: Final = {
 
 
 class Operation:
-    """A request to the window. `await` it, return it from an async inscription, or call
-    `result()`: only then is it sent."""
+    """A request to the window. It is sent only when the code awaits it, returns it from an async
+    inscription, or calls `result()`."""
 
     def __init__(self, begin: Callable[[], Any], abegin: Callable[[], Any] | None = None) -> None:
         self._begin = begin
@@ -60,7 +61,8 @@ class WindowModule(ModuleType):
         return self._operation("chat", message, timeout=timeout, **options)
 
     def show_form_async(self, form_spec: Mapping[str, Any], timeout: float = 300) -> Operation:
-        """`form_spec` has a JSON Schema in `schema`. Without it, the form asks for approval."""
+        """`form_spec` has a JSON Schema in `schema`. Without a schema, the form asks for
+        approval."""
         spec = dict(form_spec)
         title = str(spec.get("title", ""))
         options = {
@@ -89,7 +91,7 @@ class WindowModule(ModuleType):
 
 
 class UnavailableWindow:
-    """Replaces the bridge if there is none: every call raises `error`."""
+    """Replaces the bridge if there is no bridge: every call raises `error`."""
 
     def __init__(self, error: BasculeError) -> None:
         self._error = error

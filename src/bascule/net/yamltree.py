@@ -19,7 +19,7 @@ from ruamel.yaml.nodes import Node as YamlNode
 
 from .diagnostics import Findings
 from .model import Span
-from .sizes import MAX_ALIASED, MAX_DEPTH, MAX_DIGITS, MAX_YAML_BYTES, MAX_YAML_VALUES
+from .sizes import MAX_ALIASED_VALUES, MAX_DEPTH, MAX_DIGITS, MAX_YAML_BYTES, MAX_YAML_VALUES
 
 _MERGE = "tag:yaml.org,2002:merge"
 _DEEP = f"Lists and mappings are nested more than {MAX_DEPTH} levels deep"
@@ -36,7 +36,7 @@ class Scalar:
     value: str | int | float | bool | None
     span: Span
     style: str = ""
-    """How it is written: `|`, `>`, `'`, `"`, or empty for plain."""
+    """How the value is written: `|`, `>`, `'`, `"`, or empty for plain."""
     indent: int = 0
     """The column, from 0, at which the lines of a block (`|`) begin."""
 
@@ -62,7 +62,7 @@ Node: TypeAlias = Scalar | Items | Fields
 
 
 def read(text: str, file: str, findings: Findings) -> Node | None:
-    """Parse the single document in `text`. None, with the cause in `findings`, if that fails."""
+    """Parse the single document in `text`. None if this fails; then `findings` has the cause."""
     start = Span(file, 1, 1, 1, 1)
     if len(text) > MAX_YAML_BYTES:
         message = f"The file has {len(text):,} characters; a net in YAML has at most"
@@ -91,7 +91,9 @@ def read(text: str, file: str, findings: Findings) -> Node | None:
     try:
         return _YamlReader(text, file, findings).node(documents[0])
     except _TooManyAliased as error:
-        message = f"Aliases (*name) repeat more than {MAX_ALIASED:,} values; write fewer of them"
+        message = (
+            f"Aliases (*name) repeat more than {MAX_ALIASED_VALUES:,} values; write fewer of them"
+        )
         findings.error("yaml.aliases", message, error.span)
         return None
     except _TooDeep as error:
@@ -132,7 +134,7 @@ class _TooDeep(_Unreadable):
 
 class _Yaml(YAML):
     def official_plug_ins(self) -> list[str]:
-        return []  # otherwise it searches the disk for plug-ins each time
+        return []  # otherwise the library searches the disk for plug-ins each time
 
 
 class _CountingComposer(Composer):
@@ -154,7 +156,8 @@ def _yaml_nodes(text: str) -> Iterator[YamlNode | None]:
     yaml.Composer = _CountingComposer
     yaml.max_depth = MAX_DEPTH
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML allows it: the last one counts
+        # YAML allows to define an anchor twice: the last definition counts.
+        warnings.simplefilter("ignore", ReusedAnchorWarning)
         yield from yaml.compose_all(text)
 
 
@@ -191,12 +194,13 @@ class _YamlReader:
             self._open.discard(id(node))
 
     def _count(self, node: YamlNode, span: Span) -> None:
-        """Count values that aliases repeat, and limit them: a few aliases can mean billions."""
+        """Count values that aliases repeat, and limit them: a few aliases can stand for billions of
+        values."""
         if id(node) not in self._seen:
             self._seen.add(id(node))
             return
         self._aliased += 1 + (len(node.value) // 16 if isinstance(node, ScalarNode) else 0)
-        if self._aliased > MAX_ALIASED:
+        if self._aliased > MAX_ALIASED_VALUES:
             raise _TooManyAliased(span)
 
     def _check_tag(self, node: YamlNode, span: Span) -> None:
