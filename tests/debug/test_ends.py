@@ -269,9 +269,9 @@ async def test_an_editor_that_counts_otherwise_is_refused(
 @pytest.mark.parametrize(
     ("command", "arguments", "told"),
     [
-        ("scopes", {}, "needs 'frameId'"),
-        ("variables", {"variablesReference": "x"}, "needs 'variablesReference'"),
-        ("evaluate", {}, "needs 'expression'"),
+        ("scopes", {}, "'frameId' in the request must be"),
+        ("variables", {"variablesReference": "x"}, "'variablesReference' in the request must be"),
+        ("evaluate", {}, "'expression' in the request must be"),
         ("stackTrace", {"threadId": 77}, "There is no thread 77"),
     ],
 )

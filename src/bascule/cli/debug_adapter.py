@@ -64,7 +64,7 @@ def debuggee(arguments: Sequence[str]) -> int:
         os.set_inheritable(connection.fileno(), False)
         process = Debuggee(connection)
         options = process.options()
-        transport = DapTransport(process.ask)
+        transport = DapTransport(process.send_bridge_request)
         process.on_bridge = transport.receive
         current_bridge.use_debug(BridgeClient(transport))
         status = process.run(load(options["program"]).unwrap(), vscode_bridge, options)

@@ -1,7 +1,7 @@
 """The debug adapter: carries out the editor's requests on the net.
 
 The editor sees one thread, the net. While the net is halted inside Python code, debugpy carries out
-steps. Otherwise the debuggee does.
+steps. Otherwise the debuggee carries them out.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from .source_breakpoints import SourceBreakpoints, SourceFile, is_same_file
 
 logger = logging.getLogger(__name__)
 
-_GRACE: Final = 2.0
+_GRACE_SECONDS: Final = 2.0
 """Seconds for a net to end after a `terminate` request, before it is killed."""
-_OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout", "trace")
+_RUN_OPTIONS: Final = ("policy", "seed", "maxFirings", "timeout", "trace")
 
 CAPABILITIES: Final[Body] = {
     "supportsConfigurationDoneRequest": True,
@@ -52,13 +52,14 @@ CAPABILITIES: Final[Body] = {
 
 
 class Adapter:
-    """One debug session. `write` takes whole messages; `command` starts a debuggee."""
+    """One debug session. `write` sends one whole message at each call. `command` starts a
+    debuggee."""
 
     def __init__(self, write: Callable[[bytes], None], command: Sequence[str]) -> None:
         self._editor = DapServer(write)
         self._command = command
         self._breakpoints = SourceBreakpoints()
-        self._inspector = NetInspector(self._ask, self._ask_python)
+        self._inspector = NetInspector(self._request, self._request_python)
         self._child: DebuggeeProcess | None = None
         self._python: PythonDebugger | None = None
         self._python_ready = False
@@ -72,10 +73,10 @@ class Adapter:
         self._stepping_from: str | None = None
         """The function in which a debugpy step began."""
         self._has_stale_step = False
-        """The function of such a step has returned, but debugpy is still stepping."""
+        """Whether the function of such a step has returned while debugpy is still stepping."""
         self._ended: Mapping[str, Any] | None = None
         self._gone = asyncio.Event()
-        """The debuggee has ended."""
+        """Whether the debuggee has ended."""
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._on_initialize,
             "launch": self._on_launch,
@@ -101,7 +102,7 @@ class Adapter:
         }
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Serve the editor until it disconnects or exits. Leaves no debuggee running."""
+        """Serve the editor until it disconnects or exits. Then no debuggee is left running."""
         try:
             await self._editor.serve(reader, self._handlers, on_close=self._kill_child)
         finally:
@@ -151,7 +152,7 @@ class Adapter:
     async def _start(self, arguments: Mapping[str, Any]) -> None:
         debugs = not arguments.get("noDebug")
         options: Body = {
-            name: arguments[name] for name in _OPTIONS if arguments.get(name) is not None
+            name: arguments[name] for name in _RUN_OPTIONS if arguments.get(name) is not None
         }
         options["program"] = self._inspector.program
         self._child = DebuggeeProcess(self._on_child_event, self._on_output)
@@ -249,7 +250,7 @@ class Adapter:
     async def _send_python_file(self, file: SourceFile) -> Sequence[Mapping[str, Any]]:
         """Send debugpy the breakpoints of a file in Python code, and return its answers.
 
-        Includes the line at which a step into code stops.
+        This includes the line at which a step into code stops.
         """
         if self._python is None or not self._python_ready:
             return []
@@ -272,10 +273,10 @@ class Adapter:
         stop = self._inspector.leave()
         self._stepping_from = None
         if stop.thread is not None:
-            await self._ask("run_code")
+            await self._request("run_code")
             await self._leave_code("continue", stop.thread)
         else:
-            await self._ask("continue")
+            await self._request("continue")
         return {"allThreadsContinued": True}
 
     async def _on_next(self, _: Mapping[str, Any]) -> None:
@@ -294,44 +295,45 @@ class Adapter:
         await self._step("stepIn")
 
     async def _step(self, command: str) -> None:
-        """Step one firing, or one line inside Python code; at its end, to the next firing."""
+        """Step over one firing. Inside Python code, step over one line; at the end of the code,
+        step to the next firing."""
         stop = self._inspector.leave()
         if stop.thread is None:
-            await self._ask("step")
+            await self._request("step")
             return
         self._stepping_from = stop.frames[-1]["name"] if stop.frames else None
-        await self._ask("step_code")
+        await self._request("step_code")
         await self._leave_code(command, stop.thread)
 
     async def _leave_code(self, command: str, thread: int) -> None:
-        await self._ask("code", halted=False)
-        await self._ask_python(command, {"threadId": thread})
+        await self._request("code", halted=False)
+        await self._request_python(command, {"threadId": thread})
 
     async def _on_pause(self, _: Mapping[str, Any]) -> None:
         if self._inspector.stop is not None:
             return
-        where = await self._ask("where")
+        where = await self._request("where")
         if where["isInCode"] and self._python is not None:
-            await self._ask_python("pause", {"threadId": THREAD})
+            await self._request_python("pause", {"threadId": THREAD})
         else:
-            await self._ask("pause")
+            await self._request("pause")
 
     async def _on_terminate(self, _: Mapping[str, Any]) -> None:
         stop, self._inspector.stop = self._inspector.stop, None
         if self._child is None or self._ended is not None:
             return
         if stop is not None and stop.thread is not None:
-            self._child.kill()  # it is halted inside code, which cannot end gracefully
+            self._child.kill()  # the net is halted inside code, which cannot end gracefully
             return
         # Do not wait: a net in an endless loop does not answer.
-        self._spawn(self._ask("stop"))
-        asyncio.get_running_loop().call_later(_GRACE, self._child.kill)
+        self._spawn(self._request("stop"))
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._child.kill)
 
     async def _on_disconnect(self, _: Mapping[str, Any]) -> None:
         self._kill_child()
 
     async def _on_bridge_answer(self, arguments: Mapping[str, Any]) -> None:
-        await self._ask("bridge", arguments=dict(arguments))
+        await self._request("bridge", arguments=dict(arguments))
 
     # Events --------------------------------------------------------------------------------
 
@@ -371,12 +373,12 @@ class Adapter:
         frames = await self._inspector.python_frames(thread)
         if self._is_after_stepped_code(reason, frames):
             # The stepped code has ended; this stop is in other code. The net itself halts next.
-            await self._ask_python("continue", {"threadId": thread})
+            await self._request_python("continue", {"threadId": thread})
             return
         if self._entry is not None:
             self._entry, reason = None, "step"
             await self._send_python_breakpoints()
-        await self._ask("code", halted=True)
+        await self._request("code", halted=True)
         hits = self._breakpoints.ids_of(body.get("hitBreakpointIds") or [])
         text = str(body.get("text") or "")
         element = self._transition_of(frames)
@@ -426,18 +428,19 @@ class Adapter:
 
     # --------------------------------------------------------------------------------------
 
-    async def _ask(self, do: str, **more: Any) -> Any:
+    async def _request(self, do: str, **params: Any) -> Any:
         if self._child is None:
             raise UsageError("There is no net yet; launch one")
-        return await self._child.request(do, **more)
+        return await self._child.request(do, **params)
 
-    async def _ask_python(self, command: str, arguments: Mapping[str, Any]) -> Body:
+    async def _request_python(self, command: str, arguments: Mapping[str, Any]) -> Body:
         if self._python is None:
             raise UsageError("The net runs without debugging")
         return await self._python.request(command, arguments)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run `work` in the background. The debuggee may end at any time meanwhile."""
+        """Run `work` in the background. If the debuggee ends meanwhile, `work` ends without an
+        error."""
 
         async def guarded() -> None:
             try:

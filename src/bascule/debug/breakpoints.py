@@ -21,7 +21,7 @@ class BreakpointTarget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BoundBreakpoint:
-    """The element and line that a breakpoint was bound to."""
+    """The element and line to which a breakpoint was bound."""
 
     target: BreakpointTarget
     element: str
@@ -29,7 +29,8 @@ class BoundBreakpoint:
 
 
 def bind(net: Net, line: int) -> BoundBreakpoint | None:
-    """The innermost element at `line`: code, or else a node, or the transition of an arc."""
+    """The innermost element at `line`: code, otherwise a node, otherwise the transition of an
+    arc."""
     for inscription in _inscriptions(net):
         if _contains_line(inscription, line):
             return BoundBreakpoint(BreakpointTarget.CODE, inscription.id, line)
@@ -64,7 +65,7 @@ def transition_at(net: Net, line: int) -> str:
 
 
 def possible_lines(net: Net, start: int, end: int) -> list[int]:
-    """Lines in a range at which a breakpoint is bound to its own line."""
+    """Lines from `start` to `end` at which a breakpoint would be bound to the same line."""
     found = []
     for line in range(start, end + 1):
         bound = bind(net, line)
@@ -104,5 +105,6 @@ def _breakpoint_at(net: Net, node: Place | Transition) -> BoundBreakpoint:
 
 
 def _is_in(span: Span, line: int) -> bool:
-    """The end line is excluded: a YAML block's span ends at the line of the next element."""
+    """Whether `line` is in `span`. The end line is excluded, because a YAML block's span ends at
+    the line of the next element."""
     return span.line <= line < max(span.end_line, span.line + 1)

@@ -50,4 +50,4 @@ class ControlLine:
             try:
                 self._socket.sendall(data)
             except OSError:
-                return  # the adapter has exited; `serve` ends, and the process with it
+                return  # the adapter has exited; `serve` ends, and then the process

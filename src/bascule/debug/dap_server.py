@@ -21,11 +21,12 @@ _REQUIRED: Final = object()
 class DapServer:
     """Answers each request in its own task, started in the order of arrival.
 
-    A request that waits, for example for code that calls the editor, does not delay others.
+    Requests do not wait for each other. So the code of a net can call the editor while another
+    request waits for that code.
     """
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
-        """`write` takes whole messages."""
+        """`write` sends one whole message at each call."""
         self._write = write
         self._seq = 0
         self._tasks: asyncio.TaskGroup | None = None
@@ -64,7 +65,7 @@ class DapServer:
 
     def run_to_end(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work` in a task that is not cancelled."""
-        assert self._tasks is not None, "not serving"
+        assert self._tasks is not None, "serve() is not running"
         return self._tasks.create_task(work)
 
     async def _read(self, reader: asyncio.StreamReader, handlers: Mapping[str, Handler]) -> None:
@@ -113,14 +114,14 @@ def number_in(arguments: Mapping[str, Any], name: str, *, default: Any = _REQUIR
     if value is None and default is not _REQUIRED:
         return int(default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidRequest(f"The request needs '{name}', an integer, and has {value!r}")
+        raise InvalidRequest(f"'{name}' in the request must be an integer, but is {value!r}")
     return value
 
 
 def text_in(arguments: Mapping[str, Any], name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str):
-        raise InvalidRequest(f"The request needs '{name}', a string, and has {value!r}")
+        raise InvalidRequest(f"'{name}' in the request must be a string, but is {value!r}")
     return value
 
 

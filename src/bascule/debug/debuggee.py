@@ -25,7 +25,8 @@ from .step_controller import Breakpoint, Mode, StepController
 class Debuggee:
     """Runs one net under the control of the adapter at the other end of `connection`.
 
-    `ask` sends requests of the net's code to the editor; `on_bridge` gets the answers.
+    `send_bridge_request` sends requests of the net's code to the editor; `on_bridge` gets the
+    answers.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -42,7 +43,7 @@ class Debuggee:
         """The run configuration, which the adapter sends once as its first message."""
         return self._line.options()
 
-    def ask(self, body: Mapping[str, Any]) -> None:
+    def send_bridge_request(self, body: Mapping[str, Any]) -> None:
         """Send a bridge request of the net's code to the editor."""
         self._line.send_event("bridge", {"body": dict(body)})
 
@@ -89,9 +90,9 @@ class Debuggee:
         if not self._is_ended:
             os._exit(1)  # no adapter is left to resume a halted net
 
-    def _handle(self, what: str, request: Mapping[str, Any]) -> Any:
+    def _handle(self, command: str, request: Mapping[str, Any]) -> Any:
         controller = self._controller
-        match what:
+        match command:
             case "begin":
                 controller.stop_on_entry = bool(request.get("stopOnEntry"))
                 self._go.set()
@@ -129,7 +130,7 @@ class Debuggee:
             case "stop":
                 self._stop()
             case _:
-                raise InvalidRequest(f"A debuggee cannot {what}")
+                raise InvalidRequest(f"A debuggee cannot {command}")
         return None
 
     def _pause(self) -> None:

@@ -1,7 +1,8 @@
-"""What the editor sees of a halted net: its stack, scopes, variables and exception.
+"""Shows the editor the state of a halted net: its stack, scopes, variables and exception.
 
-While the net is halted inside Python code, debugpy provides them. Otherwise the debuggee does. The
-editor sees debugpy's ids as odd numbers, and those of this adapter as even numbers.
+While the net is halted inside Python code, debugpy provides this state. Otherwise the debuggee
+provides it. The editor sees the ids of debugpy as odd numbers, and the ids of this adapter as even
+numbers.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ class Stop:
     frames: list[Body] = field(default_factory=list)
 
 
-class AskDebuggee(Protocol):
+class RequestDebuggee(Protocol):
     """Sends the debuggee a request and returns its answer."""
 
     def __call__(self, do: str, **more: Any) -> Awaitable[Any]: ...
 
 
-AskPython = Callable[[str, Mapping[str, Any]], Awaitable[Body]]
+RequestPython = Callable[[str, Mapping[str, Any]], Awaitable[Body]]
 """Sends debugpy a request and returns the body of its response."""
 
 
@@ -53,14 +54,14 @@ class NetInspector:
     The adapter sets `net` and `program` at launch, and `stop` whenever the net halts.
     """
 
-    def __init__(self, ask: AskDebuggee, ask_python: AskPython) -> None:
-        self._ask = ask
-        self._ask_python = ask_python
+    def __init__(self, request_debuggee: RequestDebuggee, request_python: RequestPython) -> None:
+        self._request = request_debuggee
+        self._request_python = request_python
         self.net: Net | None = None
         self.program = ""
         """Path of the net's file."""
         self.stop: Stop | None = None
-        """None while the net runs."""
+        """Where the net is halted; None while it runs."""
 
     @property
     def net_name(self) -> str:
@@ -108,9 +109,9 @@ class NetInspector:
         frame = number_in(arguments, "frameId")
         self.ensure_stopped()
         if frame % 2:
-            answer = await self._ask_python("scopes", {"frameId": frame // 2})
+            answer = await self._request_python("scopes", {"frameId": frame // 2})
             return {"scopes": [_with_odd_reference(scope) for scope in answer["scopes"]]}
-        scopes = await self._ask("scopes")
+        scopes = await self._request("scopes")
         return {"scopes": [_with_even_reference(scope) for scope in scopes]}
 
     async def on_variables(self, arguments: Mapping[str, Any]) -> Body:
@@ -118,9 +119,9 @@ class NetInspector:
         self.ensure_stopped()
         if reference % 2:
             inner = {**arguments, "variablesReference": reference // 2}
-            answer = await self._ask_python("variables", inner)
+            answer = await self._request_python("variables", inner)
             return {"variables": [_with_odd_reference(each) for each in answer["variables"]]}
-        found = await self._ask("variables", reference=reference // 2)
+        found = await self._request("variables", reference=reference // 2)
         return {"variables": [_with_even_reference(each) for each in found]}
 
     async def on_set_variable(self, arguments: Mapping[str, Any]) -> Body:
@@ -128,9 +129,9 @@ class NetInspector:
         self.ensure_stopped()
         if reference % 2:
             inner = {**arguments, "variablesReference": reference // 2}
-            return _with_odd_reference(await self._ask_python("setVariable", inner))
+            return _with_odd_reference(await self._request_python("setVariable", inner))
         name, value = text_in(arguments, "name"), text_in(arguments, "value")
-        new = await self._ask("set", reference=reference // 2, name=name, value=value)
+        new = await self._request("set", reference=reference // 2, name=name, value=value)
         return _pick(_with_even_reference(new), "value", "type", "variablesReference")
 
     async def on_evaluate(self, arguments: Mapping[str, Any]) -> Body:
@@ -140,9 +141,9 @@ class NetInspector:
         if not frame and stop.frames:
             frame = stop.frames[0]["id"]
         if frame % 2:
-            answer = await self._ask_python("evaluate", {**arguments, "frameId": frame // 2})
+            answer = await self._request_python("evaluate", {**arguments, "frameId": frame // 2})
             return _with_odd_reference(answer)
-        found = _with_even_reference(await self._ask("evaluate", expression=expression))
+        found = _with_even_reference(await self._request("evaluate", expression=expression))
         return {"result": found["value"], **_pick(found, "type", "variablesReference")}
 
     async def on_exception_info(self, _: Mapping[str, Any]) -> Body:
@@ -159,8 +160,9 @@ class NetInspector:
         }
 
     async def python_frames(self, thread: int) -> list[Body]:
-        """The frames of the net's code and its callees, without Bascule's frames that called it."""
-        answer = await self._ask_python("stackTrace", {"threadId": thread})
+        """The frames of the net's code and its callees, without the frames of Bascule that called
+        the code."""
+        answer = await self._request_python("stackTrace", {"threadId": thread})
         frames = []
         for frame in answer["stackFrames"]:
             path = str((frame.get("source") or {}).get("path") or "")

@@ -15,7 +15,8 @@ OnEvent = Callable[[str, Mapping[str, Any]], None]
 
 
 class PythonDebugger:
-    """A client of debugpy. It listens; the debuggee connects and authenticates with a token."""
+    """A client of debugpy. This client listens; the debuggee connects and authenticates with a
+    token."""
 
     def __init__(self, on_event: OnEvent) -> None:
         self.token = secrets.token_hex(32)
@@ -28,13 +29,13 @@ class PythonDebugger:
         self._seq = 0
 
     async def listen(self) -> int:
-        """Returns the port."""
+        """Start to listen, and return the port."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def attach(self, excluded_dirs: tuple[str, ...]) -> None:
-        """Wait for the debuggee and prepare for breakpoints. It continues after
+        """Wait for the debuggee and prepare for breakpoints. The debuggee continues after
         `finish_configuration`."""
         await self._connected
         assert self._server is not None

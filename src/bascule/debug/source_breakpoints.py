@@ -1,6 +1,6 @@
 """The breakpoints that the editor has set, by file.
 
-The debuggee handles those at places and transitions of a net, debugpy those in Python code.
+The debuggee handles breakpoints at places and transitions of a net, debugpy those in Python code.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class SourceFile:
     requested: list[Mapping[str, Any]]
     ids: list[int]
     bound: list[BoundBreakpoint | None]
-    """What each breakpoint is bound to, if the file is a net."""
+    """The element to which each breakpoint is bound, if the file is a net."""
     is_net: bool
 
     def python_indices(self) -> list[int]:
@@ -55,7 +55,7 @@ class SourceFile:
 
 
 class SourceBreakpoints:
-    """All files with breakpoints. A later `set` of a file replaces the earlier one."""
+    """All files with breakpoints. A call of `set` replaces all earlier breakpoints of the file."""
 
     def __init__(self) -> None:
         self._files: dict[str, SourceFile] = {}
@@ -80,7 +80,8 @@ class SourceBreakpoints:
         return file
 
     def ensure_net(self, path: str) -> None:
-        """Add the net at `path` even without breakpoints: a step into its code will need one."""
+        """Add the net at `path` even without breakpoints: a step into its code will need a
+        breakpoint."""
         if path and not any(is_same_file(known, path) for known in self._files):
             self._files[path] = SourceFile(path, [], [], [], is_net=True)
 

@@ -1,7 +1,7 @@
 """Halts a net between firings: at breakpoints, after a step, on pause, and when code fails.
 
 Runs in the debuggee. The net's thread waits here while it is halted; the control thread reads the
-state and resumes it.
+state and resumes the net's thread.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 class Mode(Enum):
     RUN = auto()
     STEP = auto()
-    """Halt before a firing once `_stop_at` firings have begun."""
+    """Halt before the next firing when `_stop_at` firings have begun."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Halt:
 
 @dataclass(slots=True)
 class StepController:
-    """The runner's `FiringHook` while a net is debugged: halts it and shows its state."""
+    """The runner's `FiringHook` while a net is debugged: halts the net and shows its state."""
 
     send_event: Callable[[str, Mapping[str, Any]], None]
     """Sends a named event to the adapter."""
@@ -75,7 +75,8 @@ class StepController:
     _begun: int = 0
     _stop_at: int = 0
     is_in_code: bool = False
-    """debugpy has halted the net inside its code: the state can be read, not changed."""
+    """Whether debugpy has halted the net inside its code. The state can then be read, but not
+    changed."""
     _wants_pause: bool = False
     _released: threading.Event = field(default_factory=threading.Event)
 
@@ -118,7 +119,7 @@ class StepController:
                     self._wait(Halt("exception", event.transition, text=event.error, raised=raised))
 
     def pause_now(self) -> None:
-        """Halt if `pause` was called. For a run that waits for async firings."""
+        """Halt if `pause` was called. Needed while a run waits for async firings."""
         if self._wants_pause:
             self._wait(Halt("pause", ""))
 
@@ -135,7 +136,7 @@ class StepController:
         self._stop_at = self._begun
 
     def run_code(self) -> None:
-        """Forget a step: neither the code nor the net halts because of it."""
+        """Cancel a step: neither the code nor the net halts because of this step."""
         self._mode = Mode.RUN
 
     def pause(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from bascule.core.errors import UsageError
 
-_MAX_TEXT = 2000
+_MAX_TEXT_CHARACTERS = 2000
 Setter: TypeAlias = Callable[[Any], None]
 
 
@@ -59,7 +59,7 @@ class Handles:
 
 def text_of(value: Any) -> str:
     text = repr(value)
-    return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 1] + "…"
+    return text if len(text) <= _MAX_TEXT_CHARACTERS else text[: _MAX_TEXT_CHARACTERS - 1] + "…"
 
 
 def _parts(value: Any, change: Setter | None) -> list[Variable] | None:
