@@ -1,7 +1,8 @@
 """Starts a `CheckpointWorker`: `python -I _worker_main.py STORE WORKSPACE MAX_BYTES`.
 
 The VS Code extension contains this file and the modules that it imports, so it runs with any Python
-3.11 or newer without Bascule. It must compile on older versions, to report them.
+3.11 or newer without Bascule. This file must also compile with older versions of Python, to report
+that they are too old.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Executes the actions that list, show and restore checkpoints, on a store. Blocks."""
+"""Executes the actions that list, show and restore the checkpoints of a store. All functions
+block."""
 
 from __future__ import annotations
 
@@ -22,17 +23,17 @@ CheckpointObservation = CheckpointList | CheckpointDetail | CheckpointRestored
 
 MAX_NOT_KEPT_LISTED: Final = 1000
 """Maximum number of paths in `CheckpointList.not_kept`; the largest come first."""
-_MAX_DIFF: Final = 1 << 20
+_MAX_DIFF_CHARACTERS: Final = 1 << 20
 """Maximum characters of a diff."""
-_MAX_DIFFED_FILE: Final = 4 << 20
-"""Bytes of the largest file that is compared, because a diff takes long. Larger files are only
-named."""
+_MAX_DIFFED_FILE_BYTES: Final = 4 << 20
+"""Maximum bytes of a file to compare, because the diff of a large file takes long. Larger files are
+only named."""
 
 
 def execute(
     store: CheckpointStore, action: CheckpointAction, editor: OpenFileEditor | None = None
 ) -> CheckpointObservation:
-    """Execute one action. A restore writes files that are open in `editor` through it.
+    """Execute one action. If a file is open in `editor`, a restore lets `editor` write it.
 
     Raises `NoSuchCheckpoint`, `NoSuchPath` or another error of the store.
     """
@@ -156,16 +157,16 @@ def _change_kind(change: Change) -> str:
 
 def _diff(store: CheckpointStore, changes: Iterable[Change]) -> tuple[str, bool]:
     lines: list[str] = []
-    room = _MAX_DIFF
+    characters_left = _MAX_DIFF_CHARACTERS
     for change in changes:
         sizes = [each.stat.size for each in (change.before, change.after) if each is not None]
-        if max(sizes) > _MAX_DIFFED_FILE:
+        if max(sizes) > _MAX_DIFFED_FILE_BYTES:
             found: Iterable[str] = [f"{shown_path(change.path)}: too large for a diff"]
         else:
             found = diff_lines(change, store.read)
         for line in found:
-            room -= len(line) + 1
-            if room < 0:
+            characters_left -= len(line) + 1
+            if characters_left < 0:
                 lines.append("[The diff is longer; name paths to see their part of it]")
                 return "\n".join(lines), True
             lines.append(line)

@@ -1,8 +1,8 @@
 """Stores contents under their SHA-256, one file each: `blobs/ab/cdef…`.
 
 A content is written to a batch directory and then renamed. So a file below `blobs/` is complete
-even if the process is killed, and a batch directory that remains shows that this happened. After a
-power failure a content may be damaged; its digest then does not match.
+even if the process is killed. A batch directory that remains shows that a process was killed. After
+a power failure a content may be damaged; its digest then does not match.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bascule.core.errors import StorageFailed
 
 from .versions import Content
 
-_BLOCK = 1 << 20
-_ZEROS = bytes(_BLOCK)
-_NEW = "new"
-"""Name of a content that is being written."""
-_DISK_BLOCK = 4096
+_BLOCK_BYTES = 1 << 20
+_ZEROS = bytes(_BLOCK_BYTES)
+_NEW_NAME = "new"
+"""Name of the file with a content that is being written."""
+_DISK_BLOCK_BYTES = 4096
 """Bytes of disk space that even a small file uses."""
 
 
@@ -43,11 +43,11 @@ class Blobs:
             raise StorageFailed(f"The store has lost content {content.hex()}") from None
 
     def read(self, content: Content) -> Iterator[bytes]:
-        """The content in pieces. Raises `StorageFailed` at the end if it is damaged."""
+        """The content in pieces. Raises `StorageFailed` at the end if the content is damaged."""
         descriptor = self.open(content)
         digest = hashlib.sha256()
         try:
-            while piece := os.read(descriptor, _BLOCK):
+            while piece := os.read(descriptor, _BLOCK_BYTES):
                 digest.update(piece)
                 yield piece
         finally:
@@ -62,9 +62,10 @@ class Blobs:
 
     @contextmanager
     def batch(self) -> Iterator[BlobBatch]:
-        """Write contents. They are stored if the `with` block ends without an error.
+        """Open a batch to write contents. They are stored if the `with` block ends without an
+        error.
 
-        The caller then records them in the database, and calls `forget` on the batch.
+        The caller then records the contents in the database, and calls `forget` on the batch.
         """
         batch = BlobBatch(self._batches / secrets.token_hex(8), self._path)
         try:
@@ -79,7 +80,8 @@ class Blobs:
         return any(self._batches.iterdir())
 
     def sweep(self, in_use: set[Content]) -> None:
-        """Remove the files that killed processes left. Call it only while no process writes."""
+        """Remove the files that killed processes left. Callers ensure that no process writes
+        meanwhile."""
         for path in self._blobs.glob("*/*"):
             if bytes.fromhex(path.parent.name + path.name) not in in_use:
                 path.unlink()
@@ -94,7 +96,7 @@ class Blobs:
 
 
 class BlobBatch:
-    """Contents that are being added to the store. The first one creates the directory."""
+    """Contents that are being added to the store. The first content creates the batch directory."""
 
     def __init__(self, directory: Path, path_of: Callable[[Content], Path]) -> None:
         self._directory = directory
@@ -106,7 +108,7 @@ class BlobBatch:
 
     def add(self, pieces: Iterable[bytes]) -> Content:
         """Write one content. Blocks of zeros become holes."""
-        path = self._directory / _NEW
+        path = self._directory / _NEW_NAME
         if not self._is_made:
             self._directory.mkdir()
             self._is_made = True
@@ -117,7 +119,7 @@ class BlobBatch:
             # Starts writing to the disk without waiting. A killed process loses nothing either
             # way, and `fsync` for each file would delay a command by seconds.
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            used = max(os.fstat(descriptor).st_blocks * 512, _DISK_BLOCK)
+            used = max(os.fstat(descriptor).st_blocks * 512, _DISK_BLOCK_BYTES)
         finally:
             os.close(descriptor)
         content = digest.digest()
@@ -133,9 +135,10 @@ class BlobBatch:
             (self._directory / content.hex()).rename(target)
 
     def forget(self) -> None:
-        """Remove the batch directory. Call it after the database has recorded the contents."""
+        """Remove the batch directory. Callers first record the contents in the database."""
         if self._is_made:
-            (self._directory / _NEW).unlink(missing_ok=True)  # of a content that failed
+            # The file of a content that could not be written.
+            (self._directory / _NEW_NAME).unlink(missing_ok=True)
             self._directory.rmdir()
 
     def discard(self) -> None:
@@ -159,7 +162,7 @@ def write_sparse(descriptor: int, pieces: Iterable[bytes]) -> None:
 
 
 def read_pieces(descriptor: int) -> Iterator[bytes]:
-    while piece := os.read(descriptor, _BLOCK):
+    while piece := os.read(descriptor, _BLOCK_BYTES):
         yield piece
 
 

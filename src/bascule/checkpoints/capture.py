@@ -1,4 +1,4 @@
-"""Copies files into the store, and reports why it leaves others out."""
+"""Copies files into the store, and reports why it leaves other files out."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from .limits import CheckpointLimits, human_size
 from .versions import Content, FileStat, parents_of
 from .walk import open_below
 
-# O_NONBLOCK: the file may have been replaced by a FIFO, and opening one must not block.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# O_NONBLOCK is necessary: the file may have been replaced by a FIFO, and opening a FIFO must not
+# block.
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _TICK_NS = 20_000_000
-"""Longer than the resolution of file timestamps."""
-_TRIES = 3
-_MAX_GITIGNORE = 1 << 20
+"""A time in nanoseconds that is longer than the resolution of file timestamps."""
+_MAX_TRIES = 3
+_MAX_GITIGNORE_BYTES = 1 << 20
 """Bytes of a `.gitignore` file that are read."""
-_SMALL_FILE = 1 << 20
+_SMALL_FILE_BYTES = 1 << 20
 """Bytes below which a file is not checked for holes."""
 
 
@@ -63,7 +64,7 @@ class Capturer:
     def __init__(
         self, root: int, store: Path, limits: CheckpointLimits, *, make_room: Callable[[int], bool]
     ) -> None:
-        """`make_room` frees that many bytes in the store, and returns whether it succeeded."""
+        """`make_room` frees a number of bytes in the store, and returns whether it succeeded."""
         self._root, self._store, self._limits = root, store, limits
         self._make_room = make_room
         self._rules: dict[str, IgnoreRules | None] = {}
@@ -74,12 +75,12 @@ class Capturer:
         batch: BlobBatch,
         *,
         known: Mapping[str, Content],
-        kept: int,
-        kept_ignored: int,
+        kept_bytes: int,
+        kept_ignored_bytes: int,
     ) -> Capture:
-        """Copy `files`, the smallest first. `known`: contents in the store that files probably
-        still have; `kept`: bytes of other files that are in the store already; `kept_ignored`:
-        those of files that git ignores."""
+        """Copy `files`, the smallest first. `known`: contents in the store that the files
+        probably still have, by path. `kept_bytes`: the sum of the bytes of other files that are in
+        the store already. `kept_ignored_bytes`: the part of this sum for files that git ignores."""
         done = Capture()
         limits = self._limits
         for path, found in sorted(files.items(), key=lambda item: (item[1].size, item[0])):
@@ -89,10 +90,10 @@ class Capturer:
                 limit = limits.ignored_file_bytes if ignored else limits.file_bytes
                 reason = f"larger than {human_size(limit)}"
                 done.not_kept[path] = (size, f"ignored by git and {reason}" if ignored else reason)
-            elif ignored and kept_ignored + size > limits.ignored_total_bytes:
+            elif ignored and kept_ignored_bytes + size > limits.ignored_total_bytes:
                 total = human_size(limits.ignored_total_bytes)
                 done.not_kept[path] = (size, f"more than {total} of files ignored by git")
-            elif kept + size > limits.workspace_bytes:
+            elif kept_bytes + size > limits.workspace_bytes:
                 total = human_size(limits.workspace_bytes)
                 done.not_kept[path] = (size, f"more than {total} of files in the workspace")
             elif not (is_known := self._has_content(path, known.get(path), done)) and (
@@ -100,9 +101,9 @@ class Capturer:
             ):
                 done.not_kept[path] = (size, reason)
             elif is_known or self._copy(path, batch, done):
-                kept += size
+                kept_bytes += size
                 if ignored:
-                    kept_ignored += size
+                    kept_ignored_bytes += size
                     done.ignored.add(path)
         return done
 
@@ -115,7 +116,7 @@ class Capturer:
         return False
 
     def _levels(self, path: str) -> Iterable[IgnoreLevel]:
-        """The rules that apply to a path, nearest first."""
+        """The `.gitignore` rules that apply to a path, those of the nearest directory first."""
         for directory in [*reversed(parents_of(path)), ""]:
             if directory not in self._rules:
                 self._rules[directory] = self._read_rules(directory)
@@ -128,14 +129,14 @@ class Capturer:
         except OSError:
             return None
         try:
-            descriptor = os.open(".gitignore", _FILE, dir_fd=parent_fd)
+            descriptor = os.open(".gitignore", _FILE_FLAGS, dir_fd=parent_fd)
         except OSError:
             return None
         finally:
             os.close(parent_fd)
         try:
             return parse_rules(
-                os.read(descriptor, _MAX_GITIGNORE).decode("utf-8", "surrogateescape")
+                os.read(descriptor, _MAX_GITIGNORE_BYTES).decode("utf-8", "surrogateescape")
             )
         except OSError:
             return None
@@ -143,7 +144,7 @@ class Capturer:
             os.close(descriptor)
 
     def _no_room(self, path: str, found: FileStat) -> str:
-        """Why there is no space for one more file; empty if there is."""
+        """Why there is no space for one more file; empty if there is enough space."""
         needed = min(found.size, self._allocated(path, found))
         if shutil.disk_usage(self._store).free - needed < self._limits.free_disk_bytes:
             return f"less than {human_size(self._limits.free_disk_bytes)} free on the disk"
@@ -153,7 +154,7 @@ class Capturer:
 
     def _allocated(self, path: str, found: FileStat) -> int:
         """The file's size on disk. Holes of a sparse file use no space in the store either."""
-        if found.size < _SMALL_FILE:
+        if found.size < _SMALL_FILE_BYTES:
             return found.size
         directory, _, name = path.rpartition("/")
         try:
@@ -168,8 +169,8 @@ class Capturer:
             os.close(parent_fd)
 
     def _has_content(self, path: str, content: Content | None, done: Capture) -> bool:
-        """Whether the file still has `content`, which the store has already, so that it needs no
-        space."""
+        """Whether the file still has `content`. The store has `content` already, so such a file
+        needs no more space."""
         found = Capture()
         if content is None or not self._copy(path, _Hashes(), found):
             return False
@@ -188,7 +189,7 @@ class Capturer:
             done.gone.add(path)
             return False
         try:
-            for _ in range(_TRIES):
+            for _ in range(_MAX_TRIES):
                 try:
                     self._copy_from(parent_fd, name, path, batch, done)
                 except _Unstable:
@@ -213,7 +214,7 @@ class Capturer:
         if first.is_link:
             content = batch.add([os.fsencode(os.readlink(name, dir_fd=parent_fd))])
         elif first.is_file:
-            descriptor = os.open(name, _FILE, dir_fd=parent_fd)
+            descriptor = os.open(name, _FILE_FLAGS, dir_fd=parent_fd)
             try:
                 if FileStat.of(os.fstat(descriptor)) != first:
                     raise _Unstable

@@ -19,14 +19,16 @@ class Change:
     before: Version | None
     after: Version | None
     actions: tuple[int, ...]
-    """The actions that ran while it changed. With several, it is unknown which one changed it."""
+    """The actions that ran while the path changed. If there are several, it is unknown which action
+    changed the path."""
     is_certain: bool = True
-    """False if the end of an action was not seen: then the action may not have made the change."""
+    """False if the end of an action was not recorded: then somebody else may have made the
+    change."""
 
     @property
     def is_only_a_directory_time(self) -> bool:
-        """Whether this is a directory in which only entries were added or removed. Each of these
-        entries has its own change."""
+        """Whether the path is a directory, and the change only added or removed entries in it. Each
+        of these entries has its own change."""
         if self.before is None or self.after is None:
             return False
         return self.after.stat.is_directory and same_version(self.before, self.after)
@@ -90,9 +92,9 @@ def plan_restore(
     """The plan that undoes `changes`, which are ordered oldest first.
 
     A path is restored only if nobody else changed it between these changes or since the last one,
-    and if no editor has `unsaved` changes of it. `actions` tells which actions are undone. A change
-    that may belong to another action, or that is not certain, is undone only if the user named the
-    path (`is_named`). `current` returns the present version of a path.
+    and if the path is not `unsaved` in an editor. `actions` returns whether an action is undone. A
+    change that may belong to another action, or that is not certain, is undone only if the user
+    named the path (`is_named`). `current` returns the present version of a path.
     """
     chains: dict[str, list[Change]] = {}
     for change in changes:
@@ -138,7 +140,7 @@ def _refuse_last_copies(
     """Refuse to remove or overwrite a file whose content cannot be restored to its old path.
 
     After `mv a b`, the file `b` has the content of `a`. If somebody has created a new `a` since,
-    the restore does not change it, so `b` must stay too.
+    the restore does not change the new `a`, so `b` must stay too.
     """
     not_restored: dict[bytes, str] = {}
     refused = list(reasons)
@@ -164,7 +166,8 @@ def _conflict_reason(
     *,
     is_named: bool,
 ) -> str:
-    """Why a path is not restored; empty if it may be, or if it has the old version already."""
+    """Why a path is not restored; empty if it may be restored, or if it has the old version
+    already."""
     target = chain[0].before
     if _is_already(target, now):
         return ""

@@ -63,10 +63,10 @@ class Checkpoint:
     agent: str
     title: str
     began: float
-    """Unix time."""
+    """Unix time at which the action began."""
     ended: float | None
     paths: tuple[str, ...] | None
-    """The only paths the action changes; None: it may change any path."""
+    """The only paths that the action changes; None: the action may change any path."""
     notes: tuple[str, ...] = ()
     """Facts for users, for example that a branch moved."""
     is_interrupted: bool = False
@@ -158,7 +158,8 @@ class Database:
         return state
 
     def save_listings(self, state: State, directories: Iterable[str]) -> None:
-        """Write these directories of `state`, or remove those that it no longer has."""
+        """Write the listings of these directories of `state`. Remove directories that `state` no
+        longer has."""
         rows, gone = [], []
         for directory in directories:
             listing = state.tree.get(directory)
@@ -198,7 +199,8 @@ class Database:
         )
 
     def forget_if_empty(self, action: int) -> None:
-        """Remove an action without changes and notes: it has nothing to restore."""
+        """Remove an action if it has no changes and no notes, because there is nothing to
+        restore."""
         self._sql.execute(
             "DELETE FROM actions WHERE id = ? AND notes = '[]' "
             "AND NOT EXISTS (SELECT 1 FROM authors WHERE action = actions.id)",
@@ -206,7 +208,7 @@ class Database:
         )
 
     def action(self, action: int) -> Checkpoint:
-        """Raises `NoSuchCheckpoint`."""
+        """The action with this id. Raises `NoSuchCheckpoint`."""
         row = self._sql.execute(f"{_ACTIONS} WHERE id = ?", (action,)).fetchone()
         if row is None:
             removed = int(self.fact("removed_up_to", "0"))

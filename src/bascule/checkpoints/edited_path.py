@@ -21,9 +21,9 @@ class EditedPath:
     follows_links: bool
     """Whether the action changes the target of a link: edits do, removals do not."""
 
-    def changed_in(self, store: CheckpointStore) -> Sequence[str] | None:
-        """The changed paths, relative to the workspace. None if any path may change, because the
-        action removes a directory that contains the workspace."""
+    def paths_to_change(self, store: CheckpointStore) -> Sequence[str] | None:
+        """The paths that the action will change, relative to the workspace. None if any path may
+        change, because the action removes a directory that contains the workspace."""
         entry = self.path.parent.resolve() / self.path.name
         # The link itself may be in the workspace, and its target elsewhere.
         touched = {entry, self.path.resolve()} if self.follows_links else {entry}
@@ -33,11 +33,11 @@ class EditedPath:
 
 
 def paths_inside(paths: Iterable[Path], store: CheckpointStore) -> list[str]:
-    """The paths in the workspace, relative to it."""
+    """Those of `paths` that are in the workspace, relative to the workspace."""
     found = []
     for each in paths:
         try:
             found.append(store.relative(os.fspath(each)))
         except InvalidPath:
-            continue  # outside of the workspace, or git's own file
+            continue  # outside of the workspace, or a file inside `.git`
     return found

@@ -16,14 +16,14 @@ class OpenFiles:
     """Files that are open in an editor, relative to the workspace."""
 
     unsaved: Set[str] = frozenset()
-    """Files with changes that the user has not saved. A restore never touches them."""
+    """Files with changes that the user has not saved. A restore never changes these files."""
     saved: Set[str] = frozenset()
     """Files that the editor shows as they are on disk."""
 
 
 class OpenFileEditor(ABC):
-    """An editor that shows files of the workspace. A restore changes open files through it, so
-    that the user sees the change in the editor and can undo it there."""
+    """An editor that shows files of the workspace. A restore changes open files through the
+    editor, so that the user sees the change in the editor and can undo it there."""
 
     @abstractmethod
     def open_files(self) -> OpenFiles:

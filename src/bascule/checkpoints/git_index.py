@@ -1,7 +1,7 @@
 """Reads git's index: which tracked files are unchanged since git last checked them.
 
 Supports versions 2 to 4 of the format in git's `gitformat-index`, with SHA-1 names. A split index,
-or one with SHA-256 names, reads as empty, so its files are copied like untracked files.
+or an index with SHA-256 names, reads as empty, so its files are copied like untracked files.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from .versions import FileStat
 _HEADER = struct.Struct(">4sII")
 _ENTRY = struct.Struct(">10I20sH")
 _EXTENSION = struct.Struct(">4sI")
-_DIGEST = 20
+_DIGEST_BYTES = 20
 _EXTENDED = 0x4000
 _STAGE = 0x3000
 _NAME_LENGTH = 0xFFF
 _32_BITS = 0xFFFFFFFF
-_SECOND = 1_000_000_000
+_SECOND_NS = 1_000_000_000
 _PREFIX_COMPRESSED = 4
-_MAX_NAME = 4096
-"""PATH_MAX. Version 4 names extend the one before, so a small index could hold gigabytes."""
-_NAME_RATIO = 8
-"""Maximum bytes of all names, for each byte of the index."""
+_MAX_NAME_BYTES = 4096
+"""Maximum bytes of a name, as PATH_MAX. In version 4 a name extends the name before it, so without
+a limit a small index could expand to gigabytes."""
+_MAX_NAME_RATIO = 8
+"""Maximum bytes of all names together, for each byte of the index."""
 
 
 class IndexEntry(NamedTuple):
@@ -40,7 +41,8 @@ class IndexEntry(NamedTuple):
     size: int
 
     def describes(self, found: FileStat, *, index_mtime_ns: int) -> bool:
-        """Whether the file is still the one that git saw, so its content is `object_name`.
+        """Whether the file is unchanged since git saw it, so that its content is the object
+        `object_name`.
 
         A file with the same timestamp as the index may have changed after git read it.
         """
@@ -86,7 +88,7 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[str, IndexEntr
             name = data[start:end]
             following = end + 8 - (end - at) % 8
         total += len(name)
-        if len(name) > _MAX_NAME or total > _NAME_RATIO * len(data):
+        if len(name) > _MAX_NAME_BYTES or total > _MAX_NAME_RATIO * len(data):
             raise ValueError("the names are too long")
         if not flags & _STAGE:  # entries with a stage belong to a merge conflict
             path = name.decode("utf-8", "surrogateescape")
@@ -95,8 +97,8 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[str, IndexEntr
                 IndexEntry,
                 (
                     digest,
-                    mtime_s * _SECOND + mtime_ns,
-                    ctime_s * _SECOND + ctime_ns,
+                    mtime_s * _SECOND_NS + mtime_ns,
+                    ctime_s * _SECOND_NS + ctime_ns,
                     inode,
                     uid,
                     gid,
@@ -122,7 +124,7 @@ def _is_split(data: bytes, at: int) -> bool:
 
 
 def _extensions(data: bytes, at: int) -> Iterator[bytes]:
-    while at + _EXTENSION.size <= len(data) - _DIGEST:
+    while at + _EXTENSION.size <= len(data) - _DIGEST_BYTES:
         name, length = _EXTENSION.unpack_from(data, at)
         yield name
         at += _EXTENSION.size + length

@@ -32,7 +32,7 @@ _ENVIRONMENT = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "LC_ALL": "C",
 }
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 class GitObjects:
@@ -69,7 +69,7 @@ class GitObjects:
         wanted = list(objects)
         if not wanted:
             return {}
-        # From a file, because `subprocess` writes only 512 bytes at a time to a pipe.
+        # Pass the names in a file, because `subprocess` writes only 512 bytes at a time to a pipe.
         with tempfile.TemporaryFile(dir=self._directory) as names:
             names.write(("\n".join([each.hex() for each in wanted]) + "\n").encode())
             names.seek(0)
@@ -108,7 +108,8 @@ class GitObjects:
                 process.kill()
 
     def has_dropped_packs(self) -> bool:
-        """Whether git removed a pack, for example with `git gc`, that only the link here keeps."""
+        """Whether git has removed a pack, for example with `git gc`, so that only our link keeps
+        the pack."""
         return any(True for _ in self._dropped_packs())
 
     def replace_dropped_packs(
@@ -158,8 +159,8 @@ class GitObjects:
 
     def _link_packs(self, packs: Path) -> None:
         for index in packs.glob("pack-*.idx"):
-            # The pack first: for git, an index without its pack is an error, but a pack without
-            # its index is not.
+            # Link the pack first: for git, an index without its pack is an error, but a pack
+            # without its index is not.
             for name in (index.with_suffix(".pack").name, index.name):
                 with suppress(FileExistsError):
                     os.link(packs / name, self._packs / name, follow_symlinks=False)
@@ -198,12 +199,12 @@ class GitReader:
         heading = self._answers.readline().split()
         if len(heading) != 3 or heading[1] != b"blob":
             raise StorageFailed(f"git has no file content under {name.hex()}")
-        left = int(heading[2])
-        while left:
-            piece = self._answers.read(min(left, _BLOCK))
+        remaining = int(heading[2])
+        while remaining:
+            piece = self._answers.read(min(remaining, _BLOCK_BYTES))
             if not piece:
                 raise StorageFailed(f"git ended while it read object {name.hex()}")
-            left -= len(piece)
+            remaining -= len(piece)
             yield piece
         self._answers.read(1)  # the newline after the content
 

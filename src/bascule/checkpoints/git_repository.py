@@ -35,7 +35,8 @@ class GitRepository:
 
     @classmethod
     def find(cls, workspace: Path, directory: str) -> GitRepository | None:
-        """The repository whose `.git` is in `directory`; None if it is elsewhere or unreadable."""
+        """The repository whose `.git` is in `directory`; None if the repository is elsewhere or
+        unreadable."""
         try:
             git_dir = _git_dir(workspace / directory / ".git")
             common = git_dir / "commondir"
@@ -135,14 +136,14 @@ def clean_files(
     conversions = Conversions(workspace, repository, tree)
     found = {}
     for path, entry in entries.items():
-        whole = join(repository.directory, path)
-        seen = unknown.get(whole)
+        workspace_path = join(repository.directory, path)
+        seen = unknown.get(workspace_path)
         if (
             seen is not None
             and entry.describes(seen, index_mtime_ns=index_mtime_ns)
             and not conversions.may_change(path)
         ):
-            found[whole] = entry.object_name
+            found[workspace_path] = entry.object_name
     return found
 
 

@@ -1,6 +1,6 @@
-"""A checkpoint store that the first call opens, and the notices about what it cannot keep. Blocks.
+"""A checkpoint store that the first call opens, and the notices about files that it cannot keep.
 
-A sandbox and a VS Code window record with it.
+Sandboxes and VS Code windows record with a `LazyStore`. All calls block.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class LazyStore:
         self._has_reported_left_out = False
 
     def get(self) -> CheckpointStore:
-        """Raises `CheckpointsUnavailable` for a workspace that gets no checkpoints."""
+        """The open store. Raises `CheckpointsUnavailable` for a workspace that gets no
+        checkpoints."""
         if self._refusal is not None:
             raise self._refusal
         if self._store is None:
@@ -70,13 +71,13 @@ class LazyStore:
             self.report_left_out()
 
     def report_left_out(self) -> None:
-        """Report what checkpoints leave out, if anything, the first time."""
+        """Report the files that checkpoints leave out, if there are any. Reports only once."""
         if not self._has_reported_left_out and (notice := left_out_notice(self.get())):
             self._has_reported_left_out = True
             self.report(notice)
 
     def report(self, notice: str) -> None:
-        """Log a notice and pass it on, unless it was reported before."""
+        """Log a notice and pass it to `on_notice`, unless it was reported before."""
         if notice not in self._reported:
             self._reported.add(notice)
             logger.warning("%s", notice)

@@ -9,8 +9,8 @@ from bascule.core.printable import one_line
 from .limits import human_size
 from .store import CheckpointStore
 
-_NAMED: Final = 5
-"""Number of left-out files that the sentence names."""
+_MAX_NAMED_FILES: Final = 5
+"""Maximum number of left-out files that the sentence names."""
 
 
 def left_out_notice(store: CheckpointStore) -> str:
@@ -21,7 +21,9 @@ def left_out_notice(store: CheckpointStore) -> str:
         f"{one_line(each.path)} ({human_size(each.size)}, {each.reason})"
         if each.size
         else f"{one_line(each.path)} ({each.reason})"
-        for each in left_out[:_NAMED]
+        for each in left_out[:_MAX_NAMED_FILES]
     )
-    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    more = (
+        f" and {len(left_out) - _MAX_NAMED_FILES} more" if len(left_out) > _MAX_NAMED_FILES else ""
+    )
     return f"Checkpoints leave out {named}{more}; a restore does not bring these back"

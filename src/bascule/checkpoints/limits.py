@@ -15,17 +15,18 @@ class CheckpointLimits:
     """Limits of one store, in bytes unless the name says otherwise."""
 
     file_bytes: int = 10 * _MIB
-    """Largest file that is copied. Clean files of a git repository are linked, not copied."""
+    """Largest file that is copied. Files that are unchanged since git stored them are not copied:
+    the store keeps hard links to git's objects."""
     ignored_file_bytes: int = _MIB
-    """The same for files that `.gitignore` excludes."""
+    """Largest file that is copied of those that `.gitignore` excludes."""
     ignored_total_bytes: int = 50 * _MIB
-    """All copied files that `.gitignore` excludes. The smallest files are copied first."""
+    """Sum of all copied files that `.gitignore` excludes. The smallest files are copied first."""
     workspace_bytes: int = 2 * _GIB
-    """All files that are copied for the current state of the workspace."""
+    """Sum of all files that are copied for the current state of the workspace."""
     entries: int = 200_000
-    """Files and directories of a workspace. A workspace with more gets no checkpoints."""
+    """Maximum number of files and directories. A workspace with more gets no checkpoints."""
     store_bytes: int = 4 * _GIB
-    """The whole store. The oldest checkpoints are removed to stay below this limit."""
+    """Size of the whole store. The oldest checkpoints are removed to stay below this limit."""
     free_disk_bytes: int = _GIB
     """Copying stops when less space than this is free on the store's disk."""
 
@@ -36,7 +37,7 @@ class CheckpointLimits:
 
 
 def human_size(count: int) -> str:
-    """`10 MiB`, `1.5 GiB`, `12 bytes`."""
+    """A number of bytes as text, such as `10 MiB`, `1.5 GiB` or `12 bytes`."""
     for size, unit in ((_GIB, "GiB"), (_MIB, "MiB"), (1 << 10, "KiB")):
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + f" {unit}"

@@ -35,7 +35,7 @@ class StoreLock:
 
 
 class Owners:
-    """Tells which processes that began a checkpoint are still alive.
+    """Reports which processes that began a checkpoint are still alive.
 
     Each process holds a lock on its own file. The kernel releases the lock when the process ends,
     also in another PID namespace and after `kill -9`.
@@ -66,7 +66,7 @@ class Owners:
         return False
 
     def sweep(self) -> None:
-        """Remove the files of processes that were killed. Call it with the store's lock held."""
+        """Remove the files of processes that were killed. The caller holds the store's lock."""
         for path in self._directory.iterdir():
             self.is_alive(path.name)
 

@@ -39,7 +39,7 @@ class ScanResult:
 
     tree: FoundTree
     changes: list[tuple[str, Version | None, Version | None]] = field(default_factory=list)
-    """Path, version before and version after, of the changes that will be recorded."""
+    """The changes that will be recorded: path, version before and version after."""
     candidates: list[str] = field(default_factory=list)
     capture: Capture = field(default_factory=Capture)
     skipped: dict[str, str] | None = None
@@ -50,7 +50,7 @@ class ScanResult:
 
 
 class Observer:
-    """Examines one workspace. Between two calls it holds only an open directory."""
+    """Examines one workspace. Between two calls, an observer holds only an open directory."""
 
     def __init__(
         self,
@@ -106,8 +106,8 @@ class Observer:
         return seen
 
     def replace_dropped_packs(self, state: State, seen: ScanResult, batch: BlobBatch) -> list[Path]:
-        """Copy the objects that only exist in packs that git has removed. Returns these packs. The
-        caller removes them after the copies are recorded."""
+        """Copy the objects that exist only in packs that git has removed. Returns these packs. The
+        caller removes the packs after it has recorded the copies."""
         if seen.repositories is None or not self._git.has_dropped_packs():
             return []
 
@@ -194,20 +194,21 @@ class Observer:
     def _contents_in_git(
         self, seen: ScanResult, unknown: Mapping[str, FileStat]
     ) -> dict[str, Content]:
-        """The contents of clean files, by path, whose git objects the store could link."""
-        kept: dict[str, Content] = {}
+        """The contents, by path, of files that are unchanged since git stored them, if the store
+        could link their git objects."""
+        contents: dict[str, Content] = {}
         if not self._git.is_available:
-            return kept
+            return contents
         for directory in seen.repositories or ():
             repository = GitRepository.find(self._workspace, directory)
             if repository is None:
                 continue
             clean = clean_files(repository, self._workspace, seen.tree, unknown)
             sizes = self._git.adopt(repository.objects, set(clean.values()))
-            kept |= {
+            contents |= {
                 path: name for path, name in clean.items() if sizes.get(name) == unknown[path].size
             }
-        return kept
+        return contents
 
     def _copy(
         self,
@@ -235,14 +236,14 @@ class Observer:
             files,
             batch,
             known=unchanged,
-            kept=sum(size for _, size in others),
-            kept_ignored=sum(size for path, size in others if path in state.ignored),
+            kept_bytes=sum(size for _, size in others),
+            kept_ignored_bytes=sum(size for path, size in others if path in state.ignored),
         )
         done.contents |= seen.capture.contents
         done.not_kept |= seen.capture.not_kept
         seen.capture = done
-        # Copy the listings: `state` may share them, and must not change before the difference is
-        # recorded.
+        # Change copies of the listings: `state` may share the originals, and must not change
+        # before the difference is recorded.
         for directory in {path.rpartition("/")[0] for path in (*done.stats, *done.gone)}:
             seen.tree[directory] = dict(seen.tree.get(directory, {}))
         for path in (*done.stats, *done.gone):
@@ -275,7 +276,7 @@ class Observer:
         return version._replace(content=seen.copied_out.get(version.content, NOT_KEPT))
 
     def _copy_out(self, objects: set[Content], seen: ScanResult, batch: BlobBatch) -> None:
-        """Copy git objects to blobs, so that they no longer depend on packs."""
+        """Copy git objects to blobs, so that their contents no longer depend on packs."""
         for name in objects:
             if (copy := self._database.copy_of(name)) is not None:
                 seen.copied_out[name] = copy

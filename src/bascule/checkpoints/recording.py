@@ -1,4 +1,4 @@
-"""Records checkpoints around actions, on a store that the first call opens. Blocks."""
+"""Records a checkpoint for each action. The first call opens the store. All calls block."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from .store import CheckpointStore
 class StoreRecording:
     """Keeps the workspace's contents before and after each action.
 
-    An action runs without a checkpoint if one cannot be made. `on_notice` gets the reason once, and
-    also what checkpoints leave out. Several threads must not use it at the same time.
+    If a checkpoint cannot be made, the action runs without one. `on_notice` is called once with the
+    reason, and also with the paths that checkpoints leave out. Several threads must not use an
+    object of this class at the same time.
     """
 
     def __init__(self, directory: Path, workspace: Path, limits: CheckpointLimits) -> None:
@@ -28,11 +29,11 @@ class StoreRecording:
         self.on_notice: Callable[[str], None] = lambda _: None
 
     def begin(self, agent: str, title: str, edited: EditedPath | None = None) -> int | None:
-        """Store the state before an action. The action changes only `edited`, or any path if that
-        is None. Returns None if the action gets no checkpoint."""
+        """Store the state before an action. The action changes only `edited`. If `edited` is
+        None, the action may change any path. Returns None if the action gets no checkpoint."""
         try:
             store = self.store()
-            paths = None if edited is None else edited.changed_in(store)
+            paths = None if edited is None else edited.paths_to_change(store)
             if paths is not None and not paths:
                 return None
             number = store.begin(agent, title, paths=paths)
@@ -56,7 +57,7 @@ class StoreRecording:
         return checkpoint if recorded.changes or recorded.notes else None
 
     def saved(self, paths: Sequence[str]) -> None:
-        """Record that the user saved these absolute paths. They count as the user's changes, even
+        """Record that the user saved these absolute paths. Their changes count as the user's, even
         while an agent's command runs."""
         try:
             store = self.store()
@@ -70,7 +71,8 @@ class StoreRecording:
         self._store.scan()
 
     def store(self) -> CheckpointStore:
-        """Raises `CheckpointsUnavailable` for a workspace that gets no checkpoints."""
+        """The open store. Raises `CheckpointsUnavailable` for a workspace that gets no
+        checkpoints."""
         return self._store.get()
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """Carries out a restore plan, path by path, without following links.
 
 A file is written to a temporary file and then renamed, so other hard links and readers of the old
-file are not affected. Right before the rename the path is checked again: if it is not as planned,
-it is not changed. Only paths of the plan are removed, and directories only if they are empty.
+file are not affected. Right before the rename the path is checked again. If the path is not as
+planned, it is not changed. Only paths of the plan are removed, and directories only if they are
+empty.
 """
 
 from __future__ import annotations
@@ -144,14 +145,15 @@ class Restorer:
         self._hard_links[_identity(step.target)] = step.path
 
     def _save_in_editor(self, parent_fd: int, name: str, step: RestoreStep) -> bool:
-        """Write an open file through the editor. False if it must be written to disk instead."""
+        """Write an open file through the editor. False if the file must be written to disk
+        instead."""
         current, target = step.current, step.target
         if self._save is None or step.path not in self._opened or current is None or target is None:
             return False
         if not (current.stat.is_file and target.stat.is_file) or current.content == target.content:
             return False
-        # An editor writes into the file itself. It cannot if the mode forbids it, and would also
-        # change other hard links of the file.
+        # An editor writes into the file itself. This fails if the mode forbids it, and it would
+        # also change other hard links of the file.
         found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
         if found.st_nlink > 1 or not found.st_mode & stat.S_IWUSR:
             return False
@@ -172,7 +174,8 @@ class Restorer:
         return True
 
     def _create_directory(self, parent_fd: int, name: str, current: Version | None) -> None:
-        """Create a directory. `_finish_directory` sets its mode and time after it is filled."""
+        """Create a directory. `_finish_directory` sets its mode and time after its entries are
+        restored."""
         if current is None:
             os.mkdir(name, 0o700, dir_fd=parent_fd)
 
@@ -238,19 +241,19 @@ class Restorer:
 
     @contextmanager
     def _writable(self, directory: str) -> Iterator[int]:
-        """Open a directory so that files can be created in it, even if its mode forbids that."""
+        """Open a directory so that files can be created there, even if its mode forbids this."""
         descriptor = open_below(self._root, directory)
         try:
             found = os.fstat(descriptor)
             mode = stat.S_IMODE(found.st_mode)
             # root needs no permission, and only the owner may change the mode.
-            is_closed = mode & 0o300 != 0o300 and found.st_uid == os.geteuid() != 0
-            if is_closed:
+            must_change_mode = mode & 0o300 != 0o300 and found.st_uid == os.geteuid() != 0
+            if must_change_mode:
                 os.fchmod(descriptor, mode | 0o300)
             try:
                 yield descriptor
             finally:
-                if is_closed:
+                if must_change_mode:
                     os.fchmod(descriptor, mode)
         finally:
             os.close(descriptor)

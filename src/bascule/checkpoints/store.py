@@ -57,7 +57,8 @@ class Restored:
     """The result of `restore`."""
 
     id: int | None
-    """The restore's own checkpoint. Restoring it undoes the restore. None if nothing changed."""
+    """The checkpoint of the restore itself. Restoring this checkpoint undoes the restore. None if
+    nothing changed."""
     paths: Sequence[str]
     conflicts: Sequence[Conflict]
     plan: RestorePlan
@@ -65,7 +66,7 @@ class Restored:
 
 
 class CheckpointStore:
-    """Checkpoints of one workspace, in a directory outside of it. All methods block.
+    """Checkpoints of one workspace, in a directory outside of the workspace. All methods block.
 
     Callers call `begin` and `end` around each action of an agent. Changes between the two belong to
     the agent. Changes at other times belong to the user and are never undone. Several processes and
@@ -127,7 +128,7 @@ class CheckpointStore:
         self.close()
 
     def close(self) -> None:
-        """Close the store. Its actions that have not ended count as interrupted."""
+        """Close the store. Actions of this process that have not ended count as interrupted."""
         self._database.close()
         self._owners.close()
         self._lock.close()
@@ -138,8 +139,9 @@ class CheckpointStore:
     def begin(self, agent: str, title: str, *, paths: Iterable[str] | None = None) -> int:
         """Store the state before an action, and return the checkpoint's id.
 
-        `paths`, relative to the workspace, are the only paths that the action changes. With them,
-        no walk of the workspace is needed. Raises `CheckpointsUnavailable` if it is too large.
+        `paths`, relative to the workspace, are the only paths that the action changes. With
+        `paths`, no walk of the workspace is needed. Raises `CheckpointsUnavailable` if the
+        workspace is too large.
         """
         only = None if paths is None else [self.relative(path) for path in paths]
         with self._exclusive():
@@ -161,8 +163,8 @@ class CheckpointStore:
             )
 
     def end(self, checkpoint: int) -> Recorded:
-        """Record the changes since `begin` as changes of this action. Call it also if the action
-        failed."""
+        """Record the changes since `begin` as changes of this action. Callers call this
+        method also if the action failed."""
         with self._exclusive():
             action = self._database.action(checkpoint)
             notes: list[str] = []
@@ -236,7 +238,8 @@ class CheckpointStore:
         return sorted(found, key=lambda each: (-each.size, each.path))
 
     def read(self, content: Content) -> bytes:
-        """The content of a version. Raises `StorageFailed` if it was not kept or is damaged."""
+        """The content of a version. Raises `StorageFailed` if the content was not kept or is
+        damaged."""
         return b"".join(self._blobs.read(content))
 
     def used_bytes(self) -> int:
@@ -245,7 +248,8 @@ class CheckpointStore:
             return self._used
 
     def relative(self, path: str) -> str:
-        """`path` relative to the workspace. Raises `InvalidPath` if it is outside or in `.git`."""
+        """`path` relative to the workspace. Raises `InvalidPath` for a path outside of it or in
+        `.git`."""
         absolute = os.path.normpath(self.workspace / path)
         relative = os.path.relpath(absolute, self.workspace)
         if relative == "." or relative.startswith("../") or relative == "..":
@@ -283,8 +287,8 @@ class CheckpointStore:
 
         With `paths`, only these files and directories are restored, even if it is uncertain which
         action changed them. Paths that somebody has changed since are not restored, but reported.
-        The restore gets its own checkpoint, so it can be undone in the same way. The `editor`
-        writes the files that it has open; the store stays locked meanwhile.
+        The restore gets its own checkpoint, so it can be undone in the same way. Files that are
+        open in the `editor` are written by the editor; the store stays locked meanwhile.
         """
         only = None if paths is None else [self.relative(path) for path in paths]
         with self._exclusive(), self._keeping_from(first):
@@ -312,7 +316,7 @@ class CheckpointStore:
             self._observe([*touched, *plan.directory_times], authors=[author])
             with self._database.transaction():
                 self._database.end_action(number, self._clock(), (), is_interrupted=False)
-                # An editor may have saved a file, but not with the content it was given.
+                # An editor may have saved a file with other content than requested.
                 has_changed = bool(done or self._database.changes(first=number, last=number))
                 self._database.forget_if_empty(number)
             conflicts = [*plan.conflicts, *refused]
@@ -370,7 +374,8 @@ class CheckpointStore:
         actions, or to the user if no action is running.
         """
         running, dead = self._open_actions() if authors is None else ([], set())
-        overhead = cache(self._database_bytes)  # most observations copy nothing and do not ask
+        # Computed at the first use: most observations copy nothing and do not need this number.
+        overhead = cache(self._database_bytes)
         with self._blobs.batch() as batch:
             seen = self._observer.scan(
                 self._state,
@@ -397,15 +402,15 @@ class CheckpointStore:
         return seen
 
     def _is_unchanged(self, seen: ScanResult) -> bool:
-        """Whether `seen` equals the known state, so that there is nothing to record. This is so
-        for most commands."""
+        """Whether `seen` equals the known state, so that there is nothing to record. Most
+        commands change nothing."""
         if seen.candidates or seen.copied_out or self._generation in ("", "0"):
             return False
         skipped = {path: why for path, (size, why) in self._state.not_kept.items() if size < 0}
         return seen.skipped is None or seen.skipped == skipped
 
     def _open_actions(self) -> tuple[list[Checkpoint], set[int]]:
-        """The actions without an end, and the ids of those whose process has ended."""
+        """The actions without an end, and the ids of those actions whose process has ended."""
         found = self._database.open_actions()
         dead = set()
         for action, owner in found:
@@ -477,7 +482,7 @@ class CheckpointStore:
     # Space ------------------------------------------------------------------------------
 
     def _make_room(self, size: int) -> bool:
-        """Remove the oldest checkpoints until `size` more bytes fit. False if they cannot fit."""
+        """Remove the oldest checkpoints until `size` more bytes fit. Returns whether they fit."""
         while self._used + size > self.limits.store_bytes:
             oldest = self._database.oldest_ended()
             if oldest is None or oldest >= self._kept_from:
@@ -494,8 +499,7 @@ class CheckpointStore:
 
     @contextmanager
     def _keeping_from(self, first: int) -> Iterator[None]:
-        """Keep all checkpoints from `first` on while they are being restored: `_make_room` does
-        not remove them."""
+        """Make `_make_room` keep all checkpoints from `first` on, while they are being restored."""
         self._kept_from = first
         try:
             yield
@@ -549,7 +553,8 @@ def is_store_needed(directory: Path, workspace: Path) -> bool:
 
 
 def suitable_workspace(workspace: Path, store: Path) -> Path:
-    """The workspace with links resolved, if it can have checkpoints in `store`.
+    """The path of the workspace with links resolved, if the workspace can have checkpoints in
+    `store`.
 
     Raises `CheckpointsUnavailable` or `NoSuchPath`.
     """
@@ -580,21 +585,21 @@ def _home() -> Path | None:
 def _git_notes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     notes = []
     for directory, head in before.items():
-        shown = directory or "the workspace"
+        place = directory or "the workspace"
         if directory not in after:
             notes.append(
-                f"The git repository of {shown} was removed; a restore does not bring it back"
+                f"The git repository of {place} was removed; a restore does not bring it back"
             )
         elif after[directory] != head:
             notes.append(
-                f"git in {shown}: {head or 'nothing'} became {after[directory] or 'nothing'}; a "
+                f"git in {place}: {head or 'nothing'} became {after[directory] or 'nothing'}; a "
                 "restore undoes changes of files, not commits"
             )
     return notes
 
 
 def is_below(path: str, tops: Iterable[str]) -> bool:
-    """Whether `path` is one of `tops` or inside of one."""
+    """Whether `path` is one of `tops` or inside one of them."""
     return any(path == top or path.startswith(f"{top}/") for top in tops)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 Content = bytes
 NOT_KEPT: Content = b""
-_GIT_DIGEST = 20
+_GIT_DIGEST_BYTES = 20
 
 
 class FileStat(NamedTuple):
@@ -76,15 +76,15 @@ class Version(NamedTuple):
 
     @property
     def is_restorable(self) -> bool:
-        """Whether the store can restore this. It cannot restore sockets, devices and contents that
-        were not kept."""
+        """Whether the store can restore this version. It cannot restore sockets, devices and
+        contents that were not kept."""
         if self.stat.has_content:
             return self.content != NOT_KEPT
         return self.stat.is_directory or self.stat.is_fifo
 
 
 def is_git_object(content: Content) -> bool:
-    return len(content) == _GIT_DIGEST
+    return len(content) == _GIT_DIGEST_BYTES
 
 
 def join(directory: str, name: str) -> str:
@@ -151,7 +151,8 @@ def decode_stat(data: bytes) -> FileStat:
 def encode_listing(
     directory: str, listing: Listing, contents: Mapping[str, Content], ignored: Container[str]
 ) -> tuple[bytes, bytes]:
-    """Names and fixed-size entries. `contents` and `ignored` are by path."""
+    """The encoded names, and the encoded entries of fixed size. The keys of `contents` and the
+    items of `ignored` are paths."""
     pack = _ENTRY.pack
     prefix = f"{directory}/" if directory else ""
     entries = []
@@ -164,7 +165,7 @@ def encode_listing(
 
 
 def decode_listing(names: bytes, entries: bytes) -> Iterator[tuple[str, FileStat, Content, bool]]:
-    """Name, stat data, content, and whether `.gitignore` excludes it."""
+    """Name, stat data and content of each entry, and whether `.gitignore` excludes the entry."""
     unpacked = _ENTRY.iter_unpack(entries)
     for name, entry in zip(os.fsdecode(names).split("\0"), unpacked, strict=False):
         *found, length, content = entry

@@ -1,5 +1,5 @@
-"""Serves one store to another process by JSON lines. The VS Code extension uses it, because it
-cannot call Python directly.
+"""Serves one store to another process by JSON lines. The VS Code extension uses this worker,
+because the extension cannot call Python directly.
 
 A request is `{"id", "op", …}`, and its answer `{"id", "result"}` or `{"id", "error"}`. While the
 worker restores, it asks about open files: `{"ask", "op", …}`, answered by `{"answer", …}`. Messages
@@ -34,7 +34,8 @@ _COMMON: Final = frozenset(each.name for each in fields(Observation))
 
 
 class CheckpointWorker:
-    """Executes requests until the input ends, also because the other process was killed."""
+    """Executes requests until the input ends. The input also ends if the other process is
+    killed."""
 
     def __init__(self, recording: StoreRecording, source: IO[bytes], sink: IO[bytes]) -> None:
         self._recording = recording
@@ -53,8 +54,9 @@ class CheckpointWorker:
             logger.info("the other process has ended")
         self._recording.close()
 
-    def ask(self, question: Message) -> Message:
-        """Ask the other process, and wait. Requests that arrive meanwhile are executed later.
+    def ask_editor(self, question: Message) -> Message:
+        """Ask the other process, which runs the editor, and return its answer. Requests that arrive
+        meanwhile are executed later.
 
         Raises `EditorRefused` if the other process ends.
         """
@@ -120,9 +122,9 @@ class _RemoteEditor(OpenFileEditor):
         self._worker, self._workspace = worker, workspace
 
     def open_files(self) -> OpenFiles:
-        """If the other process has ended, no files are open."""
+        """The open files; none if the other process has ended."""
         try:
-            answer = self._worker.ask({"op": "open_files"})
+            answer = self._worker.ask_editor({"op": "open_files"})
         except EditorRefused:
             return OpenFiles()
         unsaved, saved = self._inside(answer["unsaved"]), self._inside(answer["saved"])
@@ -134,13 +136,14 @@ class _RemoteEditor(OpenFileEditor):
             "path": str(self._workspace / path),
             "content": base64.b64encode(content).decode(),
         }
-        answer = self._worker.ask(question)
+        answer = self._worker.ask_editor(question)
         if reason := answer.get("refused"):
             raise EditorRefused(reason)
         return bool(answer["written"])
 
     def _inside(self, paths: list[str]) -> frozenset[str]:
-        """Paths in the workspace, relative to it, with links resolved."""
+        """Those of `paths` that are in the workspace, with links resolved and relative to the
+        workspace."""
         real = (Path(each).resolve() for each in paths)
         return frozenset(
             str(each.relative_to(self._workspace))
@@ -166,7 +169,7 @@ def _action(operation: str, args: Message) -> CheckpointAction:
 
 
 def _encode(observation: Observation) -> Message:
-    """Content and extras, as in an observation on the wire."""
+    """The content and extras of an observation, in the form in which they are sent."""
     names = [each.name for each in fields(observation) if each.name not in _COMMON]
     return {
         "content": observation.content,

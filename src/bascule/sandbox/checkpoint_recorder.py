@@ -167,7 +167,7 @@ class CheckpointRecorder:
         try:
             store = self._store.get()
             is_program = isinstance(action, _PROGRAMS)
-            paths = None if is_program else _edited_path(action, cwd).changed_in(store)
+            paths = None if is_program else _edited_path(action, cwd).paths_to_change(store)
             if paths is not None and not paths:
                 return None
             recording = Recording(action)
