@@ -1,8 +1,8 @@
-"""Merges the changes of a fork into the workspace that it came from. Blocks.
+"""Merges the changes of a fork into the workspace from which the fork was made.
 
 Every path is read, merged and replaced on its own. A new file is written completely and then
-renamed over the old one, if the old one has not changed since it was read. Paths in conflict are
-not changed.
+renamed over the old file, if the old file has not changed since it was read. Paths in conflict are
+not changed. All functions block.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .merge_journal import MergeJournal
 from .merge_rules import Merge, PathVersion, merge_versions
 from .tree_files import FileTooLong, opened_below, opened_tree, read_version
 
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _Identity = tuple[int, int, int, int]
 
 
@@ -40,8 +40,9 @@ def apply_changes(
 ) -> Sequence[PathResult]:
     """Merge the changes, which must be sorted by `merge_order`. The results are sorted by path.
 
-    Only one change is in memory at a time, if `changes` reads them one by one. With `dry_run`, only
-    report what would be done. Without a `journal`, a killed merge leaves a temporary file.
+    If `changes` is an iterator that reads one change at a time, only one change is in memory. With
+    `dry_run`, nothing is changed; the results say what would be done. Without a `journal`, a killed
+    merge leaves a temporary file.
     """
     journal = journal or MergeJournal()
     with opened_tree(workspace) as root:
@@ -75,7 +76,7 @@ def _apply(root: int, change: PathChange, journal: MergeJournal, *, dry_run: boo
     except FileTooLong as error:
         return PathResult(change.path, "conflict", str(error))
     except _HasOtherFiles as error:
-        # The fork removed the directory, but it has other files here. Nothing is lost if it stays.
+        # The fork removed the directory, but here it has other files. Nothing is lost if it stays.
         outcome: Literal["kept", "conflict"] = "kept" if change.theirs is None else "conflict"
         return PathResult(change.path, outcome, str(error))
     except _NotApplied as error:
@@ -164,7 +165,7 @@ def _replace(
 
 
 def _write(parent_fd: int, name: str, version: PathVersion) -> None:
-    descriptor = os.open(name, _NEW, 0o600, dir_fd=parent_fd)
+    descriptor = os.open(name, _NEW_FILE_FLAGS, 0o600, dir_fd=parent_fd)
     with os.fdopen(descriptor, "wb") as file:
         file.write(version.content)
         os.fchmod(descriptor, version.mode)
@@ -190,6 +191,6 @@ def _stat(parent_fd: int, name: str) -> _Identity | None:
         found = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found.st_mode):  # its size and time change with what is in it
+    if stat.S_ISDIR(found.st_mode):  # size and time of a directory change with its entries
         return found.st_mode, found.st_ino, 0, 0
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns

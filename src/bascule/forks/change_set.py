@@ -14,8 +14,8 @@ from bascule.core.errors import InvalidRequest
 from .merge_rules import Outcome, PathVersion
 
 Choice = Literal["", "fork", "here"]
-"""How to resolve a conflict. Empty: not at all. fork: take the fork's version. here: keep the
-workspace's version."""
+"""How to resolve a conflict. Empty: the conflict stays. fork: take the fork's version. here: keep
+the workspace's version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class PathResult:
 
     path: str
     outcome: Outcome | Literal["kept"]
-    """As in `Merge`. kept: the workspace's version was kept."""
+    """The outcome as in `Merge`, or `kept`: the workspace's version was kept."""
     reason: str = ""
     lines: tuple[tuple[int, int], ...] = ()
     """First and last line of each region in conflict, in the workspace's version, from 1. If the
     fork only added lines there, the last line is one less than the first."""
 
     def to_json(self) -> dict[str, Any]:
-        """The result, with bytes of the path that are not UTF-8 escaped."""
+        """The result as JSON. Bytes of the path that are not UTF-8 are escaped."""
         lines = [list(each) for each in self.lines]
         return {**asdict(self), "path": shown_path(self.path), "lines": lines}
 
@@ -61,7 +61,8 @@ def encode_changes(changes: Iterable[PathChange]) -> Iterator[bytes]:
 
 
 def decode_changes(lines: Iterable[bytes]) -> Iterator[PathChange]:
-    """Raises `InvalidRequest` for a line that is not a change of a path in the workspace."""
+    """Decode one change from each line. Raises `InvalidRequest` for a line that is not a change of
+    a path in the workspace."""
     for line in lines:
         try:
             value = json.loads(line)

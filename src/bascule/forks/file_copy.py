@@ -16,13 +16,13 @@ from bascule.core.errors import MissingTool, StorageFailed
 from .tree_files import REGULAR
 
 _FICLONE: Final = 0x40049409
-"""The ioctl that makes a file share all blocks of another one (btrfs, XFS, bcachefs)."""
+"""The ioctl that makes a file share all blocks of another file (btrfs, XFS, bcachefs)."""
 _UNSUPPORTED: Final = frozenset(
     {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM}
 )
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE: Final = 1 << 20
-_TRIES: Final = 3
+_NEW_FILE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE_BYTES: Final = 1 << 20
+_MAX_TRIES: Final = 3
 
 
 class FileCopier:
@@ -40,12 +40,12 @@ class FileCopier:
     def copy(self, source: int, name: str, target: int) -> None:
         """Copy a regular file. A file that changes meanwhile is copied again, a few times.
 
-        Raises `FileNotFoundError` if it is not a regular file any more, and `PermissionError` for a
-        private file of another user.
+        Raises `FileNotFoundError` if the path is no regular file any more, and `PermissionError`
+        for a private file of another user.
         """
         opened = os.open(name, REGULAR, dir_fd=source)
         try:
-            for last in range(1, _TRIES + 1):
+            for last in range(1, _MAX_TRIES + 1):
                 before = os.fstat(opened)
                 if not stat.S_ISREG(before.st_mode):
                     raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
@@ -55,14 +55,14 @@ class FileCopier:
                 self._copy_once(opened, before, target, name)
                 after = os.fstat(opened)
                 is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-                if is_same or last == _TRIES:
+                if is_same or last == _MAX_TRIES:
                     return
                 os.unlink(name, dir_fd=target)
         finally:
             os.close(opened)
 
     def _copy_once(self, opened: int, found: os.stat_result, target: int, name: str) -> None:
-        copy = os.open(name, _NEW, 0o600, dir_fd=target)
+        copy = os.open(name, _NEW_FILE_FLAGS, 0o600, dir_fd=target)
         try:
             if not (self.shares_blocks and self._reflink(opened, copy)):
                 _copy_content(opened, copy, found.st_size)
@@ -97,9 +97,9 @@ def _copy_content(source: int, target: int, size: int) -> None:
         os.lseek(source, at, os.SEEK_SET)
         os.lseek(target, at, os.SEEK_SET)
         while at < end:
-            sent = os.sendfile(target, source, None, min(_PIECE, end - at))
+            sent = os.sendfile(target, source, None, min(_PIECE_BYTES, end - at))
             if not sent:
-                return  # it became shorter
+                return  # the file became shorter
             at += sent
 
 
@@ -107,7 +107,7 @@ async def copy_tree(source: Path, target: Path) -> None:
     """Copy a tree into an existing empty directory, with links and times. Nobody may change the
     tree meanwhile.
 
-    `cp` does the work; cancelling ends it. Raises `StorageFailed`.
+    `cp` copies the files; cancelling this function ends `cp`. Raises `StorageFailed`.
     """
     words = ("cp", "-a", "--reflink=auto", "-T", "--", str(source), str(target))
     try:
@@ -117,8 +117,8 @@ async def copy_tree(source: Path, target: Path) -> None:
             env={"LC_ALL": "C", "PATH": os.defpath},
         )
     except FileNotFoundError as error:
-        what = "Forks are copied with cp(1), which is not installed; install coreutils"
-        raise MissingTool(what) from error
+        message = "Forks are copied with cp(1), which is not installed; install coreutils"
+        raise MissingTool(message) from error
     try:
         _, errors = await process.communicate()
     finally:

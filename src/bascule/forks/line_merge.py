@@ -2,8 +2,8 @@
 
 The rule is that of diff3. Lines that all three versions share divide the file into regions. A
 region that only one side changed takes that side's lines. A region that both sides changed to the
-same lines takes them once. Every other region is a conflict, and nothing is chosen for it. Changes
-of adjacent lines, with no unchanged line between them, are one region.
+same lines takes these lines once. Every other region is a conflict, for which nothing is chosen.
+Changes of adjacent lines, with no unchanged line between them, are one region.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Block(NamedTuple):
 
 
 def split_lines(content: bytes) -> list[bytes]:
-    """Lines with their ends. Only LF ends a line, so CR stays part of it."""
+    """Lines with their ends. Only LF ends a line, so CR stays a part of the line."""
     lines = [line + b"\n" for line in content.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
@@ -140,5 +140,5 @@ def _matches(base: list[bytes], side: list[bytes]) -> list[tuple[int, int, int]]
         raise TooManyLines(f"more than {MAX_DIFFERING_LINES} lines differ")
     matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
     found = [(head + at, head + there, size) for at, there, size in matcher.get_matching_blocks()]
-    whole = [(0, 0, head), *found, (len(base) - tail, len(side) - tail, tail)]
-    return [block for block in whole if block[2]]
+    blocks = [(0, 0, head), *found, (len(base) - tail, len(side) - tail, tail)]
+    return [block for block in blocks if block[2]]

@@ -1,8 +1,8 @@
-"""Records the path of a merge's temporary file, to remove the file after a `kill -9`. Blocks.
+"""Records the path of a merge's temporary file, to remove the file after a `kill -9`.
 
 A merge writes one file at a time, in the directory of the file that it replaces. The journal has
 the path of the file that is being written. So only a merge's own files are removed, never a user's
-file with a similar name.
+file with a similar name. All functions block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bascule.core.errors import StorageFailed
 from .tree_files import GIT, opened_below, opened_tree
 
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_TEMPORARY: Final = re.compile(r"\.bascule-[0-9a-f]{16}")
+_TEMPORARY_NAME: Final = re.compile(r"\.bascule-[0-9a-f]{16}")
 _MAX_PATH_BYTES: Final = 1 << 16
 
 
@@ -31,7 +31,7 @@ class MergeJournal:
     """The open journal of a running merge."""
 
     def __init__(self, descriptor: int | None = None) -> None:
-        """Without a descriptor, nothing is recorded."""
+        """`descriptor` is the open file of the journal. With None, nothing is recorded."""
         self._descriptor = descriptor
 
     def new_temporary_name(self, directory: str) -> str:
@@ -46,8 +46,9 @@ class MergeJournal:
 def merge_journal(file: Path, workspace: Path) -> Iterator[MergeJournal]:
     """Open the journal of a new merge, in `file`. Removes the temporary file of a killed merge.
 
-    Raises `StorageFailed` while another merge has the journal, or if it cannot be written. It does
-    not wait, because a program of the session could hold the lock forever.
+    Raises `StorageFailed` while another merge has the journal, or if the journal cannot be written.
+    The function does not wait for the other merge, because a program of the session could hold the
+    lock forever.
     """
     try:
         descriptor = _open_locked(file)
@@ -81,17 +82,17 @@ def _remove_leftover(descriptor: int, workspace: Path) -> None:
     path = os.fsdecode(os.pread(descriptor, _MAX_PATH_BYTES, 0))
     directory, _, name = path.rpartition("/")
     parts = directory.split("/") if directory else []
-    if not _TEMPORARY.fullmatch(name) or any(part in ("", ".", "..", GIT) for part in parts):
+    if not _TEMPORARY_NAME.fullmatch(name) or any(part in ("", ".", "..", GIT) for part in parts):
         return
     with (
         suppress(FileNotFoundError, NotADirectoryError),
         opened_tree(workspace) as root,
-        opened_below(root, directory) as above,
+        opened_below(root, directory) as parent,
     ):
-        found = os.stat(name, dir_fd=above, follow_symlinks=False)
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         is_ours = found.st_uid == os.geteuid() and not stat.S_ISDIR(found.st_mode)
         if is_ours:
-            os.unlink(name, dir_fd=above)
+            os.unlink(name, dir_fd=parent)
 
 
 def _write(descriptor: int, content: bytes) -> None:

@@ -1,7 +1,8 @@
-"""Copies a git repository for a fork: objects, refs and index. Blocks.
+"""Copies a git repository for a fork: objects, refs and index.
 
 No git program runs on the source repository, so its configuration and hooks have no effect, and
 nothing below its `.git` is written. The copy has no remotes, hooks, stashes or alternates.
+All functions block.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ _FILES: Final = ("HEAD", "packed-refs", "index", "shallow", "ORIG_HEAD")
 _INFO: Final = ("exclude", "attributes", "sparse-checkout")
 _STASH: Final = "stash"
 _PACKS: Final = "pack"
-"""Copied after the loose objects, which `git gc` removes after it wrote a pack."""
+"""Directory of packs. It is copied after the loose objects, which `git gc` removes after it has
+written a pack."""
 _MAX_DEPTH: Final = 64
 """Maximum depth of directories in a repository. Git itself nests at most 2 levels, except for refs
 with slashes in their names."""
-_TRIES: Final = 5
+_MAX_TRIES: Final = 5
 _SMALL: Final = 1 << 20
-_KEPT: Final = {
+_KEPT_SETTINGS: Final = {
     "core": ("autocrlf", "eol", "ignorecase", "filemode", "symlinks", "sparsecheckout"),
     "user": ("name", "email"),
 }
@@ -52,8 +54,8 @@ def copy_repository(source: int, target: int, copier: FileCopier, count: EntryCo
     for name in ("HEAD", "objects", "refs"):
         if not _exists(source, name):
             raise CannotCopyRepository("its .git is not a repository")
-    # The order matters while git works in the source. It packs refs before it removes the loose
-    # ones, and it writes objects before refs to them.
+    # The order matters while git works in the source. It packs refs before it removes the
+    # loose refs, and it writes objects before the refs to these objects.
     copying.copy_below(source, "refs", target)
     for name in [*_FILES, *copying.shared_indexes(source)]:
         with suppress(FileNotFoundError):
@@ -90,7 +92,8 @@ def branches(git_dir: int) -> dict[str, str]:
 
 
 def head_commit(git_dir: int) -> str:
-    """The commit of HEAD; empty if there is none yet, or if it is not the name of a commit."""
+    """The commit of HEAD; empty if there is no commit yet, or if HEAD is not the name of a
+    commit."""
     found = _head(git_dir)
     return found if _COMMIT.fullmatch(found) else ""
 
@@ -109,7 +112,7 @@ def _head(git_dir: int) -> str:
 
 
 def _drop_packed_stash(target: int) -> None:
-    """Remove the stash from the copied `packed-refs`, where `git gc` puts it."""
+    """Remove the stash from the copied `packed-refs`. `git gc` writes the stash to this file."""
     try:
         old = os.open("packed-refs", REGULAR, dir_fd=target)
     except FileNotFoundError:
@@ -130,27 +133,27 @@ class _RepositoryCopier:
         names = [each.name for each in scan_directory(source, self._count)]
         return [name for name in names if name.startswith("sharedindex.")]
 
-    def copy_below(self, above: int, name: str, target: int, depth: int = 0) -> None:
-        """Copy directories and regular files. Git has no other kinds of files in a repository, so
-        they are skipped."""
+    def copy_below(self, parent: int, name: str, target: int, depth: int = 0) -> None:
+        """Copy directories and regular files. Other kinds of files are skipped, because git has
+        none in a repository."""
         if depth > _MAX_DEPTH:
             raise CannotCopyRepository(
                 f"its .git has directories below more than {_MAX_DEPTH} others"
             )
-        source = os.open(name, DIRECTORY, dir_fd=above)
+        source = os.open(name, DIRECTORY, dir_fd=parent)
         try:
             os.mkdir(name, dir_fd=target)
             with opened_below(target, name) as created:
-                # `git gc` writes a new pack before it removes what the pack replaces. So after a
-                # file vanished, its replacement is in the next listing.
-                for _ in range(_TRIES):
+                # `git gc` writes a new pack before it removes the files that the pack replaces. So
+                # after a file vanished, its replacement is in the next listing.
+                for _ in range(_MAX_TRIES):
                     if self._copy_entries(source, name, created, depth):
                         break
         finally:
             os.close(source)
 
     def _copy_entries(self, source: int, name: str, created: int, depth: int) -> bool:
-        """Copy the entries that are not copied yet. False if one of them was removed meanwhile."""
+        """Copy the entries that are not copied yet. False if an entry was removed meanwhile."""
         is_complete = True
         entries = scan_directory(source, self._count)
         for entry in sorted(entries, key=lambda entry: entry.name == _PACKS):
@@ -175,8 +178,8 @@ def _is_left_out(directory: str, name: str, depth: int) -> bool:
 
 
 def _new_config(source: int) -> str:
-    """The text of the new `config`: the settings of the source that are in `_KEPT`. Includes are
-    not followed."""
+    """The text of the new `config`: the settings of the source that are in `_KEPT_SETTINGS`.
+    Includes are not followed."""
     version, kept, section = "0", dict[tuple[str, str], str](), ""
     extensions: dict[str, str] = {}
     for line in _read_text(source, "config").splitlines():
@@ -190,7 +193,7 @@ def _new_config(source: int) -> str:
             extensions[name] = value
         elif (section, name) == ("core", "repositoryformatversion"):
             version = value
-        elif name in _KEPT.get(section, ()):
+        elif name in _KEPT_SETTINGS.get(section, ()):
             kept[section, name] = value
     return _config_text(version, extensions, kept)
 

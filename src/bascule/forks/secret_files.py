@@ -21,7 +21,8 @@ _SECRET: Final = re.compile("|".join(f"(?:{translate(name)})" for name in _NAMES
 
 
 def is_secret(path: str) -> bool:
-    """Whether the last name of `path` is that of a secret file, or of a directory of secrets."""
+    """Whether the last part of `path` is the name of a file with secrets, or of a directory of
+    secrets."""
     name = path.rpartition("/")[2]
     if name.lower().endswith(_SAMPLES):
         return False

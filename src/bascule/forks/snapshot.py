@@ -1,7 +1,8 @@
-"""Takes a snapshot of a workspace, from which forks are created. Blocks.
+"""Takes a snapshot of a workspace, from which forks are created.
 
-A snapshot is a directory that nobody changes: `tree/` has the files, `snapshot.json` the facts. It
-is the base of every later merge, so no program of a fork may reach it.
+A snapshot is a directory that nobody changes: `tree/` has the files, `snapshot.json` the facts. The
+snapshot is the base of every later merge, so no program of a fork may reach it. All functions
+block.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ from .tree_files import (
 
 _TREE: Final = "tree"
 _FACTS: Final = "snapshot.json"
-_MAX_INDEX: Final = 64 << 20
-"""Maximum bytes of git's index. A larger one counts as empty: no path is known to be tracked."""
+_MAX_INDEX_BYTES: Final = 64 << 20
+"""Maximum bytes of git's index. A larger index counts as empty: no path is known to be tracked."""
 _OTHER_KIND: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 """Errors of opening a path that was removed, or replaced by another kind of file."""
 
@@ -88,7 +89,8 @@ class Snapshot:
     def entries(self, *, with_ignored: bool = False) -> dict[str, Entry]:
         with opened_tree(self.tree) as root:
             tracked = None if with_ignored else self.tracked
-            return list_tree(root, tracked, max_files=None).entries  # counted when it was taken
+            # No maximum: the files were counted when the snapshot was taken.
+            return list_tree(root, tracked, max_files=None).entries
 
 
 def take_snapshot(
@@ -103,7 +105,7 @@ def take_snapshot(
     returns True, and `QuotaExceeded` above `max_files` files and directories.
 
     `left_out` lists the paths that are not copied: files with names of secrets, unless git tracks
-    them or `with_secrets` is given; private files of other users, and files that this process
+    them or `with_secrets` is set; private files of other users, and files that this process
     may not read; other file systems; sockets, pipes and devices.
     """
     tree = directory / _TREE
@@ -113,7 +115,7 @@ def take_snapshot(
         count = EntryCount(max_files)
         copier = _SnapshotCopier(source, facts, count, is_stopped, with_secrets=with_secrets)
         copier.copy(source, target)
-    # Written last: it marks the snapshot as complete.
+    # Written last, because this file marks the snapshot as complete.
     text = json.dumps(
         {
             "left_out": facts.left_out,
@@ -175,14 +177,14 @@ class _SnapshotCopier:
                 each.close()
 
     def _level(self, source: int, target: int, path: str) -> _Level:
-        """Begin with a directory. Takes ownership of the descriptors, even if it fails."""
+        """Begin to copy a directory. Takes ownership of the descriptors, even if this fails."""
         try:
             if self._is_stopped():
                 raise InterruptedError(errno.EINTR, "the copy was stopped")
             found = scan_directory(source, self._count, len(path))
             entries = sorted(found, key=lambda entry: entry.name)
             if any(entry.name == GIT for entry in entries):
-                self._copy_git(source, target, path)  # first: it finds out which files are tracked
+                self._copy_git(source, target, path)  # first, to learn which files are tracked
         except BaseException:
             os.close(source)
             os.close(target)
@@ -197,18 +199,18 @@ class _SnapshotCopier:
             os.fchmod(level.target, stat.S_IMODE(found.st_mode) & 0o777 | 0o700)
         os.utime(level.target, ns=(found.st_atime_ns, found.st_mtime_ns))
 
-    def _copy_entry(self, above: _Level, entry: os.DirEntry[str]) -> _Level | None:
+    def _copy_entry(self, parent: _Level, entry: os.DirEntry[str]) -> _Level | None:
         """Copy a file or link. A directory is created and returned; the caller copies its
         entries."""
-        path = f"{above.path}/{entry.name}" if above.path else entry.name
+        path = f"{parent.path}/{entry.name}" if parent.path else entry.name
         try:
             found = entry.stat(follow_symlinks=False)
             if reason := self._reason_to_leave_out(path, found):
                 self._facts.left_out[path] = reason
             elif stat.S_ISDIR(found.st_mode):
-                return self._enter_directory(above, entry.name, path)
+                return self._enter_directory(parent, entry.name, path)
             else:
-                self._copy_file(above, entry.name, found)
+                self._copy_file(parent, entry.name, found)
         except FileNotFoundError:
             pass  # removed meanwhile
         except PermissionError:
@@ -219,24 +221,24 @@ class _SnapshotCopier:
             self._facts.left_out[path] = "it was replaced while it was copied"
         return None
 
-    def _copy_file(self, above: _Level, name: str, found: os.stat_result) -> None:
+    def _copy_file(self, parent: _Level, name: str, found: os.stat_result) -> None:
         if stat.S_ISLNK(found.st_mode):
-            os.symlink(os.readlink(name, dir_fd=above.source), name, dir_fd=above.target)
+            os.symlink(os.readlink(name, dir_fd=parent.source), name, dir_fd=parent.target)
             times = found.st_atime_ns, found.st_mtime_ns
-            os.utime(name, ns=times, dir_fd=above.target, follow_symlinks=False)
+            os.utime(name, ns=times, dir_fd=parent.target, follow_symlinks=False)
         else:
-            self._copier.copy(above.source, name, above.target)
+            self._copier.copy(parent.source, name, parent.target)
             self._facts.files += 1
 
-    def _enter_directory(self, above: _Level, name: str, path: str) -> _Level | None:
-        source = os.open(name, DIRECTORY, dir_fd=above.source)
+    def _enter_directory(self, parent: _Level, name: str, path: str) -> _Level | None:
+        source = os.open(name, DIRECTORY, dir_fd=parent.source)
         try:
             if os.fstat(source).st_dev != self._device:
                 self._facts.left_out[path] = "on another file system"
                 os.close(source)
                 return None
-            os.mkdir(name, 0o700, dir_fd=above.target)
-            target = os.open(name, DIRECTORY, dir_fd=above.target)
+            os.mkdir(name, 0o700, dir_fd=parent.target)
+            target = os.open(name, DIRECTORY, dir_fd=parent.target)
         except BaseException:
             os.close(source)
             raise
@@ -253,7 +255,7 @@ class _SnapshotCopier:
             )
         if is_secret(path) and not self._with_secrets and path not in self._facts.tracked:
             return "its name is that of a secret"
-        # A hub with the rights of root must not show a session what its own user cannot read.
+        # A hub with the rights of root must not show a session files that its user cannot read.
         is_foreign = found.st_uid != self._owner and kind != stat.S_IFLNK
         readable = 0o005 if kind == stat.S_IFDIR else 0o004
         if is_foreign and found.st_mode & readable != readable:
@@ -261,11 +263,11 @@ class _SnapshotCopier:
         return ""
 
     def _copy_git(self, source: int, target: int, path: str) -> None:
-        whole = f"{path}/{GIT}" if path else GIT
+        git_path = f"{path}/{GIT}" if path else GIT
         try:
             git_dir = os.open(GIT, DIRECTORY, dir_fd=source)
         except OSError:
-            self._facts.left_out[whole] = "its git repository is elsewhere"
+            self._facts.left_out[git_path] = "its git repository is elsewhere"
             return
         try:
             os.mkdir(GIT, 0o700, dir_fd=target)
@@ -277,15 +279,15 @@ class _SnapshotCopier:
                 os.close(created)
         except CannotCopyRepository as error:
             shutil.rmtree(GIT, dir_fd=target)
-            self._facts.left_out[whole] = str(error)
+            self._facts.left_out[git_path] = str(error)
         except PermissionError:
             shutil.rmtree(GIT, dir_fd=target)
-            self._facts.left_out[whole] = "its git repository has files of another user"
+            self._facts.left_out[git_path] = "its git repository has files of another user"
         except OSError as error:
             if error.errno not in _OTHER_KIND:
                 raise
             shutil.rmtree(GIT, dir_fd=target)
-            self._facts.left_out[whole] = "its .git is not a repository"
+            self._facts.left_out[git_path] = "its .git is not a repository"
         finally:
             os.close(git_dir)
 
@@ -296,8 +298,8 @@ class _SnapshotCopier:
         except FileNotFoundError:
             return
         with os.fdopen(descriptor, "rb") as file:
-            content = file.read(_MAX_INDEX + 1)
-        names = parse_index(content) if len(content) <= _MAX_INDEX else {}
+            content = file.read(_MAX_INDEX_BYTES + 1)
+        names = parse_index(content) if len(content) <= _MAX_INDEX_BYTES else {}
         prefix = f"{path}/" if path else ""
         self._facts.tracked |= {prefix + name for name in names if name.count("/") < MAX_DEPTH}
 
@@ -305,8 +307,8 @@ class _SnapshotCopier:
 def _with_parents(paths: set[str]) -> set[str]:
     found = set(paths)
     for path in paths:
-        above = path.rpartition("/")[0]
-        while above and above not in found:
-            found.add(above)
-            above = above.rpartition("/")[0]
+        parent = path.rpartition("/")[0]
+        while parent and parent not in found:
+            found.add(parent)
+            parent = parent.rpartition("/")[0]
     return found

@@ -23,7 +23,7 @@ from .merge_rules import EntryKind, PathVersion
 GIT: Final = ".git"
 DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 REGULAR: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-"""Flags for a file. `O_NONBLOCK`: opening a pipe does not wait for a writer."""
+"""Flags to open a file. `O_NONBLOCK`: opening a pipe does not wait for a writer."""
 MAX_FILE_BYTES: Final = 32 << 20
 """Maximum bytes of a file whose change can be merged."""
 MAX_DEPTH: Final = 300
@@ -32,9 +32,10 @@ MAX_PATH_BYTES: Final = 3072
 """Maximum bytes of a path relative to the workspace. The kernel limits absolute paths to 4096."""
 MAX_FILES: Final = 1_000_000
 """Default limit of files and directories in a tree that is copied or listed."""
-_PATH_BYTES: Final = 256
+_PATH_BYTES_PER_ENTRY: Final = 256
+"""For every so many bytes of its path, an entry counts as one more entry."""
 _IGNORE: Final = ".gitignore"
-_IGNORE_BYTES: Final = 1 << 20
+_MAX_IGNORE_BYTES: Final = 1 << 20
 
 
 class FileTooLong(ValueError):
@@ -51,9 +52,9 @@ class EntryCount:
     def add_one(self, path_length: int = 0) -> None:
         """Count one entry. Raises `QuotaExceeded` above the maximum.
 
-        Callers keep the paths in memory, so an entry with a long path counts as several.
+        Callers keep the paths in memory, so an entry with a long path counts as several entries.
         """
-        self._found += 1 + path_length // _PATH_BYTES
+        self._found += 1 + path_length // _PATH_BYTES_PER_ENTRY
         if self._max_entries is not None and self._found > self._max_entries:
             raise QuotaExceeded(
                 f"The workspace has more than {self._max_entries} files and directories, the limit "
@@ -65,7 +66,7 @@ class EntryCount:
 
 
 class Entry(NamedTuple):
-    """The stat data of a path that show whether it changed."""
+    """The stat data of a path, which show whether the path changed."""
 
     mode: int
     size: int
@@ -86,7 +87,7 @@ class Entry(NamedTuple):
     def is_like(self, other: Entry) -> bool:
         """Whether two files are probably the same: a copy keeps permissions, size and time.
 
-        Directories are always alike: their times change with what is in them.
+        Directories are always alike, because their times change with their entries.
         """
         if self.kind == other.kind == "directory":
             return True
@@ -127,7 +128,8 @@ def opened_tree(root: Path) -> Iterator[int]:
 
 @contextmanager
 def opened_below(root: int, directory: str) -> Iterator[int]:
-    """Open a directory by its path relative to an open one, without following links."""
+    """Open a directory by its path relative to the open directory `root`, without following
+    links."""
     current = os.dup(root)
     try:
         for name in directory.split("/") if directory else ():
@@ -170,7 +172,7 @@ def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> 
     if tracked is not None and any(entry.name == _IGNORE for entry in names):
         levels = [*_level(directory, len(prefix)), *levels]
     for entry in names:
-        whole = prefix + entry.name
+        entry_path = prefix + entry.name
         try:
             seen = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
@@ -178,23 +180,23 @@ def _list(directory: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> 
         is_directory = stat.S_ISDIR(seen.st_mode)
         if not (is_directory or stat.S_ISREG(seen.st_mode) or stat.S_ISLNK(seen.st_mode)):
             continue  # pipes, sockets and devices are not part of a result
-        if tracked is not None and _is_left_out(whole, is_directory, tracked, levels):
-            found.ignored.append(whole)
+        if tracked is not None and _is_left_out(entry_path, is_directory, tracked, levels):
+            found.ignored.append(entry_path)
             continue
-        found.entries[whole] = Entry(
+        found.entries[entry_path] = Entry(
             seen.st_mode, 0 if is_directory else seen.st_size, seen.st_mtime_ns
         )
-        if is_directory and is_too_deep(f"{whole}/"):
-            found.entries[whole] = UNREAD
+        if is_directory and is_too_deep(f"{entry_path}/"):
+            found.entries[entry_path] = UNREAD
         elif is_directory:
             below.append(entry.name)
     for name in below:
         _list_below(directory, prefix + name, walk, levels)
 
 
-def _list_below(above: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> None:
+def _list_below(parent: int, path: str, walk: _Walk, levels: list[IgnoreLevel]) -> None:
     try:
-        opened = os.open(path.rpartition("/")[2], DIRECTORY, dir_fd=above)
+        opened = os.open(path.rpartition("/")[2], DIRECTORY, dir_fd=parent)
     except (FileNotFoundError, NotADirectoryError):
         return  # replaced since the directory was read
     try:
@@ -234,7 +236,7 @@ def _is_left_out(
 
 def _level(directory: int, cut: int) -> list[IgnoreLevel]:
     try:
-        content = _content(directory, _IGNORE, _IGNORE_BYTES)
+        content = _content(directory, _IGNORE, _MAX_IGNORE_BYTES)
     except (OSError, FileTooLong):
         return []
     rules = parse_rules(os.fsdecode(content))
@@ -242,7 +244,8 @@ def _level(directory: int, cut: int) -> list[IgnoreLevel]:
 
 
 def read_version(root: int, path: str) -> PathVersion | None:
-    """A path as it is now; None if it does not exist. Raises `FileTooLong` and `OSError`."""
+    """The present version of a path; None if the path does not exist. Raises `FileTooLong` and
+    `OSError`."""
     directory, _, name = path.rpartition("/")
     try:
         with opened_below(root, directory) as above:
@@ -251,22 +254,22 @@ def read_version(root: int, path: str) -> PathVersion | None:
         return None
 
 
-def _version(above: int, name: str) -> PathVersion | None:
-    found = os.stat(name, dir_fd=above, follow_symlinks=False)
+def _version(parent: int, name: str) -> PathVersion | None:
+    found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     match stat.S_IFMT(found.st_mode):
         case stat.S_IFDIR:
             return PathVersion("directory")
         case stat.S_IFLNK:
-            return PathVersion("link", os.fsencode(os.readlink(name, dir_fd=above)))
+            return PathVersion("link", os.fsencode(os.readlink(name, dir_fd=parent)))
         case stat.S_IFREG:
             mode = stat.S_IMODE(found.st_mode) & 0o777
-            return PathVersion("file", _content(above, name, MAX_FILE_BYTES), mode)
+            return PathVersion("file", _content(parent, name, MAX_FILE_BYTES), mode)
         case _:
             return PathVersion("other")
 
 
-def _content(above: int, name: str, max_bytes: int) -> bytes:
-    descriptor = os.open(name, REGULAR, dir_fd=above)
+def _content(parent: int, name: str, max_bytes: int) -> bytes:
+    descriptor = os.open(name, REGULAR, dir_fd=parent)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileNotFoundError(name)
