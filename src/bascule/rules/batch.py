@@ -1,4 +1,4 @@
-"""JSON lines of `bascule rules check --batch`: one question per line, one answer per line. Pure.
+"""JSON lines of `bascule rules check --batch`: one question per line, one answer per line. No I/O.
 
 Decisions depend only on the text of a batch, so that every machine gives the same answers. Links
 are not resolved, and missing paths have fixed default values.
@@ -17,9 +17,9 @@ from .command_context import CommandContext
 from .rule import Rules
 from .verdict import CommandVerdict, Decision, Part
 
-_LISTS = ("allow", "ask", "deny")
-_PATHS = ("workspace", "cwd", "home")
-_MAX_SHOWN = 200
+_LIST_FIELDS = ("allow", "ask", "deny")
+_PATH_FIELDS = ("workspace", "cwd", "home")
+_MAX_SHOWN_CHARACTERS = 200
 _DEFAULTS = CommandContext("/home/ann/project", "/home/ann/project", "/home/ann")
 
 
@@ -33,15 +33,17 @@ class Question:
 
     def encode(self) -> str:
         """The line for this question, with every field."""
-        lists = {name: [list(rule.words) for rule in getattr(self.rules, name)] for name in _LISTS}
-        paths = {name: getattr(self.context, name) for name in _PATHS}
+        lists = {
+            name: [list(rule.words) for rule in getattr(self.rules, name)] for name in _LIST_FIELDS
+        }
+        paths = {name: getattr(self.context, name) for name in _PATH_FIELDS}
         return json.dumps({"command": self.command, **lists, **paths})
 
 
 def decode_question(line: bytes, number: int) -> Question:
     """Decode one line. Raises `InvalidSetting` with the line number."""
     try:
-        given = json.loads(line.decode())
+        fields = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise InvalidSetting(f"line {number}: is not UTF-8 text") from error
     except json.JSONDecodeError as error:
@@ -49,15 +51,15 @@ def decode_question(line: bytes, number: int) -> Question:
     except (ValueError, RecursionError) as error:
         # A number with thousands of digits, or lists that are nested too deeply.
         raise InvalidSetting(f"line {number}: is not usable JSON: {error}") from error
-    if not isinstance(given, dict):
+    if not isinstance(fields, dict):
         raise InvalidSetting(f"line {number}: is not a JSON object")
-    command = given.get("command")
+    command = fields.get("command")
     if not isinstance(command, str):
         raise InvalidSetting(
             f"line {number}: `command` is {_shorten(command)}, but must be a string"
         )
-    lists = [_rules(given, name, number) for name in _LISTS]
-    return Question(command, Rules.of(*lists), _context(given, number))
+    lists = [_rules(fields, name, number) for name in _LIST_FIELDS]
+    return Question(command, Rules.of(*lists), _context(fields, number))
 
 
 def encode_answer(decision: Decision) -> str:
@@ -72,8 +74,8 @@ def refusal(error: InvalidSetting) -> Decision:
     return Decision([Part("", 0, 0, CommandVerdict.ASK, str(error))])
 
 
-def _rules(given: Mapping[str, Any], name: str, number: int) -> Sequence[Sequence[str]]:
-    value = given.get(name)
+def _rules(fields: Mapping[str, Any], name: str, number: int) -> Sequence[Sequence[str]]:
+    value = fields.get(name)
     if value is None:
         return ()
     is_list = isinstance(value, list) and all(_is_rule(each) for each in value)
@@ -86,16 +88,16 @@ def _rules(given: Mapping[str, Any], name: str, number: int) -> Sequence[Sequenc
 
 
 def _shorten(value: Any) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:_MAX_SHOWN]}…"
+    text = repr(value)
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}…"
 
 
 def _is_rule(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(each, str) for each in value)
 
 
-def _context(given: Mapping[str, Any], number: int) -> CommandContext:
-    paths = {name: given[name] for name in _PATHS if given.get(name) is not None}
+def _context(fields: Mapping[str, Any], number: int) -> CommandContext:
+    paths = {name: fields[name] for name in _PATH_FIELDS if fields.get(name) is not None}
     for name, value in paths.items():
         if not isinstance(value, str) or not value.startswith("/"):
             raise InvalidSetting(

@@ -1,5 +1,5 @@
-"""Decides which directories a command may enter, and which files it may write. Pure, except that
-it resolves links."""
+"""Decides which directories a command may enter, and which files it may write. The only I/O is to
+resolve links."""
 
 from __future__ import annotations
 

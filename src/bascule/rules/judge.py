@@ -1,6 +1,6 @@
-"""Decides on a command text: walks through its tree and applies rules to every part. Pure.
+"""Decides on a command text: walks through its tree and applies rules to every part. No I/O.
 
-The parser is a parameter, because text that a shell runs (`bash -c`, `eval`) is parsed too.
+The parser is a parameter, because text that an inner shell runs (`bash -c`, `eval`) is parsed too.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def judge(text: str, rules: Rules, context: CommandContext, parse: Parse) -> Dec
 
 
 def _strictest_by_span(parts: Sequence[Part]) -> Iterable[Part]:
-    """One part per span of the text. Of several parts, the first with the strictest verdict, and
-    of those one by a rule that matches for certain."""
+    """One part for each span of the text: of several parts, one with the strictest verdict. Among
+    these, a part by a rule that matches for certain comes first."""
     found: dict[tuple[str, int, int], Part] = {}
     for part in parts:
         before = found.setdefault((part.text, part.start, part.end), part)
@@ -227,9 +227,9 @@ class _Walk:
             for rule in rules:
                 found = match_rule(rule, words)
                 if found is RuleMatch.YES:
-                    what = "denies" if verdict is CommandVerdict.DENY else "asks about"
+                    verb = "denies" if verdict is CommandVerdict.DENY else "asks about"
                     why = f": {rule.why}" if rule.why else ""
-                    reason = f"a rule {what} `{rule}`{why}"
+                    reason = f"a rule {verb} `{rule}`{why}"
                     self._record_command(words, verdict, reason, rule, is_by_rule=True)
                     return
                 if found is RuleMatch.MAYBE:
@@ -359,8 +359,8 @@ class _Walk:
     def _judge_eval(
         self, words: Sequence[Word], state: KnownShellState, *, in_shell: bool
     ) -> After:
-        given = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
-        texts = [word.text for word in given]
+        operands = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+        texts = [word.text for word in operands]
         text = None if None in texts else " ".join(each or "" for each in texts)
         after = self._judge_text(words, text, state)
         return after if in_shell else After(state, state)
@@ -439,7 +439,8 @@ class _Walk:
             return [path]
         if state.directories is None:
             return None
-        # A later round of a loop may go up from elsewhere, or through links not seen here.
+        # A later round of a loop may apply `..` in another directory, or to links that are unknown
+        # here.
         has_links = self._context.resolve_links is not None
         if state.is_repeated and (has_links or ".." in path.split("/")):
             return None
@@ -476,8 +477,8 @@ def _redirects_stdin(redirections: Sequence[Redirection]) -> bool:
 
 
 def _changes_directory(node: Node) -> bool:
-    """Whether a node may change the directory of this shell. Any word `cd` counts, since it may
-    follow a wrapper."""
+    """Whether a node may change the directory of this shell. Any word `cd` counts, because a
+    wrapper may run it."""
     match node:
         case SimpleCommand():
             return any(word.text in {"cd", "pushd", "popd", "eval"} for word in node.words)
@@ -491,7 +492,7 @@ def _changes_directory(node: Node) -> bool:
 
 
 def _cd_target(words: Sequence[Word]) -> str | None:
-    """The only operand of `cd`, or None if it has options, another number of words or `-`."""
+    """The only operand of `cd`. None if `cd` has options, another number of operands, or `-`."""
     operands = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
     path = operands[0].text if len(operands) == 1 else None
     return path if path and not path.startswith("-") else None
@@ -510,8 +511,8 @@ def _may_assign(words: Sequence[Word]) -> bool:
 
 
 def _runs_as_arithmetic(value: str) -> bool:
-    """Whether a value has a substitution in a subscript: bash runs it if it evaluates the value
-    as arithmetic."""
+    """Whether a value has a substitution in a subscript. If bash evaluates the value as arithmetic,
+    bash runs this substitution."""
     subscript = value.partition("[")[2]
     return "$" in subscript or "`" in subscript
 

@@ -1,7 +1,8 @@
-"""Proposes rules to the user for a text that needs approval. Pure.
+"""Proposes rules to the user for a text that needs approval. No I/O.
 
-Each proposal is for one command that no rule allows. It has only the words that name the command:
-`git commit` for `git commit -m x`. There is no proposal if such a rule would allow everything.
+Each proposal is for one command that no rule allows. The rule has only the words that name the
+command: `git commit` for `git commit -m x`. There is no proposal if such a rule would allow
+everything.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _naming_words(words: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     length = 1
     while length <= 3:
-        wanted = _WORDS.get(" ".join(words[:length]))
+        wanted = _NAMING_WORD_COUNTS.get(" ".join(words[:length]))
         if wanted is None:
             break
         length = wanted
@@ -62,13 +63,13 @@ def _runs_anything(words: tuple[str, ...]) -> bool:
     version = program.rstrip("0123456789.")
     return (
         runs_others
-        or program in _NEVER
-        or version in _NEVER
-        or any(" ".join(words[:length]) in _NEVER for length in (2, 3))
+        or program in _NEVER_PROPOSED
+        or version in _NEVER_PROPOSED
+        or any(" ".join(words[:length]) in _NEVER_PROPOSED for length in (2, 3))
     )
 
 
-_NEVER = frozenset(
+_NEVER_PROPOSED = frozenset(
     {
         # Interpreters, and programs that can start one.
         *("python", "ipython", "pypy", "node", "nodejs", "deno", "bun", "perl", "ruby", "irb"),
@@ -85,9 +86,9 @@ _NEVER = frozenset(
         *("rm", "dd", "mkfs", "shred"),
     }
 )
-"""Commands for which no rule is proposed. Users can still write one."""
+"""Commands for which no rule is proposed. Users can still write such a rule."""
 
-_WORDS: Mapping[str, int] = {
+_NAMING_WORD_COUNTS: Mapping[str, int] = {
     **dict.fromkeys(("git", "npm", "pnpm", "yarn", "cargo", "go", "pip", "pip3", "uv"), 2),
     **dict.fromkeys(("poetry", "pipx", "bundle", "gem", "rustup", "docker", "podman"), 2),
     **dict.fromkeys(("kubectl", "helm", "terraform", "systemctl", "journalctl", "apt"), 2),

@@ -1,4 +1,4 @@
-"""Removes quotes from one word as bash does, and detects whether bash would expand it. Pure."""
+"""Removes quotes from one word as bash does, and detects whether bash would expand it. No I/O."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LETTERS = {
     "v": "\v",
 }
 _BRACKETS = re.compile(r"\[[!^]?+.[^\]]*\]", re.DOTALL)
-"""A bracket expression. A bracket right after the opening one is a member and does not close it."""
+"""A bracket expression. A bracket right after the opening bracket is a member and does not close
+the expression."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 
 

@@ -1,8 +1,8 @@
-"""Options with which allowed programs run other programs or write files. Pure.
+"""Options with which allowed programs run other programs or write files. No I/O.
 
 A rule that allows a command does not allow these options, unless the rule itself contains the
-option. Each word is checked by itself, even if it is the value of the option before it: only the
-program knows which of its options take a value.
+option. Each word is checked by itself, even if it may be the value of the option before it, because
+only the program knows which of its options take a value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class _Options:
     """The risky options of a program.
 
     `short` are letters. `long` are full names; their abbreviations are risky too. `valued` are
-    letters of harmless options that take a value: the rest of such a word is the value.
+    letters of harmless options that take a value: the rest of a word after such a letter is the
+    value.
     """
 
     short: str
@@ -108,7 +109,7 @@ def _find_options(words: Sequence[Word], options: _Options, *, start: int = 1) -
 
 
 def _takes_no_value(word: Word, options: _Options) -> bool:
-    """Whether `--` after this word ends the options, and is not the value of one."""
+    """Whether `--` after this word ends the options, and is not the value of an option."""
     if word.text is None:
         return False
     if not word.text.startswith("-"):
@@ -171,8 +172,8 @@ def _git_subcommand(words: Sequence[Word]) -> int:
 
 
 def _git_messages(words: Sequence[Word], subcommand: int) -> Iterator[int]:
-    """The positions of words that are the value of `-m` or contain it. A word that may become
-    several words is no message."""
+    """The positions of words that are the value of `-m` or contain this value. A word that may
+    become several words is no message."""
     index = subcommand + 1
     while index < len(words) and words[index].text != "--":
         word = words[index]

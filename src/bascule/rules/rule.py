@@ -1,4 +1,4 @@
-"""Rules, and whether a rule matches the words of a command. Pure."""
+"""Rules, and whether a rule matches the words of a command. No I/O."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Rules:
 
 
 class RuleMatch(Enum):
-    """Whether a rule matches."""
+    """The result of comparing a rule with a command."""
 
     NO = 0
     MAYBE = 1
-    """It depends on words that are unknown before the command runs."""
+    """The result depends on words that are unknown before the command runs."""
     YES = 2
 
 

@@ -3,7 +3,7 @@
     [[allow]]
     run = ["git log", "git diff"]
     yes = ["git log -1"]             # must be allowed by these rules alone
-    no = ["git log --output=x"]      # must not be
+    no = ["git log --output=x"]      # must not be allowed
 
     [[deny]]
     run = ["git push"]
@@ -135,61 +135,61 @@ class _RuleFileReader:
             table for kind in kinds for table in self._tables_of_kind(kind, content.get(kind, []))
         ]
 
-    def _tables_of_kind(self, kind: str, given: Any) -> Iterator[RuleTable]:
-        if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+    def _tables_of_kind(self, kind: str, tables: Any) -> Iterator[RuleTable]:
+        if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
             raise InvalidSetting(f"{self._path}: write [[{kind}]] with two brackets")
         headers = [m.start() for m in _HEADER.finditer(self._string) if m[1] == kind]
-        for index, each in enumerate(given):
-            start = headers[index] if len(headers) == len(given) else 0
+        for index, each in enumerate(tables):
+            start = headers[index] if len(headers) == len(tables) else 0
             yield self._table(CommandVerdict(kind), each, self._string.count("\n", 0, start) + 1)
 
-    def _table(self, kind: CommandVerdict, given: Mapping[str, Any], line: int) -> RuleTable:
-        where = f"{self._path}:{line}"
-        for key in given:
+    def _table(self, kind: CommandVerdict, table: Mapping[str, Any], line: int) -> RuleTable:
+        position = f"{self._path}:{line}"
+        for key in table:
             if key not in _KEYS:
-                raise InvalidSetting(f"{where}: there is no `{key}`; use {', '.join(_KEYS)}")
-        why, agent = (_string(given, key, where) for key in ("why", "agent"))
-        run = _string_list(given, "run", where)
+                raise InvalidSetting(f"{position}: there is no `{key}`; use {', '.join(_KEYS)}")
+        why, agent = (_string(table, key, position) for key in ("why", "agent"))
+        run = _string_list(table, "run", position)
         if not run:
-            raise InvalidSetting(f'{where}: `run` is missing; write run = ["git log"]')
-        rules = [Rule(_rule_words(each, where), why or "", where) for each in run]
-        yes, no = (_string_list(given, key, where) for key in ("yes", "no"))
+            raise InvalidSetting(f'{position}: `run` is missing; write run = ["git log"]')
+        rules = [Rule(_rule_words(each, position), why or "", position) for each in run]
+        yes, no = (_string_list(table, key, position) for key in ("yes", "no"))
         return RuleTable(kind, rules, agent, yes, no, line)
 
 
-def _string(given: Mapping[str, Any], key: str, where: str) -> str | None:
-    value = given.get(key)
+def _string(table: Mapping[str, Any], key: str, position: str) -> str | None:
+    value = table.get(key)
     if value is not None and not isinstance(value, str):
-        raise InvalidSetting(f"{where}: `{key}` is {value!r}, but must be a string")
+        raise InvalidSetting(f"{position}: `{key}` is {value!r}, but must be a string")
     return value
 
 
-def _string_list(given: Mapping[str, Any], key: str, where: str) -> Sequence[str]:
-    value = given.get(key, [])
+def _string_list(table: Mapping[str, Any], key: str, position: str) -> Sequence[str]:
+    value = table.get(key, [])
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise InvalidSetting(f"{where}: `{key}` is {value!r}, but must be a list of strings")
+        raise InvalidSetting(f"{position}: `{key}` is {value!r}, but must be a list of strings")
     return value
 
 
-def _rule_words(text: str, where: str) -> tuple[str, ...]:
+def _rule_words(text: str, position: str) -> tuple[str, ...]:
     """The words of a rule in a file: `git log`, or in the form of other tools `Bash(git log:*)`."""
     pasted = _PASTED.fullmatch(text.strip())
     if pasted is not None and (not pasted["rest"] or "*" in pasted["words"]):
         raise InvalidSetting(
-            f"{where}: the rule {text!r} has another meaning here: a rule is the beginning of a "
+            f"{position}: the rule {text!r} has another meaning here: a rule is the beginning of a "
             "command, without wildcards; write for example `git log` or `Bash(git log:*)`"
         )
     try:
         words = tuple(shlex.split(pasted["words"] if pasted else text))
     except ValueError as error:
-        raise InvalidSetting(f"{where}: the rule {text!r} has an open quote") from error
+        raise InvalidSetting(f"{position}: the rule {text!r} has an open quote") from error
     if not words:
-        raise InvalidSetting(f"{where}: the rule {text!r} has no words; name a command")
+        raise InvalidSetting(f"{position}: the rule {text!r} has no words; name a command")
     return words
 
 
 def _failed_examples(table: RuleTable, path: Path, text: str, parse: Parse) -> Iterator[str]:
-    """One line for each example whose result is not as stated."""
+    """One message for each example whose result is not as stated."""
     for examples, wanted in ((table.yes, True), (table.no, False)):
         for example in examples:
             decision = judge(example, table.as_rules(), _EXAMPLE_CONTEXT, parse)

@@ -1,5 +1,5 @@
-"""Finds the scripts of sed commands, and detects scripts that may run programs or write files.
-Pure."""
+"""Finds the scripts of sed commands, and detects scripts that may run programs or write files. No
+I/O."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ def is_harmless_script(script: str) -> bool:
 
 
 def sed_scripts(words: Sequence[Word]) -> Sequence[tuple[int, str]]:
-    """The scripts of a sed command: those of `-e`, or its first operand if there is no `-e` and no
-    `-f`. Each has the position of the word that contains it; an unknown or missing script is empty.
+    """The scripts of a sed command, each after the position of the word that contains it.
+
+    These are the scripts of `-e`, or the first operand if there is no `-e` and no `-f`. An unknown
+    or missing script is empty.
     """
-    given: list[tuple[int, str]] = []
+    scripts: list[tuple[int, str]] = []
     operands: list[int] = []
     has_file = False
     index = 1
@@ -46,15 +48,15 @@ def sed_scripts(words: Sequence[Word]) -> Sequence[tuple[int, str]]:
             if not script:
                 index += 1
                 script = _text_at(words, index)
-            given.append((index, script))
+            scripts.append((index, script))
         elif option := _SCRIPT_FILE.match(text):
             has_file = True
             index += option.end() == len(text)
         elif _TAKES_LENGTH.fullmatch(text):
             index += 1
         index += 1
-    if given or has_file or not operands:
-        return given
+    if scripts or has_file or not operands:
+        return scripts
     return [(operands[0], _text_at(words, operands[0]))]
 
 

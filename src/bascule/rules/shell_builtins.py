@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 HARMLESS = frozenset({":", "true", "false", "test", "[", "break", "continue"})
-"""Allowed without a rule."""
+"""Builtins that are allowed without a rule."""
 
 SHELL_CHANGING = frozenset(
     {
@@ -40,4 +40,5 @@ SHELL_CHANGING = frozenset(
         "let",
     }
 )
-"""Builtins that change the meaning of later commands. A rule for one needs at least two words."""
+"""Builtins that change the meaning of later commands. A rule for such a builtin needs at least two
+words."""

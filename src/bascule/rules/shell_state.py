@@ -1,4 +1,4 @@
-"""The known state of the shell between two commands of a text. Pure."""
+"""The known state of the shell between two commands of a text. No I/O."""
 
 from __future__ import annotations
 

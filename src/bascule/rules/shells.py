@@ -1,4 +1,4 @@
-"""Detects from where a shell reads its commands. Pure."""
+"""Detects from where a shell reads its commands. No I/O."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Source(Enum):
     TEXT = "text"
     SCRIPT = "script"
     INPUT = "input"
-    """Its stdin: a pipe, a file, a here-document or the terminal."""
+    """The stdin of the shell: a pipe, a file, a here-document or the terminal."""
     UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True)
 class ShellCall:
-    """One call of a shell. `text` is the word that it runs. `objections` are reasons for which it
-    needs approval in any case."""
+    """One call of a shell. `text` is the word that it runs. `objections` are reasons for which the
+    call needs approval in any case."""
 
     source: Source
     objections: Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Converts the JSON tree of `shfmt --to-json` to the tree of `syntax`. Pure.
+"""Converts the JSON tree of `shfmt --to-json` to the tree of `syntax`. No I/O.
 
 This module lists every supported kind of node and field. Anything else becomes `NotUnderstood`. So
 new syntax in a newer shfmt needs approval, and cannot hide a command.
@@ -71,11 +71,11 @@ class _Builder:
             nodes = (*nodes, *self._comments(tree))
         return ParsedText(nodes, self._bash_only)
 
-    def _only_in_bash(self, what: str, span: tuple[int, int]) -> None:
-        self._bash_only.append(NotUnderstood(f"sh has no {what}", *span))
+    def _only_in_bash(self, construct: str, span: tuple[int, int]) -> None:
+        self._bash_only.append(NotUnderstood(f"sh has no {construct}", *span))
 
     def _comments(self, tree: Any) -> Iterator[Node]:
-        """Comments that bash parses differently: as part of a word, or as two lines."""
+        """Comments of shfmt that bash parses differently: as part of a word, or as two lines."""
         if isinstance(tree, list):
             for each in tree:
                 yield from self._comments(each)
@@ -309,9 +309,10 @@ class _Builder:
             yield Redirection(operator, descriptor, target, start, end, body)
 
     def _ends_inside(self, redirection: Json, delimiter: str | None) -> bool:
-        """bash ends a here-document at the first such line, also inside `$( )`; shfmt does not."""
+        """Whether a line in the here-document is its delimiter. bash ends a here-document at the
+        first such line, also inside `$( )`; shfmt does not."""
         is_stripped = redirection["Op"] == "<<-"
-        *lines, _ = self._source(redirection["Hdoc"]).split("\n")  # the last one ends it
+        *lines, _ = self._source(redirection["Hdoc"]).split("\n")  # the last line is the delimiter
         return any((line.lstrip("\t") if is_stripped else line) == delimiter for line in lines)
 
     def _here_document(self, redirection: Json) -> Word:

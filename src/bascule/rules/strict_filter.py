@@ -1,4 +1,4 @@
-"""Refuses command texts that a parser and bash may interpret differently. Pure.
+"""Refuses command texts that a parser and bash may interpret differently. No I/O.
 
 Both implementations of command rules, in Python and in the VS Code extension, apply this filter
 before they trust their parser. `text_objection` checks single characters. The other functions
@@ -92,12 +92,13 @@ def arithmetic_objection(inside: str) -> str | None:
 
 def is_plain_operand(source: str) -> bool:
     """Whether the operand of `-eq` and so on is a number, a name or an expansion. bash evaluates
-    it as arithmetic, in which `a[$(cmd)]` runs cmd even if it is quoted."""
+    the operand as arithmetic, in which `a[$(cmd)]` runs cmd even in quotes."""
     return _PLAIN_OPERAND.fullmatch(source.replace('"', "")) is not None
 
 
 def is_plain_name(source: str) -> bool:
-    """Whether the operand of `-v` is a name. bash evaluates a subscript in it."""
+    """Whether the operand of `-v` is only a name. In a longer operand, bash evaluates the
+    subscript."""
     return _PLAIN_NAME.fullmatch(source) is not None
 
 

@@ -1,6 +1,6 @@
 """The syntax tree from which verdicts are computed: commands, words, and commands inside words.
 
-It has fewer kinds of nodes than bash's grammar. Constructs that rules do not cover are
+The tree has fewer kinds of nodes than bash's grammar. Constructs that rules do not cover are
 `NotUnderstood`. Positions count characters of the command text.
 """
 
@@ -31,8 +31,9 @@ class Word:
     may_become_option: bool = False
     literal: str = ""
 
-    def unknown(self, *, is_many: bool = False) -> Word:
-        """The same word after a program has replaced some of its text."""
+    def with_unknown_text(self, *, is_many: bool = False) -> Word:
+        """This word with unknown text, because a program such as xargs or find replaces `{}` in
+        it."""
         return replace(self, text=None, prefix="", is_many=is_many)
 
 
@@ -97,6 +98,9 @@ class Block:
 
     kind: BlockKind
     steps: tuple[tuple[Node, ...], ...]
+    """Lists of commands. `if`: condition, body, condition, body and so on, where the condition of
+    `else` is empty. Loop: condition, body. Case: one list for each branch. Other kinds: one
+    list."""
     start: int
     end: int
     words: tuple[Word, ...] = ()
@@ -105,7 +109,8 @@ class Block:
 
 @dataclass(frozen=True)
 class NotUnderstood:
-    """A construct that always needs approval. `inside` has its commands, for deny rules."""
+    """A construct that always needs approval. `inside` has the commands in it, so that deny
+    rules still apply to them."""
 
     reason: str
     start: int

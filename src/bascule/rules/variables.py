@@ -1,4 +1,4 @@
-"""Variables that a command may set without approval. Pure."""
+"""Variables that a command may set without approval. No I/O."""
 
 from __future__ import annotations
 

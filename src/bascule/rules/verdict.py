@@ -26,7 +26,7 @@ class Part:
     """One command, redirection or assignment of a text, and the verdict on it.
 
     Positions count characters of the whole command text. For a command inside text that a shell
-    runs, as in `bash -c`, they are the positions of the word that contains this text.
+    runs, as in `bash -c`, the positions are those of the word that contains this text.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Part:
     words: tuple[str, ...] | None = None
     """The known first words of a command that needs approval because no rule allows it."""
     is_by_rule: bool = False
-    """A deny or ask rule matches this part for certain."""
+    """Whether a deny or ask rule matches this part for certain."""
 
     def as_json(self) -> dict[str, Any]:
         """The form of this part in `bascule rules check --batch`."""
@@ -66,7 +66,7 @@ class Decision:
         return strictest([part.verdict for part in self.parts])
 
     def by_rules_only(self) -> Decision:
-        """The decision where everything is allowed that no deny or ask rule matches for certain."""
+        """A decision that allows every part that no deny or ask rule matches for certain."""
         allowed = "everything that no rule denies or asks about is allowed here"
         parts = [
             part
@@ -75,7 +75,8 @@ class Decision:
                 part,
                 verdict=CommandVerdict.ALLOW,
                 reason=allowed,
-                # A deny or ask rule that only may match is not the reason to allow the part.
+                # Without the rule: a deny or ask rule that only may match is no reason to allow the
+                # part.
                 rule=part.rule if part.verdict is CommandVerdict.ALLOW else None,
                 words=None,
             )
@@ -85,5 +86,5 @@ class Decision:
 
 
 def strictest(verdicts: Sequence[CommandVerdict]) -> CommandVerdict:
-    """The strictest verdict; allow if there is none, because nothing runs."""
+    """The strictest verdict; `allow` if there are no verdicts, because then nothing runs."""
     return max(verdicts, key=_STRICTNESS.index, default=CommandVerdict.ALLOW)

@@ -1,4 +1,4 @@
-"""Wrappers: commands that run other commands. Finds the command that a wrapper runs. Pure."""
+"""Wrappers: commands that run other commands. Finds the command that a wrapper runs. No I/O."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .syntax import Word
 class Wrapper:
     """The options of one wrapper. Options that are not listed need approval.
 
-    `flags` and `valued` are harmless. `asking` take a value and need approval; they are listed so
-    that deny rules find the command after them. A short option is a letter.
+    `flags` and `valued` are harmless. Options in `asking` take a value and need approval; they are
+    listed so that deny rules find the command after them. A short option is a letter.
     """
 
     flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
     asking: frozenset[str] = frozenset()
     optional: frozenset[str] = frozenset()
-    """Options whose value, if any, is attached."""
+    """Options with an optional value, which is attached to the option."""
     operands: int = 0
     """The number of words between the options and the command."""
     assigns: bool = False
@@ -87,11 +87,11 @@ class Unwrapped:
     """The command that a wrapper runs."""
 
     inner: Sequence[Word]
-    """The words of the command; empty if the wrapper runs none."""
+    """The words of the command; empty if the wrapper runs no command."""
     objections: Sequence[str]
     assigned: Sequence[tuple[str, Word]]
     runs_nothing: bool = False
-    """The wrapper only looks up names, as `command -v` does."""
+    """Whether the wrapper only looks up names, as `command -v` does."""
 
 
 def unwrap(name: str, words: Sequence[Word]) -> Unwrapped:
@@ -157,7 +157,8 @@ class _WrapperReader:
                 self._short(word.text[1:])
 
     def _skip_unknown(self, word: Word) -> bool:
-        """Skip a word that begins like an option; False if it may be the command."""
+        """Skip a word that begins like an option. Returns False, and skips nothing, if the word may
+        be the command."""
         is_option = word.prefix.startswith("-")
         if is_option or not word.prefix:
             self._objections.append(f"a word of `{self._name}` is not known and may be an option")
@@ -240,14 +241,14 @@ class _WrapperReader:
             return [*command, Word(None, end, end, is_many=True)]
         pattern = replaced[-1].text if replaced[-1] is not None else "{}"
         return [
-            word.unknown() if not pattern or pattern in (word.text or "") else word
+            word.with_unknown_text() if not pattern or pattern in (word.text or "") else word
             for word in command
         ]
 
 
-def _is_abbreviation(given: str, option: str) -> bool:
-    """Whether `given` is the beginning of a long option, which programs accept too."""
-    return len(given) > 2 and option.startswith(given)
+def _is_abbreviation(text: str, option: str) -> bool:
+    """Whether `text` is the beginning of the long option `option`. Programs accept this too."""
+    return len(text) > 2 and option.startswith(text)
 
 
 @dataclass(frozen=True)
@@ -276,7 +277,7 @@ def find_actions(words: Sequence[Word]) -> Sequence[FindAction]:
 def _with_found_path(word: Word, is_many: bool) -> Word:
     if word.text is None or "{}" not in word.text:
         return word
-    return word.unknown(is_many=is_many and word.text == "{}")
+    return word.with_unknown_text(is_many=is_many and word.text == "{}")
 
 
 def _end_of_action(words: Sequence[Word], start: int) -> int | None:
