@@ -1,14 +1,14 @@
-"""Talk to the VS Code window this program was started from.
+"""Talk to the VS Code window from which this program was started.
 
     import vscode_bridge as vscode
 
     if vscode.confirm("Rename everything?"):
         vscode.show_message(vscode.chat("A good name for a bridge?"))
 
-It works in a net that VS Code runs or debugs, and in a terminal of the command 'Bascule: Open
-Bridged Terminal'. Every call blocks until its answer arrives; `vscode_bridge.aio` has the same
+This module works in a net that VS Code runs or debugs, and in a terminal of the command 'Bascule:
+Open Bridged Terminal'. Every call blocks until its answer arrives; `vscode_bridge.aio` has the same
 calls for asyncio. Many threads may call at once. A failed call raises a `BridgeError`, which is a
-`RuntimeError`. Without a window that is `BridgeUnavailable`, whose message says what to do. A
+`RuntimeError`. Without a window, the error is `BridgeUnavailable`, whose message says what to do. A
 question that the user dismisses returns None.
 """
 
@@ -141,7 +141,7 @@ def current_bridge() -> Bridge:
 
 
 def use(bridge: Bridge | None) -> None:
-    """Use this bridge from now on; None chooses by the environment again."""
+    """Use this bridge from now on; None chooses a bridge by the environment again."""
     _current_bridge.use(bridge)
 
 
@@ -192,7 +192,7 @@ def chat(
     stream: bool = False,
 ) -> ChatReply | ChatStream:
     """Ask a language model of the window and return its reply, a `str` with `conversation_id`
-    and `model`. With `stream`, return a `ChatStream` of its pieces instead.
+    and `model`. With `stream`, return a `ChatStream` of the reply's pieces instead.
 
     `model` is an id, family or name from `chat_models`. `system` precedes the message. The
     `conversation_id` of an earlier reply continues that conversation. Raises `ChatUnavailable` if
@@ -246,7 +246,8 @@ def quick_pick(
     title: str = "",
     timeout: float | None = None,
 ) -> str | list[str] | None:
-    """Let the user pick one of `items`, or several with `many`; None if dismissed.
+    """Let the user pick one of `items`, or several with `many`. None if the user dismisses the
+    question.
 
     An item is a string, or a mapping with `label`, `description` and `detail`. The label is
     returned.
@@ -280,7 +281,7 @@ class diagnostics:  # noqa: N801  # a namespace: `diagnostics.get()`
 
 
 class OutputChannel:
-    """A channel in the Output view. The first write creates it, and it stays after the run."""
+    """A channel in the Output view. The first write creates the channel. It stays after the run."""
 
     def __init__(self, name: str) -> None:
         self.name = name

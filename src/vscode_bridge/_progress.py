@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Bar:
-    """Shared by the blocking and async class: the request that keeps the notification open."""
+    """The request that keeps the notification open, for the blocking and the async class."""
 
     def __init__(
         self, bridge: Bridge, title: str, total: float | None, *, cancellable: bool
@@ -34,7 +34,7 @@ class _Bar:
 
     @property
     def is_cancelled(self) -> bool:
-        """The user has clicked Cancel."""
+        """Whether the user has clicked Cancel."""
         return isinstance(self._failure(), BridgeCancelled)
 
     def _begin(self) -> Future[Any]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class ChatStream:
-    """Iterate over it for the pieces; afterwards `reply` is complete. Leaving early cancels it."""
+    """A reply in pieces. Iterate over the stream to get the pieces; afterwards `reply` is complete.
+    Leaving the loop early cancels the request."""
 
     def __init__(self, bridge: Bridge, call: BridgeCall[ChatReply]) -> None:
         self._call = call

@@ -1,5 +1,5 @@
-"""`vscode_bridge` for asyncio: the same calls and the same window. Cancelling a call cancels it in
-the window."""
+"""`vscode_bridge` for asyncio: the same calls and the same window. Cancelling a call also cancels
+the request in the window."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class diagnostics:  # noqa: N801  # a namespace: `await diagnostics.get()`
 
 
 class OutputChannel:
-    """A channel in the Output view. The first write creates it, and it stays after the run."""
+    """A channel in the Output view. The first write creates the channel. It stays after the run."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,7 +1,7 @@
-"""The requests a script can send to a window: one function per request, each returning data.
+"""The requests that a script can send to a window, one function for each request.
 
-Each function returns a `BridgeCall`: the request, and how its answer is read. The blocking and the
-`aio` interface of `vscode_bridge` send the same calls.
+A function sends nothing. It returns a `BridgeCall`: the request, and a function that reads the
+answer. The blocking and the `aio` interface of `vscode_bridge` send the same calls.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Severity = Literal["error", "warning", "information", "hint"]
 CHAT_TIMEOUT: Final = 120.0
 COMMAND_TIMEOUT: Final = 60.0
 QUICK_TIMEOUT: Final = 30.0
-"""Default timeouts, in seconds. Requests that wait for a person have none."""
+"""Default timeouts, in seconds. Requests that wait for a person have no timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class ChatReply(str):
     """A language model's reply: a text, with its conversation and model."""
 
     conversation_id: str
-    """Pass it to `chat` to continue the conversation, or to `get_chat_history` to read it."""
+    """Pass this id to `chat` to continue the conversation, or to `get_chat_history` to read the
+    conversation."""
     model: str
 
     def __new__(cls, text: str, conversation_id: str = "", model: str = "") -> ChatReply:
@@ -85,14 +86,14 @@ class Editor:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """New text for a range of a file, or for the whole file without a range. A missing file is
-    created."""
+    """New text for a range of a file. Without a range, the text replaces the whole file. A missing
+    file is created."""
 
     path: str | os.PathLike[str]
     text: str
     start: Position | None = None
     end: Position | None = None
-    """None inserts at `start`."""
+    """End of the range. None: the text is inserted at `start`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,8 @@ def show_message(
     modal: bool = False,
     timeout: float | None = None,
 ) -> BridgeCall[str | None]:
-    """Show a message. With buttons, wait for a click and return its button; None if dismissed."""
+    """Show a message. With buttons, wait for a click and return the clicked button; None if the
+    user dismisses the message."""
     params = {"message": message, "level": level, "buttons": list(buttons), "modal": modal}
     return BridgeCall("vscode/showMessage", params, _field("choice"), timeout)
 
@@ -177,7 +179,7 @@ def input_box(
     pattern: str = "",
     timeout: float | None = None,
 ) -> BridgeCall[str | None]:
-    """Ask for a line of text; None if dismissed.
+    """Ask for a line of text; None if the user dismisses the question.
 
     `pattern` is a JavaScript regular expression that the whole text has to match.
     """
@@ -271,7 +273,7 @@ def apply_edit(
     timeout: float | None = None,
 ) -> BridgeCall[bool]:
     """Change files through the editor, in one undo step. False if VS Code rejected the edits and
-    changed nothing. The user is asked first, unless the settings allow it."""
+    changed nothing. The user is asked first, unless the settings allow edits."""
     all_edits = [edits] if isinstance(edits, Edit) else edits
     params = {"edits": [_edit(each) for each in all_edits], "label": label, "save": save}
     return BridgeCall("vscode/applyEdit", params, _field("applied"), timeout)
@@ -283,7 +285,7 @@ def active_editor(*, timeout: float | None = QUICK_TIMEOUT) -> BridgeCall[Editor
 
 
 def selection(*, timeout: float | None = QUICK_TIMEOUT) -> BridgeCall[Selection | None]:
-    """The selection in the active editor. Its text is empty if it is only the cursor."""
+    """The selection in the active editor. Its text is empty if nothing is selected."""
 
     def read(answer: Any) -> Selection | None:
         return None if answer["editor"] is None else _selection(answer["editor"])
@@ -305,7 +307,8 @@ def set_diagnostics(
     *,
     timeout: float | None = QUICK_TIMEOUT,
 ) -> BridgeCall[None]:
-    """Show problems of a file. They replace those that this run showed before."""
+    """Show problems of a file. They replace the problems that this run showed for the file
+    before."""
     params = {"path": _path(path), "items": [_problem(each) for each in items]}
     return BridgeCall("vscode/setDiagnostics", params, _nothing, timeout)
 
@@ -340,7 +343,7 @@ def progress(title: str, *, cancellable: bool = True) -> BridgeCall[None]:
 
 
 def read(call: BridgeCall[T], answer: Any) -> T:
-    """Decode the answer to a call. Raises `BridgeProtocol` if its shape is unexpected."""
+    """Decode the answer to a call. Raises `BridgeProtocol` if the answer has an unexpected form."""
     try:
         return call.read(answer)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

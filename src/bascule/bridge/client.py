@@ -37,12 +37,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_GRACE: Final = 2.0
-"""Seconds to wait beyond a request's timeout, which the window enforces and reports."""
+_GRACE_SECONDS: Final = 2.0
+"""Seconds to wait beyond a request's timeout. The window itself enforces and reports the
+timeout."""
 _PING_TIMEOUT: Final = 1.0
 """Seconds that `is_available` waits for an answer."""
 _MAX_EARLY_VALUES: Final = 256
-"""Maximum number of values added to a request before it is connected; the oldest are dropped."""
+"""Maximum number of values that are added to a request before there is a connection. The oldest
+values are dropped."""
 _REPEATABLE: Final = frozenset(
     {
         PING,
@@ -79,7 +81,7 @@ class _Pending:
         self.on_progress = on_progress
         self.is_sent = False
         self.is_open = False
-        """Whether added values can be sent now; until then they wait in `early`."""
+        """Whether added values can be sent now. Otherwise they wait in `early`."""
         self.early: deque[Any] | None = None
         self._client = client
 
@@ -87,7 +89,7 @@ class _Pending:
         raise NotImplementedError
 
     def withdraw(self) -> None:
-        """Withdraw the request and cancel it in the window if it was sent."""
+        """Stop waiting for the reply, and cancel the request in the window if it was sent."""
         if self._client.drop(self) and self.is_sent:
             self._client.post(Cancel(self.request.id))
 
@@ -137,11 +139,11 @@ class BridgeClient:
     """A `Bridge` over a transport, which the first request starts.
 
     The transport reconnects a lost connection. The client then sends an unanswered request again
-    with the same id if that is safe: the window remembers it, or it has no side effects. Other
-    requests fail with `BridgeClosed`.
+    with the same id if this is safe: the window remembers the request, or the request has no side
+    effects. Other requests fail with `BridgeClosed`.
     """
 
-    def __init__(self, transport: Transport, *, grace: float = _GRACE) -> None:
+    def __init__(self, transport: Transport, *, grace: float = _GRACE_SECONDS) -> None:
         self._transport = transport
         self._grace = grace
         self._lock = threading.RLock()
@@ -212,7 +214,7 @@ class BridgeClient:
     ) -> Any:
         import asyncio  # imported here: most scripts do not need it
 
-        # In a thread: sending blocks while the window is slow to read.
+        # Send in a thread, because sending blocks while the window is slow to read.
         beginning = asyncio.ensure_future(
             asyncio.to_thread(self.begin, type, params, timeout=timeout, on_progress=on_progress)
         )
@@ -293,7 +295,7 @@ class BridgeClient:
     # Called by pending requests -----------------------------------------------------------
 
     def drop(self, pending: _Pending) -> bool:
-        """Stop waiting for a reply; False if it was settled or dropped before."""
+        """Stop waiting for a reply. Returns False if the request was settled or dropped before."""
         with self._lock:
             return self._pending.pop(pending.request.id, None) is not None
 
@@ -308,7 +310,7 @@ class BridgeClient:
         self.post(Piece(answer.request.id, value))
 
     def post(self, message: Message) -> None:
-        """Send a message that needs no answer; it is dropped without a connection."""
+        """Send a message that needs no answer. Without a connection, the message is dropped."""
         with self._lock:
             if self._state is not _State.CONNECTED:
                 return
@@ -316,13 +318,13 @@ class BridgeClient:
 
     # Called by the transport --------------------------------------------------------------
 
-    def connected(self, *, remembers: bool) -> None:
+    def connected(self, *, is_same_peer: bool) -> None:
         with self._lock:
             if self._state is _State.CLOSED:
                 return
             self._state = _State.CONNECTED
             waiting = list(self._pending.values())
-            again = [each for each in waiting if remembers or _may_be_sent(each)]
+            again = [each for each in waiting if is_same_peer or _may_be_sent(each)]
             for each in again:
                 each.is_sent = True
         for each in waiting:
@@ -379,7 +381,7 @@ class BridgeClient:
     def _settle(self, id: RequestId, result: Any, error: BridgeError | None) -> None:
         with self._lock:
             pending = self._pending.pop(id, None)
-        # An unknown id is no error: its request was cancelled or answered before.
+        # An unknown id is no error: the request was cancelled or answered before.
         if pending is not None:
             pending.settle(result, error)
 

@@ -1,8 +1,8 @@
 """Chooses the bridge of this process: set explicitly, debug session, run, or hub, in this order.
 
-One of the few modules that read the environment. It removes the variables of a run as it reads
-them, so that programs the script starts do not inherit its window. `child_env` returns them for
-programs that need them.
+This is one of the few modules that read the environment. When it reads the variables of a run, it
+also removes them, so that programs which the script starts do not inherit its window. `child_env`
+returns the variables for programs that need them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from .transport import Transport
 if TYPE_CHECKING:
     from bascule.core.contracts import Bridge
 
-_RUN: Final = ("EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_")
+_RUN_PREFIXES: Final = ("EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_")
 """Prefixes of the variables ADDR, TOKEN and SESSION; the first prefix that is set is used."""
 KIND: Final = "BASCULE_BRIDGE"
-"""`terminal`: ask in the terminal if there is no window. `none`: no bridge. Empty: automatic."""
+"""Environment variable that chooses a bridge. `terminal`: ask in the terminal if there is no
+window. `none`: no bridge. Empty: automatic."""
 
 
 class CurrentBridge:
@@ -58,12 +59,12 @@ class CurrentBridge:
             return self._automatic
 
     def use(self, bridge: Bridge | None) -> None:
-        """Use this bridge from now on; None: choose by the environment."""
+        """Use this bridge from now on. None: choose a bridge by the environment."""
         with self._lock:
             self._explicit = bridge
 
     def use_debug(self, bridge: Bridge | None) -> None:
-        """Use the bridge of the debug session, unless the script has set one with `use`."""
+        """Use the bridge of the debug session, unless the script has set a bridge with `use`."""
         with self._lock:
             self._debug = bridge
 
@@ -81,7 +82,7 @@ class CurrentBridge:
             if self._endpoint is None:
                 return {}
             values = (self._endpoint.address, self._endpoint.token, self._endpoint.session)
-            return dict(zip(_names(_RUN[0]), values, strict=True))
+            return dict(zip(_names(_RUN_PREFIXES[0]), values, strict=True))
 
     def _choose_transport(self) -> Transport:
         wanted = self._environ.get(KIND, "")
@@ -103,7 +104,7 @@ class CurrentBridge:
         return NullTransport()
 
     def _read_endpoint(self) -> None:
-        for prefix in _RUN:
+        for prefix in _RUN_PREFIXES:
             names = _names(prefix)
             address, token, session = (self._environ.get(name, "") for name in names)
             if address and token and self._endpoint is None:

@@ -12,11 +12,11 @@ from .transport import TransportReceiver
 
 
 class DapTransport:
-    """The debug adapter provides `send` and calls `receive` and `end`.
+    """Transport through a debug adapter. The adapter provides `send` and calls `receive` and `end`.
 
     `send` gets the body of a `customRequest` event and may be called from any thread. `receive`
-    takes the arguments of a `customRequestResponse` request, and raises `BridgeProtocol` if they
-    are invalid. `end` reports the end of the debug session.
+    takes the arguments of a `customRequestResponse` request, and raises `BridgeProtocol` if the
+    arguments are invalid. `end` reports the end of the debug session.
     """
 
     kind = "debug"
@@ -31,10 +31,10 @@ class DapTransport:
         if self._is_over:
             receiver.ended(_session_over())
         else:
-            receiver.connected(remembers=False)
+            receiver.connected(is_same_peer=False)
 
     def send(self, message: Message) -> None:
-        encode(message)  # a check: too large or not JSON fails here, not in the adapter
+        encode(message)  # only a check: raises here, not in the adapter, if it cannot be sent
         self._send(to_dap(message))
 
     def receive(self, arguments: Mapping[str, Any]) -> None:

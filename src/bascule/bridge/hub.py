@@ -1,4 +1,5 @@
-"""Hub transport: reaches a window through a hub, for programs that no window started."""
+"""Hub transport: reaches a window through a hub, for programs that were not started
+by a window's run or debug session."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from bascule.core.contracts import OnProgress, OutputProgress, WindowLink
+from bascule.core.contracts import OutputProgress, WindowLink
 from bascule.core.editor_actions import BridgeRequest
 from bascule.core.editor_observations import BridgeAnswered
 from bascule.core.errors import (
@@ -45,7 +46,7 @@ from .transport import TransportReceiver
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT: Final = 5.0
-"""Seconds for a hub to answer; it may be far away."""
+"""Seconds for a hub to answer; the hub may be far away."""
 _CLOSE_TIMEOUT: Final = 1.0
 _TRANSLATED: Final = {
     "access.denied": BridgeRefused,
@@ -94,7 +95,7 @@ class HubTransport:
         self._thread.start()
 
     def send(self, message: Message) -> None:
-        encode(message)  # a check: too large or not JSON fails here
+        encode(message)  # only a check: raises if the message is too large or not JSON
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._take, message)
 
@@ -111,7 +112,7 @@ class HubTransport:
         try:
             async with self._new_link() as self._link:
                 await self._find()
-                self._receiver.connected(remembers=False)
+                self._receiver.connected(is_same_peer=False)
                 await self._closing.wait()
                 for task in list(self._tasks.values()):
                     task.cancel()
@@ -140,6 +141,8 @@ class HubTransport:
             case Cancel(id) if id in self._tasks:
                 self._tasks[id].cancel()
             case Piece(id, value) if id in self._actions:
+                # A hub has no message for a piece of a request. So the piece is sent as a request
+                # with an id that nobody waits for.
                 params = {"id": self._actions[id], "value": value}
                 request = Request(f"{id} {new_id()}", "$/progress", params)
                 self._take(request)
@@ -167,11 +170,10 @@ class _Pieces:
 
     def __init__(self, on_value: Callable[[Any], None]) -> None:
         self._on_value = on_value
-        self._rest = b""
-        self.take: OnProgress = self._take
+        self._unfinished_line = b""
 
-    def _take(self, progress: OutputProgress) -> None:
-        *lines, self._rest = (self._rest + progress.data).split(b"\n")
+    def take(self, progress: OutputProgress) -> None:
+        *lines, self._unfinished_line = (self._unfinished_line + progress.data).split(b"\n")
         for line in lines:
             self._on_value(json.loads(line))
 

@@ -41,16 +41,16 @@ from .transport import TransportReceiver
 logger = logging.getLogger(__name__)
 
 _CONNECT_TIMEOUT: Final = 0.9
-"""Seconds to reach a window; it is on this machine."""
-_FIRST_DELAY: Final = 0.05
-_MAX_DELAY: Final = 5.0
+"""Seconds to connect to a window, which is on this machine."""
+_FIRST_DELAY_SECONDS: Final = 0.05
+_MAX_DELAY_SECONDS: Final = 5.0
 _RECONNECT_TIMEOUT: Final = 30.0
 """Seconds to try to reconnect to a lost window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a run's window listens. Its `repr` does not show the token."""
+    """Where a run's window listens. The `repr` does not show the token."""
 
     address: str
     """A complete `ws://` URL."""
@@ -91,7 +91,8 @@ class RunTransport:
         self._reconnect_timeout = reconnect_timeout
         self._connection: WebSocketConnection | None = None
         self._window_instance = ""
-        """Id that the window sent. It changes when the window reloads and forgets all requests."""
+        """Id that the window sent. The id changes when the window reloads and forgets all
+        requests."""
         self._is_same_window = False
         self._client = os.urandom(8).hex()
         """Lets the window recognize this client when it reconnects."""
@@ -110,7 +111,7 @@ class RunTransport:
         try:
             connection.send(text)
         except WebSocketLost:
-            return  # the reading thread notices this too, and reports it
+            return  # the reading thread notices the lost connection too, and reports it
 
     def close(self) -> None:
         self._closing.set()
@@ -181,8 +182,8 @@ class RunTransport:
         self._window_instance = str(hello.about.get("instance", ""))
 
     def _serve(self, connection: WebSocketConnection, receiver: TransportReceiver) -> None:
-        """Report the connection, and wait until it has ended."""
-        receiver.connected(remembers=self._is_same_window)
+        """Report the connection to the receiver, and wait until the connection has ended."""
+        receiver.connected(is_same_peer=self._is_same_window)
         lost = connection.wait_lost()
         self._connection = None
         connection.close()
@@ -191,9 +192,9 @@ class RunTransport:
 
     def _reconnect(self, receiver: TransportReceiver) -> WebSocketConnection:
         """Reconnect with growing delays: no event reports that a server is up again."""
-        from random import uniform  # imported here: it is slow to load
+        from random import uniform  # imported here: this module is slow to load
 
-        deadline, delay = time.monotonic() + self._reconnect_timeout, _FIRST_DELAY
+        deadline, delay = time.monotonic() + self._reconnect_timeout, _FIRST_DELAY_SECONDS
         while not self._closing.wait(delay * uniform(0.5, 1.5)):  # noqa: S311
             try:
                 return self._open(receiver)
@@ -203,7 +204,7 @@ class RunTransport:
                         "The window was lost before it answered, and did not reconnect within "
                         f"{self._reconnect_timeout:g} seconds; the request may have taken effect"
                     ) from error
-            delay = min(delay * 2, _MAX_DELAY)
+            delay = min(delay * 2, _MAX_DELAY_SECONDS)
         raise BridgeClosed("This bridge was closed")
 
     def _refused(self, status: int) -> BridgeRefused:

@@ -27,7 +27,7 @@ Params = Mapping[str, Any]
 class TerminalTransport:
     """Answers requests itself: prints to `output`, reads from `input`, one question at a time.
 
-    At the end of the input every question counts as dismissed, as if the user had closed it.
+    After the end of the input, every question counts as dismissed, as if the user had closed it.
     Requests that need a window fail with `BridgeUnavailable`.
     """
 
@@ -42,7 +42,7 @@ class TerminalTransport:
 
     def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
-        receiver.connected(remembers=False)
+        receiver.connected(is_same_peer=False)
 
     def send(self, message: Message) -> None:
         match message:
@@ -50,7 +50,7 @@ class TerminalTransport:
                 self._bars[id] = params["title"]
                 self._show(params["title"])
             case Request():
-                # In a thread: a person may take long, and the caller may be an event loop.
+                # Ask in a thread: a person may take long, and the caller may be an event loop.
                 threading.Thread(target=self._answer, args=(message,), daemon=True).start()
             case Piece(id, value) if id in self._bars:
                 self._bar(id, value)
@@ -175,7 +175,7 @@ class TerminalTransport:
             self._show(f"[{params['channel']}] {params['text'].rstrip()}")
 
     def _diff(self, params: Params) -> Any:
-        from difflib import unified_diff  # imported here: it is slow to load
+        from difflib import unified_diff  # imported here: this module is slow to load
 
         (old, before), (new, after) = _side(params["left"]), _side(params["right"])
         lines = unified_diff(before.splitlines(), after.splitlines(), old, new, lineterm="")
@@ -195,7 +195,7 @@ class TerminalTransport:
             self._show(f"{self._bars[id]}: {value['message']}")
 
     def _ask(self, question: str) -> str | None:
-        """Read one line of input; None at its end."""
+        """Read one line of input; None at the end of the input."""
         print(question, end="", file=self._screen, flush=True)
         line = (self._input or sys.stdin).readline()
         if not line:

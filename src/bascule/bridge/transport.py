@@ -11,9 +11,9 @@ from bascule.wire.bridge import Message
 class TransportReceiver(Protocol):
     """Callbacks of a transport; called from the transport's threads, one at a time."""
 
-    def connected(self, *, remembers: bool) -> None:
-        """Messages can be sent. `remembers`: it is the same peer as before, which remembers
-        earlier requests and executes none twice."""
+    def connected(self, *, is_same_peer: bool) -> None:
+        """Messages can be sent. `is_same_peer`: the peer is the same as before the connection was
+        lost. Such a peer remembers earlier requests and executes none twice."""
 
     def received(self, message: Message) -> None: ...
 
@@ -21,7 +21,8 @@ class TransportReceiver(Protocol):
         """The connection broke; `connected` or `ended` follows."""
 
     def ended(self, error: BridgeError) -> None:
-        """There is no connection, and the transport has stopped trying. It may be started again."""
+        """There is no connection, and the transport has stopped trying to connect. The caller may
+        start the transport again."""
 
 
 class Transport(Protocol):
@@ -33,11 +34,12 @@ class Transport(Protocol):
     def start(self, receiver: TransportReceiver) -> None: ...
 
     def send(self, message: Message) -> None:
-        """Allowed only between `connected` and `lost`. A message that gets lost raises nothing;
-        `lost` follows.
+        """Allowed only between `connected` and `lost`. If a message gets lost, `send` raises
+        nothing, and the transport calls `lost`.
 
         Raises `InvalidParams` or `BridgeTooLarge` for a message that can never be sent.
         """
 
     def close(self) -> None:
-        """Stop. The receiver gets no calls after this returns, unless it called this itself."""
+        """Stop the transport. The receiver gets no calls after `close` returns, unless the receiver
+        itself called `close`."""

@@ -63,7 +63,7 @@ Asked = FakeRequest
 
 
 class FakeEditor:
-    """Answers requests with `answers`, each in its own thread, and remembers them.
+    """Answers requests with `answers`, each in its own thread, and remembers the requests.
 
     An answer is a function of the request. It may block, report progress or raise a
     `BridgeError`. A request that arrives again with the same id is not executed again.
@@ -92,7 +92,7 @@ class FakeEditor:
             reply(Event(event, body))
 
     def attach(self, reply: Reply) -> Callable[[], None]:
-        """Connect a script; returns a function that disconnects it."""
+        """Connect a script. Returns a function that disconnects the script."""
         self._scripts.append(reply)
         return lambda: self._scripts.remove(reply)
 
@@ -194,7 +194,7 @@ class FakeTransport:
     def start(self, receiver: TransportReceiver) -> None:
         self._receiver = receiver
         self._detach = self._editor.attach(self._reply)
-        receiver.connected(remembers=False)
+        receiver.connected(is_same_peer=False)
 
     def send(self, message: Message) -> None:
         self._editor.handle(decode(encode(message)), self._reply)

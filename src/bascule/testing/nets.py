@@ -40,9 +40,11 @@ def build(
 
 
 def philosophers(n: int) -> Net:
-    """Each thinks, takes one fork and then the other in either order, eats, and puts both down.
+    """Each philosopher thinks, takes one fork and then the other in either order, eats, and puts
+    both down.
 
-    3**n states (243 for 5), of which two are deadlocks: everybody holds their left, or right, fork.
+    3**n states (243 for 5), of which two are deadlocks: all hold their left fork, or all hold their
+    right fork.
     """
     places: dict[str, int] = {}
     arcs: list[tuple[str, str]] = []

@@ -38,7 +38,7 @@ class FakeReview:
         self._publish = publish
 
     def wrote(self, name: str, before: str, after: str, *, agent: str = "helper") -> None:
-        """An agent changed a file. `before` counts only for a file without pending changes."""
+        """An agent changed a file. `before` is used only for a file without pending changes."""
         known = self.files.get(name)
         base = known.base if known else before.splitlines()
         agents = {*(known.agents if known else ()), agent}
@@ -69,7 +69,7 @@ class FakeReview:
         return {"value": {"hunks": hunks, "more": 0}}
 
     def answer(self, request: Mapping[str, Any]) -> object:
-        """Answer `review.answer`. Nothing is done if one of the files has another version."""
+        """Answer `review.answer`. If one of the files has another version, no file is changed."""
         try:
             found = [(self._find(each)[1], each.get("hunk")) for each in request["files"]]
         except BasculeError as error:
@@ -108,7 +108,7 @@ class FakeReview:
 
 
 def _with(lines: Sequence[str], places: Iterable[tuple[int, int, Sequence[str]]]) -> Sequence[str]:
-    """`lines` with other ones at these places, which are in order."""
+    """`lines` with the lines at these places replaced. The places are in order."""
     result = list(lines)
     for start, end, others in reversed(list(places)):
         result[start:end] = others

@@ -1,6 +1,6 @@
 """A fake VS Code window: speaks the window protocol and runs actions in a sandbox.
 
-It sends a hub the messages of docs/extension-protocol.md over a real socket.
+The fake sends a hub the messages of docs/extension-protocol.md over a real socket.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ from bascule.wire import (
 from .bridge import FakeEditor, answer_action
 from .review import FakeReview
 
-_PIECE: Final = 64 << 10
-_ACKNOWLEDGE: Final = 10.0
+_MAX_PIECE_BYTES: Final = 64 << 10
+_ACKNOWLEDGE_TIMEOUT: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -59,15 +59,17 @@ class _Entry:
 
 
 class Journal:
-    """The actions that a window has begun, and their observations. It outlives hosts, as the
-    extension's file does: a host created with another's journal is that window after a reload."""
+    """The actions that a window has begun, and their observations. A journal outlives hosts, as
+    the extension's file does. A host that is created with the journal of another host is the same
+    window after a reload."""
 
     def __init__(self) -> None:
         self.window_id = str(uuid4())
         self.window_key = secrets.token_urlsafe(32)
         self.begun: dict[EventId, _Entry] = {}
         self.has_ended = asyncio.Event()
-        """Set whenever an action ends. A caller that waits for the next end clears it."""
+        """An event that is set whenever an action ends. A caller that waits for the next end clears
+        the event first."""
 
     def begin(self, action_id: EventId, host_id: str) -> None:
         self.begun[action_id] = _Entry(host_id)
@@ -79,7 +81,8 @@ class Journal:
             self.has_ended.set()
 
     def received(self, action_id: EventId) -> None:
-        """The sender has the observation: drop it, but remember that the action was done."""
+        """The sender has the observation: drop the observation, but remember that the action was
+        done."""
         entry = self.begun.get(action_id)
         if entry is not None and entry.has_ended:
             entry.observation = None
@@ -277,8 +280,8 @@ class FakeWindow(Closable):
 
     async def _do(self, action_id: EventId, event: Mapping[str, Any]) -> None:
         def on_progress(progress: OutputProgress) -> None:
-            for start in range(0, len(progress.data), _PIECE):
-                piece = progress.data[start : start + _PIECE]
+            for start in range(0, len(progress.data), _MAX_PIECE_BYTES):
+                piece = progress.data[start : start + _MAX_PIECE_BYTES]
                 frame = encode_progress(
                     OutputProgress(progress.shell, progress.offset + start, piece)
                 )
@@ -304,9 +307,9 @@ class FakeWindow(Closable):
         self._start(self._send(event))
 
     async def _send(self, observation: Mapping[str, Any]) -> None:
-        """Send an observation. Each reconnect sends it again until it is acknowledged."""
+        """Send an observation. Each reconnect sends it again until the hub acknowledges it."""
         try:
-            await self._socket.call("oh_event", observation, timeout=_ACKNOWLEDGE)
+            await self._socket.call("oh_event", observation, timeout=_ACKNOWLEDGE_TIMEOUT)
         except MessageTooLarge as error:
             action_id = EventId(observation["cause"])
             self._answer(action_id, error_observation(_too_large(error), action_id))
@@ -341,7 +344,7 @@ class FakeWindow(Closable):
 
 
 class _CheckpointNumbers:
-    """Remembers which checkpoint has what an action changed, until its observation is sent."""
+    """Remembers the checkpoint of each action until its observation is sent."""
 
     def __init__(self) -> None:
         self.found: dict[EventId, int] = {}
