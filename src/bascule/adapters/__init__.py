@@ -1,1 +1,2 @@
-"""Adapters to other products (OpenHands, MCP). Only they import the packages they adapt to."""
+"""Adapters to other products (OpenHands, MCP). Only adapters import the packages of these
+products."""

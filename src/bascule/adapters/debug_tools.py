@@ -64,8 +64,8 @@ def _tool(
     *,
     changes: bool = True,
 ) -> EditorTool:
-    def action(given: Arguments) -> Action:
-        return kind(**given)
+    def action(arguments: Arguments) -> Action:
+        return kind(**arguments)
 
     return EditorTool(
         name=kind.kind,

@@ -60,8 +60,10 @@ def _lookup(
     properties: Mapping[str, Any],
     required: Sequence[str] = _NEEDED,
 ) -> EditorTool:
-    def action(given: Arguments) -> Action:
-        return LanguageLookup(what, **{_FIELDS.get(name, name): given[name] for name in given})
+    def action(arguments: Arguments) -> Action:
+        return LanguageLookup(
+            what, **{_FIELDS.get(name, name): arguments[name] for name in arguments}
+        )
 
     return EditorTool(
         name=what,
@@ -156,7 +158,7 @@ _CHANGES: Final = (
         properties={**_PLACE, "new_name": _text("The new name")},
         required=(*_NEEDED, "new_name"),
         kind=RenameSymbol,
-        action=lambda given: RenameSymbol(**given),
+        action=lambda arguments: RenameSymbol(**arguments),
         changes_files=True,
     ),
     EditorTool(
@@ -167,7 +169,7 @@ _CHANGES: Final = (
         properties={**_LINES, "title": _text("Exactly as listed")},
         required=("path", "line", "title"),
         kind=ApplyCodeAction,
-        action=lambda given: ApplyCodeAction(**given),
+        action=lambda arguments: ApplyCodeAction(**arguments),
         changes_files=True,
     ),
     EditorTool(
@@ -177,7 +179,7 @@ _CHANGES: Final = (
         properties={"path": _PATH},
         required=("path",),
         kind=FormatFile,
-        action=lambda given: FormatFile(given["path"]),
+        action=lambda arguments: FormatFile(arguments["path"]),
         changes_files=True,
     ),
     EditorTool(
@@ -187,7 +189,7 @@ _CHANGES: Final = (
         properties={"path": _PATH},
         required=("path",),
         kind=OrganizeImports,
-        action=lambda given: OrganizeImports(given["path"]),
+        action=lambda arguments: OrganizeImports(arguments["path"]),
         changes_files=True,
     ),
     EditorTool(
@@ -205,7 +207,9 @@ _CHANGES: Final = (
         },
         required=("command",),
         kind=VscodeCommand,
-        action=lambda given: VscodeCommand(given["command"], tuple(given.get("arguments", ()))),
+        action=lambda arguments: VscodeCommand(
+            arguments["command"], tuple(arguments.get("arguments", ()))
+        ),
         changes_files=True,
     ),
 )

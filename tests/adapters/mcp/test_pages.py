@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from bascule.adapters.mcp._pages import PAGE, Pages
+from bascule.adapters.mcp._pages import PAGE_CHARACTERS, Pages
 from bascule.core.errors import UsageError
 
 LONG = "".join(f"{n:09}\n" for n in range(20_000))
 
 
 def test_what_fits_is_left_alone() -> None:
-    assert Pages().fit("x" * PAGE, with_tail=True) == "x" * PAGE
+    assert Pages().fit("x" * PAGE_CHARACTERS, with_tail=True) == "x" * PAGE_CHARACTERS
 
 
 def test_the_end_of_what_a_program_said_is_shown() -> None:
@@ -17,7 +17,7 @@ def test_the_end_of_what_a_program_said_is_shown() -> None:
 
     assert text.startswith("000000000\n")
     assert text.endswith("000019999\n")
-    assert len(text) <= PAGE
+    assert len(text) <= PAGE_CHARACTERS
 
 
 def test_pages_follow_each_other_without_a_gap() -> None:

@@ -12,7 +12,7 @@ from mcp import ClientSession, McpError
 from mcp.types import CancelledNotification, CancelledNotificationParams, ClientNotification
 
 from bascule.adapters.mcp import SingleTarget, ToolTargets
-from bascule.adapters.mcp._pages import PAGE
+from bascule.adapters.mcp._pages import PAGE_CHARACTERS
 from bascule.core.contracts import Runtime
 from bascule.runtime import LocalRuntime
 
@@ -167,7 +167,7 @@ async def test_ten_megabytes_are_cut_and_can_be_read_to_the_end(client: ClientSe
     result = await call(client, "run_command", command=command)
     text = text_of(result)
 
-    assert len(text) < PAGE + 1000
+    assert len(text) < PAGE_CHARACTERS + 1000
     assert "end" in text[-100:]
     assert "exit status 0" in text
     head = text.partition("\n[…")[0]

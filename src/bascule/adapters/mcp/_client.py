@@ -1,4 +1,4 @@
-"""The state of one MCP client: the runtime it acts in, and its long results."""
+"""The state of one MCP client: the runtime in which it acts, and its long results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ClientState:
 
     In a sandbox each client has its own shell, so that a `cd` of one client does not affect others
     in the same session. The shell ends when the client leaves the runtime. A program that still
-    runs in it continues, and so do background jobs. In a window, clients share the window's
+    runs in the shell continues, and so do background jobs. In a window, clients share the window's
     terminal, because ending a terminal would need the user's approval for each client.
     """
 
@@ -49,24 +49,26 @@ class ClientState:
         except BasculeError:
             return None
 
-    async def do(self, tool: Tool, given: Arguments, on_progress: OnProgress | None) -> ToolResult:
+    async def do(
+        self, tool: Tool, arguments: Arguments, on_progress: OnProgress | None
+    ) -> ToolResult:
         """Run a tool. Every failure becomes a result."""
         try:
             runtime = await self._current()
             if tool.kind.kind not in runtime.capabilities:
                 raise NotSupported(f"{tool.name} is not available here", kind=tool.kind.kind)
             is_window = Diagnostics.kind in runtime.capabilities
-            if "shell" in tool.properties and not given.get("shell") and not is_window:
-                given = {**given, "shell": self._shell}
+            if "shell" in tool.properties and not arguments.get("shell") and not is_window:
+                arguments = {**arguments, "shell": self._shell}
                 self._has_shell = self._has_shell or tool.kind is CmdRun
-            result = result_of(await runtime.act(tool.action(given), on_progress=on_progress))
+            result = result_of(await runtime.act(tool.action(arguments), on_progress=on_progress))
         except BasculeError as error:
             result = error_result(error)
         return reword(result, tool.reword_error) if result.is_error else result
 
-    async def read_more(self, given: Arguments) -> ToolResult:
+    async def read_more(self, arguments: Arguments) -> ToolResult:
         try:
-            return ToolResult(text=self.pages.read(given["answer"], given["offset"]))
+            return ToolResult(text=self.pages.read(arguments["answer"], arguments["offset"]))
         except BasculeError as error:
             return error_result(error)
 
@@ -81,8 +83,10 @@ class ClientState:
             facts={"windows": rows},
         )
 
-    async def use_window(self, given: Arguments) -> ToolResult:
-        return await self._move("window", self.targets.window(given["window"]), given["window"])
+    async def use_window(self, arguments: Arguments) -> ToolResult:
+        return await self._move(
+            "window", self.targets.window(arguments["window"]), arguments["window"]
+        )
 
     async def list_sessions(self, _: Arguments) -> ToolResult:
         try:
@@ -93,8 +97,10 @@ class ClientState:
         rows = [asdict(each) for each in sessions]
         return ToolResult(text=lines or "There are no sessions", facts={"sessions": rows})
 
-    async def use_session(self, given: Arguments) -> ToolResult:
-        return await self._move("session", self.targets.session(given["session"]), given["session"])
+    async def use_session(self, arguments: Arguments) -> ToolResult:
+        return await self._move(
+            "session", self.targets.session(arguments["session"]), arguments["session"]
+        )
 
     async def aclose(self) -> None:
         runtime, self._runtime = self._runtime, None
@@ -102,7 +108,8 @@ class ClientState:
             await self._leave(runtime)
 
     async def _move(self, kind: str, opening: Awaitable[Runtime], name: str) -> ToolResult:
-        """Switch to another runtime. The old one is closed only after the new one is open."""
+        """Switch to another runtime. The old runtime is closed only after the new runtime is
+        open."""
         try:
             async with self._lock:
                 new = await opening
@@ -114,8 +121,9 @@ class ClientState:
         return ToolResult(text=f"From now on tools act in the {kind} {name}")
 
     async def _leave(self, runtime: Runtime) -> None:
-        """Close a runtime and this client's shell. A failure to end the shell is ignored: its
-        sandbox or window may be gone, and a runtime would wait a minute for a window to return."""
+        """Close a runtime and this client's shell. A failure to end the shell is ignored, because
+        the sandbox or window may be gone. There is a timeout, because a runtime would wait a minute
+        for a window to return."""
         try:
             if self._has_shell:
                 self._has_shell = False

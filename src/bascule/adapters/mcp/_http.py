@@ -27,11 +27,11 @@ Principal = tuple[Identity, ClientTarget]
 _PRINCIPAL: Final = "bascule.mcp.principal"
 _ENDED: Final = "bascule.mcp.ended"
 """Key of the ASGI scope: an event that is set when the HTTP request has ended."""
-_BODY: Final = 32 << 20
+_MAX_BODY_BYTES: Final = 32 << 20
 """Maximum bytes of a request. The hub has its own limit as well."""
-_IDLE: Final = 3600.0
+_IDLE_SECONDS: Final = 3600.0
 """Seconds without a request after which a client's state is closed."""
-_CLIENTS: Final = 1000
+_MAX_CLIENTS: Final = 1000
 
 
 class McpHttpServer(Closable):
@@ -44,9 +44,9 @@ class McpHttpServer(Closable):
         logging.getLogger("mcp.server.streamable_http").addFilter(_is_not_a_disconnect)
         self._manager = StreamableHTTPSessionManager(
             make_server(targets_for, acting_for=_acting_for),
-            max_request_body_size=_BODY,
-            session_idle_timeout=_IDLE,
-            max_sessions=_CLIENTS,
+            max_request_body_size=_MAX_BODY_BYTES,
+            session_idle_timeout=_IDLE_SECONDS,
+            max_sessions=_MAX_CLIENTS,
         )
         self._started = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -63,8 +63,8 @@ class McpHttpServer(Closable):
     ) -> None:
         """Serve one HTTP request.
 
-        The library ties an MCP session id to `scope["user"]`, so the id is valid only with the
-        same token and URL.
+        The library ties an MCP session id to `scope["user"]`, so a client can use the id only with
+        the same token and URL.
         """
         identity, at = principal
         scope[_PRINCIPAL] = principal

@@ -7,38 +7,38 @@ from typing import Final
 
 from bascule.core.errors import UsageError
 
-PAGE: Final = 30_000
+PAGE_CHARACTERS: Final = 30_000
 """Maximum characters of one result."""
-_HEAD: Final = 20_000
-_NOTE: Final = 400
+_HEAD_CHARACTERS: Final = 20_000
+_NOTE_CHARACTERS: Final = 400
 """Characters reserved for the note about the rest."""
-_MAX_KEPT: Final = 64 << 20
-"""Characters of all long results together that are kept for `read_more`."""
+_MAX_KEPT_CHARACTERS: Final = 64 << 20
+"""Maximum characters of all long results together that are kept for `read_more`."""
 
 
 class Pages:
-    """The long results of one client. When there are too many, the oldest is dropped."""
+    """The long results of one client. When they are too long together, the oldest is dropped."""
 
-    def __init__(self, *, kept: int = _MAX_KEPT) -> None:
+    def __init__(self, *, kept: int = _MAX_KEPT_CHARACTERS) -> None:
         self._kept = kept
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._count = 0
 
     def fit(self, text: str, *, with_tail: bool) -> str:
-        """`text` if it fits on one page, else its beginning and a note on how to read the rest.
-        `with_tail` adds the end of the text, where a program usually prints its error."""
-        if len(text) <= PAGE:
+        """`text` if it fits on one page, otherwise its beginning and a note on how to read the
+        rest. `with_tail` adds the end of the text, where a program usually prints its error."""
+        if len(text) <= PAGE_CHARACTERS:
             return text
         name = self._store_text(text)
         if not with_tail:
             return self.read(name, 0)
-        tail = PAGE - _HEAD - _NOTE
-        left_out = len(text) - _HEAD - tail
+        tail = PAGE_CHARACTERS - _HEAD_CHARACTERS - _NOTE_CHARACTERS
+        left_out = len(text) - _HEAD_CHARACTERS - tail
         note = (
             f"\n[… {left_out} of {len(text)} characters left out here. read_more with answer "
-            f"{name!r} and offset {_HEAD} reads on from here.]\n"
+            f"{name!r} and offset {_HEAD_CHARACTERS} reads on from here.]\n"
         )
-        return text[:_HEAD] + note + text[-tail:]
+        return text[:_HEAD_CHARACTERS] + note + text[-tail:]
 
     def read(self, name: str, offset: int) -> str:
         """The page that starts at `offset`. Raises `UsageError` if the result was dropped."""
@@ -48,7 +48,7 @@ class Pages:
                 "Run the tool again with a smaller range"
             )
         text = self._texts[name]
-        end = offset + PAGE - _NOTE
+        end = offset + PAGE_CHARACTERS - _NOTE_CHARACTERS
         if end >= len(text):
             return text[offset:]
         note = (

@@ -19,10 +19,10 @@ _MAX_CHARACTERS: Final = 2_000
 
 
 class ProgressReporter(Closable):
-    """Sends a client the output of a running command until it is closed.
+    """Sends a client the output of a running command, until the reporter is closed.
 
-    A client that reads slowly gets fewer notifications, not late ones: output that arrives
-    meanwhile is combined. `progress` counts the bytes that were printed.
+    A client that reads slowly gets fewer notifications, but no late notifications: output that
+    arrives meanwhile is combined. `progress` counts the bytes that were printed.
     """
 
     def __init__(self, session: ServerSession, token: str | int, request_id: str) -> None:

@@ -72,7 +72,7 @@ def _result_of(seen: Observation) -> ToolResult:
         case CheckpointList() | CheckpointRestored():
             return ToolResult(text=seen.content or "No checkpoints yet", facts=_facts(seen))
         case LanguageFound():
-            # The note says whether there are more.
+            # The note says whether there are more results.
             return ToolResult(text=seen.content, facts=_language_facts(seen))
         case CodeChanged():
             facts = {"files": list(seen.files), "diff": seen.diff}
@@ -128,12 +128,12 @@ def error_result(error: BasculeError) -> ToolResult:
     return _failed(error.code, error.message, dict(error.detail))
 
 
-def reword(answer: ToolResult, words: Callable[[str], str]) -> ToolResult:
-    """A failed result with its message changed by the function `words`."""
+def reword(answer: ToolResult, change: Callable[[str], str]) -> ToolResult:
+    """The result `answer`. If it is a failure, the function `change` rewords its message."""
     facts = answer.facts and {**answer.facts}
     if facts and "message" in facts:
-        facts["message"] = words(facts["message"])
-    return replace(answer, text=words(answer.text), facts=facts)
+        facts["message"] = change(facts["message"])
+    return replace(answer, text=change(answer.text), facts=facts)
 
 
 def _failed(code: str, message: str, detail: dict[str, Any] | None = None) -> ToolResult:

@@ -25,7 +25,7 @@ MakeTargets = Callable[[Any], ToolTargets]
 """Makes the targets of a client from its first request, which is None over stdio."""
 
 ActingFor = Callable[[Any], AbstractContextManager[None]]
-"""A context in which a tool runs for the given request of its transport."""
+"""A context in which a tool runs for a given request of its transport."""
 
 _INSTRUCTIONS: Final = (
     "Tools to work on a project: a persistent bash, files, search and Python, in a sandbox or in "
@@ -75,10 +75,10 @@ def make_server(
             each.tool for each in _SERVER_TOOLS.values() if each.is_offered(here.targets)
         ]
 
-    async def call_tool(name: str, given: dict[str, Any]) -> types.CallToolResult:
+    async def call_tool(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         here = await client_state()
         with acting_for(server.request_context.request):
-            answer = await _call(here, name, given, server)
+            answer = await _call(here, name, arguments, server)
         return _result(here, answer)
 
     server.list_tools()(list_tools)  # type: ignore[no-untyped-call]
@@ -93,13 +93,14 @@ async def _lifespan(_: Server[McpConnection, Any]) -> AsyncIterator[McpConnectio
         yield connection
     finally:
         if connection.state is not None:
-            # The connection ends by cancellation. The shield lets the state close nevertheless.
+            # The connection ends by cancellation. With the shield, the state is closed
+            # nevertheless.
             with anyio.CancelScope(shield=True):
                 await connection.state.aclose()
 
 
 async def _call(
-    here: ClientState, name: str, given: dict[str, Any], server: Server[McpConnection, Any]
+    here: ClientState, name: str, arguments: dict[str, Any], server: Server[McpConnection, Any]
 ) -> ToolResult:
     tool, server_tool = _TOOLS.get(name), _SERVER_TOOLS.get(name)
     if tool is None and server_tool is None:
@@ -111,22 +112,22 @@ async def _call(
         if server_tool is not None
         else {}
     )
-    if complaint := _argument_error(schema, given):
+    if complaint := _argument_error(schema, arguments):
         return _invalid_arguments(f"The arguments of {name} are wrong: {complaint}")
     if tool is None:
         assert server_tool is not None
-        return await server_tool.do(here, given)
+        return await server_tool.do(here, arguments)
     context = server.request_context
     token = context.meta.progressToken if context.meta is not None else None
     if token is None:
-        return await here.do(tool, given, None)
+        return await here.do(tool, arguments, None)
     async with ProgressReporter(context.session, token, str(context.request_id)) as reporter:
-        return await here.do(tool, given, reporter.add)
+        return await here.do(tool, arguments, reporter.add)
 
 
-def _argument_error(schema: Mapping[str, Any], given: Arguments) -> str:
+def _argument_error(schema: Mapping[str, Any], arguments: Arguments) -> str:
     validator = jsonschema.Draft202012Validator(schema)
-    error = jsonschema.exceptions.best_match(validator.iter_errors(given))
+    error = jsonschema.exceptions.best_match(validator.iter_errors(arguments))
     if error is None:
         return ""
     where = ".".join(str(each) for each in error.absolute_path)
@@ -175,8 +176,8 @@ def _as_mcp_tool(tool: Tool) -> types.Tool:
 
 
 def _tool(name: str, title: str, description: str, properties: Mapping[str, Any]) -> types.Tool:
-    """A tool of the server itself. All arguments are required. It changes nothing, except which
-    runtime later tools act in."""
+    """A tool of the server itself. All arguments are required. The tool changes nothing, except
+    the runtime in which later tools act."""
     return types.Tool(
         name=name,
         title=title,

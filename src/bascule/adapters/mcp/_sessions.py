@@ -32,7 +32,7 @@ class ClientSessions(Protocol):
 
 
 def choose_session(sessions: Sequence[SessionSummary], which: str) -> SessionSummary:
-    """The session with the id `which`, else the only session with that name.
+    """The session with the id `which`, or else the only session with this name.
 
     Raises `NoSuchSession`, or `UsageError` if several sessions have the name.
     """

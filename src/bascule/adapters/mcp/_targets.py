@@ -1,4 +1,4 @@
-"""The runtimes that tools can act in: one sandbox, or the windows and sessions of a hub."""
+"""The runtimes in which tools can act: one sandbox, or the windows and sessions of a hub."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ._sessions import ClientSessions, SessionSummary, choose_session
 
 @dataclass(frozen=True, slots=True)
 class ClientTarget:
-    """The target in the URL: the only session a client may use, or the window it starts in."""
+    """The target in the URL: the only session that a client may use, or the window in which it
+    starts."""
 
     session: str = ""
     window: str = ""
@@ -30,7 +31,8 @@ class ToolTargets(ABC):
 
     @abstractmethod
     async def first(self) -> Runtime:
-        """The runtime for a client that has chosen none. Raises an error if there is none."""
+        """The runtime for a client that has not chosen a runtime. Raises an error if there is no
+        runtime."""
 
     async def windows(self) -> Sequence[Window]:
         return ()

@@ -10,12 +10,13 @@ from bascule.core.actions import Action
 
 Arguments = Mapping[str, Any]
 Effect = Literal["reads", "adds", "changes"]
-"""reads: changes nothing. adds: shows or starts something, but destroys nothing."""
+"""reads: changes nothing. adds: shows or starts something, but destroys nothing. changes: may
+change or remove something."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """One tool. `kind` is the action that a runtime must support for it."""
+    """One tool. A runtime offers the tool if it supports the action `kind`."""
 
     name: str
     title: str
@@ -35,7 +36,7 @@ class Tool:
 
 
 def schema_of(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str, Any]:
-    """A JSON Schema that refuses unknown arguments, so that misspelt ones are not ignored."""
+    """A JSON Schema that refuses unknown arguments, so that misspelt arguments are not ignored."""
     return {
         "type": "object",
         "properties": dict(properties),

@@ -1,4 +1,4 @@
-"""The tools as data: the description a model sees, and the action each one runs."""
+"""The tools as data: the description that a model sees, and the action that each tool runs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from bascule.core.editor_actions import AskUser, Diagnostics, OpenFile, Selectio
 
 from ._tool import Arguments, Tool
 
-OUTPUT_LIMIT: Final = 16 << 20
-"""Maximum characters of a command's or cell's output. `read_more` gives access to all of them."""
+MAX_OUTPUT_CHARACTERS: Final = 16 << 20
+"""Maximum characters of a command's or cell's output. `read_more` gives access to all these
+characters."""
 
 
 def _text(description: str, **more: Any) -> dict[str, Any]:
@@ -62,51 +63,53 @@ _PATHS: Final = {
     "items": {"type": "string"},
     "description": "Only these files and directories, relative to the workspace",
 }
-_RUN_WAIT: Final = 30.0
-_READ_WAIT: Final = 10.0
-_TYPE_WAIT: Final = 2.0
-_CELL_WAIT: Final = 120.0
+_RUN_WAIT_SECONDS: Final = 30.0
+_READ_WAIT_SECONDS: Final = 10.0
+_TYPE_WAIT_SECONDS: Final = 2.0
+_CELL_WAIT_SECONDS: Final = 120.0
 
 
-def _run(given: Arguments) -> Action:
+def _run(arguments: Arguments) -> Action:
     return CmdRun(
-        given["command"],
-        shell=given.get("shell", ""),
-        cwd=given.get("directory"),
-        timeout=given.get("wait", _RUN_WAIT),
+        arguments["command"],
+        shell=arguments.get("shell", ""),
+        cwd=arguments.get("directory"),
+        timeout=arguments.get("wait", _RUN_WAIT_SECONDS),
         blocking=True,
-        output_limit=OUTPUT_LIMIT,
+        output_limit=MAX_OUTPUT_CHARACTERS,
     )
 
 
-def _read_output(given: Arguments) -> Action:
+def _read_output(arguments: Arguments) -> Action:
     return CmdRun(
         "",
-        shell=given.get("shell", ""),
-        timeout=given.get("wait", _READ_WAIT),
+        shell=arguments.get("shell", ""),
+        timeout=arguments.get("wait", _READ_WAIT_SECONDS),
         blocking=True,
-        output_limit=OUTPUT_LIMIT,
+        output_limit=MAX_OUTPUT_CHARACTERS,
     )
 
 
-def _type(given: Arguments) -> Action:
+def _type(arguments: Arguments) -> Action:
     return CmdRun(
-        given["text"] or "\n",  # an empty command would only read output; here it means Enter
+        arguments["text"] or "\n",  # an empty command would only read output; here it means Enter
         is_input=True,
-        shell=given.get("shell", ""),
-        timeout=given.get("wait", _TYPE_WAIT),
+        shell=arguments.get("shell", ""),
+        timeout=arguments.get("wait", _TYPE_WAIT_SECONDS),
         blocking=True,
-        output_limit=OUTPUT_LIMIT,
+        output_limit=MAX_OUTPUT_CHARACTERS,
     )
 
 
-def _read_file(given: Arguments) -> Action:
-    start, end = given.get("first_line", 1), given.get("last_line")
-    return FileRead(given["path"], start=start - 1, end=-1 if end is None else end)
+def _read_file(arguments: Arguments) -> Action:
+    start, end = arguments.get("first_line", 1), arguments.get("last_line")
+    return FileRead(arguments["path"], start=start - 1, end=-1 if end is None else end)
 
 
-def _edit(given: Arguments) -> Action:
-    return FileEdit(given["path"], "str_replace", old_str=given["old"], new_str=given["new"])
+def _edit(arguments: Arguments) -> Action:
+    return FileEdit(
+        arguments["path"], "str_replace", old_str=arguments["old"], new_str=arguments["new"]
+    )
 
 
 _EDIT_NAMES: Final = re.compile(r"^([^`]*)\bold_str\b|^([^`]*)`new_str` and `old_str`")
@@ -114,7 +117,7 @@ _EDIT_NAMES: Final = re.compile(r"^([^`]*)\bold_str\b|^([^`]*)`new_str` and `old
 
 def _reword_edit_error(message: str) -> str:
     """Replace `old_str` and `new_str` in an editor's error message with this tool's argument
-    names. The quoted text in the message is the caller's own and stays unchanged."""
+    names. Quoted text in the message comes from the caller and stays unchanged."""
 
     def renamed(match: re.Match[str]) -> str:
         return f"{match[2]}`new` and `old`" if match[1] is None else f"{match[1]}`old`"
@@ -148,7 +151,7 @@ TOOLS: Final[Sequence[Tool]] = (
             "directory": _text("Directory to change to first; the shell stays there"),
             "shell": _SHELL,
             "wait": _wait(
-                _RUN_WAIT, "Seconds after which to return, even if the program still runs"
+                _RUN_WAIT_SECONDS, "Seconds after which to return, even if the program still runs"
             ),
         },
         required=("command",),
@@ -162,7 +165,10 @@ TOOLS: Final[Sequence[Tool]] = (
         title="Read more",
         description="Read more output of the program that still runs in a shell. Returns when the "
         "program ends, or after `wait` seconds with the output so far.",
-        properties={"shell": _SHELL, "wait": _wait(_READ_WAIT, "Seconds to wait for the end")},
+        properties={
+            "shell": _SHELL,
+            "wait": _wait(_READ_WAIT_SECONDS, "Seconds to wait for the end"),
+        },
         effect="reads",
         kind=CmdRun,
         action=_read_output,
@@ -175,7 +181,7 @@ TOOLS: Final[Sequence[Tool]] = (
         properties={
             "text": _text("Text or key to type"),
             "shell": _SHELL,
-            "wait": _wait(_TYPE_WAIT, "Seconds to wait for the program's answer"),
+            "wait": _wait(_TYPE_WAIT_SECONDS, "Seconds to wait for the program's answer"),
         },
         required=("text",),
         effect="changes",
@@ -194,7 +200,9 @@ TOOLS: Final[Sequence[Tool]] = (
         },
         effect="changes",
         kind=Interrupt,
-        action=lambda given: Interrupt(given.get("shell", ""), kill=given.get("kill", False)),
+        action=lambda arguments: Interrupt(
+            arguments.get("shell", ""), kill=arguments.get("kill", False)
+        ),
     ),
     Tool(
         name="read_file",
@@ -220,7 +228,7 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("path", "content"),
         effect="changes",
         kind=FileWrite,
-        action=lambda given: FileWrite(given["path"], given["content"]),
+        action=lambda arguments: FileWrite(arguments["path"], arguments["content"]),
     ),
     Tool(
         name="edit_file",
@@ -249,7 +257,9 @@ TOOLS: Final[Sequence[Tool]] = (
         },
         effect="reads",
         kind=ListDir,
-        action=lambda given: ListDir(given.get("path", "."), depth=given.get("depth", 1)),
+        action=lambda arguments: ListDir(
+            arguments.get("path", "."), depth=arguments.get("depth", 1)
+        ),
     ),
     Tool(
         name="find_files",
@@ -264,8 +274,8 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("pattern",),
         effect="reads",
         kind=Glob,
-        action=lambda given: Glob(
-            given["pattern"], given.get("path", "."), limit=given.get("limit", 200)
+        action=lambda arguments: Glob(
+            arguments["pattern"], arguments.get("path", "."), limit=arguments.get("limit", 200)
         ),
     ),
     Tool(
@@ -288,13 +298,13 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("pattern",),
         effect="reads",
         kind=Grep,
-        action=lambda given: Grep(
-            given["pattern"],
-            given.get("path", "."),
-            include=given.get("include", ""),
-            ignore_case=given.get("ignore_case", False),
-            literal=given.get("literal", False),
-            limit=given.get("limit", 200),
+        action=lambda arguments: Grep(
+            arguments["pattern"],
+            arguments.get("path", "."),
+            include=arguments.get("include", ""),
+            ignore_case=arguments.get("ignore_case", False),
+            literal=arguments.get("literal", False),
+            limit=arguments.get("limit", 200),
         ),
     ),
     Tool(
@@ -304,16 +314,16 @@ TOOLS: Final[Sequence[Tool]] = (
         "one call to the next. The answer has the output, the last value and the pictures.",
         properties={
             "code": _text("The cell"),
-            "wait": _wait(_CELL_WAIT, "Seconds after which the cell is interrupted"),
+            "wait": _wait(_CELL_WAIT_SECONDS, "Seconds after which the cell is interrupted"),
         },
         required=("code",),
         effect="changes",
         kind=IPythonRun,
-        action=lambda given: IPythonRun(
-            given["code"],
+        action=lambda arguments: IPythonRun(
+            arguments["code"],
             include_extra=False,
-            timeout=given.get("wait", _CELL_WAIT),
-            output_limit=OUTPUT_LIMIT,
+            timeout=arguments.get("wait", _CELL_WAIT_SECONDS),
+            output_limit=MAX_OUTPUT_CHARACTERS,
         ),
         is_open_world=True,
     ),
@@ -335,7 +345,9 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("checkpoint",),
         effect="reads",
         kind=ShowCheckpoint,
-        action=lambda given: ShowCheckpoint(given["checkpoint"], tuple(given.get("paths", ()))),
+        action=lambda arguments: ShowCheckpoint(
+            arguments["checkpoint"], tuple(arguments.get("paths", ()))
+        ),
     ),
     Tool(
         name="restore_checkpoint",
@@ -360,11 +372,11 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("checkpoint",),
         effect="changes",
         kind=RestoreCheckpoint,
-        action=lambda given: RestoreCheckpoint(
-            given["checkpoint"],
-            tuple(given.get("paths", ())),
-            since=given.get("since", False),
-            dry_run=given.get("dry_run", False),
+        action=lambda arguments: RestoreCheckpoint(
+            arguments["checkpoint"],
+            tuple(arguments.get("paths", ())),
+            since=arguments.get("since", False),
+            dry_run=arguments.get("dry_run", False),
         ),
     ),
     Tool(
@@ -375,7 +387,7 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("url",),
         effect="adds",
         kind=Browse,
-        action=lambda given: Browse(given["url"]),
+        action=lambda arguments: Browse(arguments["url"]),
         is_open_world=True,
     ),
     Tool(
@@ -388,7 +400,7 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("calls",),
         effect="changes",
         kind=BrowseInteractive,
-        action=lambda given: BrowseInteractive(given["calls"]),
+        action=lambda arguments: BrowseInteractive(arguments["calls"]),
         is_open_world=True,
     ),
     Tool(
@@ -411,10 +423,10 @@ TOOLS: Final[Sequence[Tool]] = (
         },
         effect="reads",
         kind=Diagnostics,
-        action=lambda given: Diagnostics(
-            given.get("path"),
-            severity=given.get("severity", "hint"),
-            settle=given.get("settle", True),
+        action=lambda arguments: Diagnostics(
+            arguments.get("path"),
+            severity=arguments.get("severity", "hint"),
+            settle=arguments.get("settle", True),
         ),
     ),
     Tool(
@@ -425,7 +437,7 @@ TOOLS: Final[Sequence[Tool]] = (
         properties={"path": _PATH, "query": _text("A part of the name")},
         effect="reads",
         kind=Symbols,
-        action=lambda given: Symbols(given.get("path"), query=given.get("query", "")),
+        action=lambda arguments: Symbols(arguments.get("path"), query=arguments.get("query", "")),
     ),
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS)),
     Tool(
@@ -445,7 +457,7 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("path",),
         effect="adds",
         kind=OpenFile,
-        action=lambda given: OpenFile(given["path"], line=given.get("line")),
+        action=lambda arguments: OpenFile(arguments["path"], line=arguments.get("line")),
     ),
     Tool(
         name="show_diff",
@@ -460,8 +472,8 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("path", "content"),
         effect="adds",
         kind=ShowDiff,
-        action=lambda given: ShowDiff(
-            given["path"], given["content"], title=given.get("title", "")
+        action=lambda arguments: ShowDiff(
+            arguments["path"], arguments["content"], title=arguments.get("title", "")
         ),
     ),
     Tool(
@@ -480,6 +492,8 @@ TOOLS: Final[Sequence[Tool]] = (
         required=("question",),
         effect="adds",
         kind=AskUser,
-        action=lambda given: AskUser(given["question"], options=tuple(given.get("options", ()))),
+        action=lambda arguments: AskUser(
+            arguments["question"], options=tuple(arguments.get("options", ()))
+        ),
     ),
 )

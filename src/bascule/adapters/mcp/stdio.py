@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 from ._server import make_server
 from ._targets import ToolTargets
 
-_MAX_MESSAGE: Final = 64 << 20
+_MAX_MESSAGE_BYTES: Final = 64 << 20
 """Maximum bytes of one message."""
 
 
@@ -34,7 +34,7 @@ def _is_pipe(descriptor: int) -> bool:
 
 
 async def _lines() -> AsyncIterator[str]:
-    reader = asyncio.StreamReader(limit=_MAX_MESSAGE)
+    reader = asyncio.StreamReader(limit=_MAX_MESSAGE_BYTES)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

@@ -1,4 +1,5 @@
-"""Runs actions of OpenHands V0 in a session and answers in the form its client expects."""
+"""Runs actions of OpenHands V0 in a session and answers in the form that OpenHands' client
+expects."""
 
 from __future__ import annotations
 
@@ -29,10 +30,10 @@ from bascule.wire import decode_action, error_observation, reply_envelope
 from ._commands import commands_in
 from ._start import ADVICE, STRICT
 
-_HISTORY: Final = 10_040
-"""Lines that OpenHands' own terminal keeps: its history and its screen."""
+_HISTORY_LINES: Final = 10_040
+"""Lines that the terminal of OpenHands keeps: history and screen."""
 _OUTPUT_LIMIT: Final = 2_000_000
-"""Characters of output to request: enough for `_HISTORY` lines of usual length."""
+"""Characters of output to request: enough for `_HISTORY_LINES` lines of usual length."""
 
 
 async def act_in_session(
@@ -40,8 +41,9 @@ async def act_in_session(
 ) -> Mapping[str, Any]:
     """Run the action in `event` and return the encoded observation.
 
-    A failure of the action becomes an observation: for an HTTP error, the client would give the
-    agent no answer. Raises `Refused` if the session is missing, unreachable or not running.
+    A failure of the action becomes an observation, because after an HTTP error the client would
+    give the agent no answer. Raises `Refused` if the session is missing, unreachable or not
+    running.
     """
     asked = sessions.get(who, session_id).spec.environment
     is_strict = asked.get(STRICT, "") not in ("", "0")
@@ -68,7 +70,7 @@ async def _act_strictly(
     sessions: Sessions, who: Identity, session_id: SessionId, action: CmdRun
 ) -> Observation:
     """Run the action as OpenHands' own shell does: refuse several commands in one action, and
-    return only as many lines of output as its terminal keeps."""
+    return only as many lines of output as the terminal of OpenHands keeps."""
     found = [] if action.is_input else await asyncio.to_thread(commands_in, action.command)
     if len(found) > 1:
         listed = "\n".join(f"({n}) {each}" for n, each in enumerate(found, 1))
@@ -80,12 +82,12 @@ async def _act_strictly(
     if not isinstance(seen, CmdOutput):
         return seen
     lines = seen.content.splitlines(keepends=True)
-    if len(lines) <= _HISTORY:
+    if len(lines) <= _HISTORY_LINES:
         return seen
-    note = f"[Previous command outputs are truncated. Showing the last {_HISTORY} lines.]\n"
+    note = f"[Previous command outputs are truncated. Showing the last {_HISTORY_LINES} lines.]\n"
     return replace(
         seen,
-        content="".join(lines[-_HISTORY:]),
+        content="".join(lines[-_HISTORY_LINES:]),
         metadata=replace(seen.metadata, prefix=note + seen.metadata.prefix),
     )
 

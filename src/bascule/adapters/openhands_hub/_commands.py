@@ -10,7 +10,7 @@ _MAX_LINES: Final = 100
 
 
 def commands_in(text: str) -> list[str]:
-    """Split `text` into commands that start on separate lines. Runs none of them.
+    """Split `text` into commands that start on separate lines. Runs no command.
 
     Returns the whole text if bash cannot parse it. Blocks the calling thread.
     """

@@ -1,8 +1,8 @@
 """/openhands/v0 on a hub: the endpoints that the unmodified `RemoteRuntime` of OpenHands V0 calls.
 
 /openhands/v0/{session}/… is the runtime's own server. This module answers two of its endpoints
-itself: actions, so that they are recorded like all others, and the token for VS Code, which is the
-client's API key. It forwards other requests to the session's action server.
+itself: actions, so that they are recorded like all other actions, and the token for VS Code, which
+is the client's API key. The module forwards other requests to the session's action server.
 """
 
 from __future__ import annotations

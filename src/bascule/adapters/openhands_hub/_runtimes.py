@@ -26,7 +26,7 @@ _STATUS: Final[Mapping[SessionState, str]] = {
     "stopped": "stopped",
     "failed": "stopped",
 }
-"""OpenHands' client attaches to a running or paused runtime, and starts a stopped one again."""
+"""OpenHands' client attaches to a running or paused runtime, and starts a stopped runtime again."""
 _POD: Final[Mapping[SessionState, str]] = {
     "starting": "pending",
     "ready": "ready",
@@ -35,7 +35,7 @@ _POD: Final[Mapping[SessionState, str]] = {
     "stopped": "failed",
     "failed": "failed",
 }
-"""The client polls a pending pod and gives up on a failed one. Any request resumes a paused
+"""The client polls a pending pod and gives up on a failed pod. Any request resumes a paused
 session, so a paused session counts as ready."""
 
 
@@ -47,7 +47,7 @@ class Runtimes:
         self._sessions = hub.sessions
 
     async def start(self, who: Identity, body: StartBody) -> dict[str, Any]:
-        """Start the conversation's session, or create it, and wait until it is ready."""
+        """Start or create the conversation's session, and wait until the session is ready."""
         row = self._find(who, body.session_id)
         if row is None:
             spec = spec_of(body, self._sessions.default_spawner)
@@ -85,8 +85,8 @@ class Runtimes:
         """Resume a paused or stopped session, and wait until it is ready. Raises
         `SandboxStartFailed`.
 
-        The hub does this itself, because OpenHands' client would deadlock: after a resume it sets
-        its variables with an action, while it still holds the lock of the first action.
+        The hub resumes the session, because OpenHands' client would deadlock. After a resume, the
+        client sets its variables with an action, while it still holds the lock of the first action.
         """
         row = await self._ensure_running(who, self._sessions.get(who, session_id))
         if row.state == "starting":
@@ -142,7 +142,7 @@ def runtime_of(session_id: SessionId) -> str:
 
 
 def session_of(runtime_id: str) -> SessionId:
-    """The session of a runtime id. Raises `NoSuchSession` if it is not a runtime id."""
+    """The session of a runtime id. Raises `NoSuchSession` if the text is not a runtime id."""
     first = runtime_of(SessionId(""))
     if not runtime_id.startswith(first):
         raise NoSuchSession(f"There is no runtime {runtime_id!r}", id=runtime_id)

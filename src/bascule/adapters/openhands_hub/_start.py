@@ -21,7 +21,7 @@ STRICT: Final = "BASCULE_OPENHANDS_STRICT"
 shell."""
 ADVICE: Final = "BASCULE_OPENHANDS_ADVICE"
 """Environment variable in the request: the advice to give a model about a program that still runs.
-It is percent-encoded, since OpenHands cannot set a variable that contains quotes."""
+The advice is percent-encoded, since OpenHands cannot set a variable that contains quotes."""
 _EGRESS: Final = "BASCULE_EGRESS"
 _DEFAULT_LIMITS: Final = SessionLimits()
 
@@ -45,7 +45,7 @@ def read_start(body: object) -> StartBody:
 
 
 def spec_of(body: StartBody, spawner: str) -> SessionSpec:
-    """The session's settings. Raises `InvalidRequest` if a session does not support them."""
+    """The session's settings. Raises `InvalidRequest` if a session does not support the request."""
     working_dir = _flag(body.command, "--working-dir") or WORKSPACE
     if working_dir.rstrip("/") != WORKSPACE:
         raise InvalidRequest(

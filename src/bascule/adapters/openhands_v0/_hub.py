@@ -46,7 +46,7 @@ class HubRuntimes:
 
     @classmethod
     def from_environment(cls) -> Self | None:
-        """The client for BASCULE_HUB; None if it is not set. Raises `InvalidSetting` if
+        """The client for BASCULE_HUB; None if this variable is not set. Raises `InvalidSetting` if
         BASCULE_TOKEN is missing."""
         url, token = os.environ.get("BASCULE_HUB", ""), os.environ.get("BASCULE_TOKEN", "")
         if url and not token:
@@ -54,58 +54,60 @@ class HubRuntimes:
         return cls(url.rstrip("/"), token) if url else None
 
     def find(self, conversation: str) -> HubRuntime | None:
-        answer = self._ask("GET", target(f"/sessions/{conversation}"), allow_missing=True)
+        answer = self._request_json("GET", target(f"/sessions/{conversation}"), allow_missing=True)
         return None if answer is None else HubRuntime.of(answer)
 
     def start(
         self, conversation: str, flags: list[str], environment: Mapping[str, str]
     ) -> HubRuntime:
-        """Start the conversation's runtime, or create it, and wait until it is ready."""
+        """Start or create the conversation's runtime, and wait until the runtime is ready."""
         request_body = {
             "session_id": conversation,
             "command": flags,
             "environment": dict(environment),
         }
-        answer = self._ask("POST", "/start", request_body, timeout=_START_TIMEOUT)
+        answer = self._request_json("POST", "/start", request_body, timeout=_START_TIMEOUT)
         assert answer is not None
         return HubRuntime.of(answer)
 
     def remove(self, conversation: str) -> None:
         """Remove the conversation's runtime and its files, if it exists."""
         if (found := self.find(conversation)) is not None:
-            self._ask("POST", "/stop", {"runtime_id": found.runtime_id}, allow_missing=True)
+            self._request_json(
+                "POST", "/stop", {"runtime_id": found.runtime_id}, allow_missing=True
+            )
 
     def stop(self, runtime: HubRuntime) -> None:
         """Stop a runtime's processes and keep its files."""
         self._send("POST", f"/api/sessions/{runtime.session_id}/stop", allow_missing=True)
 
-    def _ask(
+    def _request_json(
         self,
         method: str,
-        where: str,
+        url_path: str,
         value: Mapping[str, Any] | None = None,
         *,
         allow_missing: bool = False,
         timeout: float = _QUICK_TIMEOUT,
     ) -> Mapping[str, Any] | None:
-        where = f"/openhands/v0{where}"
-        return self._send(method, where, value, allow_missing=allow_missing, timeout=timeout)
+        url_path = f"/openhands/v0{url_path}"
+        return self._send(method, url_path, value, allow_missing=allow_missing, timeout=timeout)
 
     def _send(
         self,
         method: str,
-        where: str,
+        url_path: str,
         value: Mapping[str, Any] | None = None,
         *,
         allow_missing: bool,
         timeout: float = _QUICK_TIMEOUT,
     ) -> Mapping[str, Any] | None:
-        """Send a request and block until its answer; None for a 404 if `allow_missing`."""
+        """Send a request and block until the answer arrives. None for a 404 if `allow_missing`."""
         body = b"" if value is None else to_json(value)
-        # In a separate thread: OpenHands also calls this from a thread that runs an event loop,
-        # where `asyncio.run` would fail.
+        # Use a separate thread: OpenHands also calls this from a thread that runs an event loop,
+        # url_path `asyncio.run` would fail.
         with ThreadPoolExecutor(1) as pool:
-            request = self._request(method, where, body, timeout)
+            request = self._request(method, url_path, body, timeout)
             reply = pool.submit(asyncio.run, request).result()
         if reply.status == 404 and allow_missing:
             return None
@@ -119,12 +121,13 @@ class HubRuntimes:
         code = str(answer.get("code") or f"http.{reply.status}")
         raise RemoteError(f"The hub at {self.url} refused: {message}", remote_code=code)
 
-    async def _request(self, method: str, where: str, body: bytes, timeout: float) -> HttpReply:
+    async def _request(self, method: str, url_path: str, body: bytes, timeout: float) -> HttpReply:
         headers = {"X-API-Key": self.token, "Content-Type": "application/json"}
         async with HttpClient(self.url, headers=headers, unreachable=HubUnreachable) as hub:
-            return await hub.request(method, where, body=body, timeout=timeout)
+            return await hub.request(method, url_path, body=body, timeout=timeout)
 
 
 def vscode_address(url: str, runtime: HubRuntime, folder: str) -> str:
-    """The URL for a browser. The hub's setting `frame_origins` lets OpenHands' page frame it."""
+    """The URL for a browser. With the hub's setting `frame_origins`, OpenHands' page can show this
+    URL in a frame."""
     return f"{url}?{urlencode({'tkn': runtime.key, 'folder': folder}, safe='/')}"

@@ -54,9 +54,9 @@ _MAX_ENTRIES: Final = 100_000
 class BasculeRuntime(Runtime):
     """Passes OpenHands' actions to a Bascule runtime and returns its observations.
 
-    Every action gets an observation: if a runtime raises, OpenHands gives its agent no answer. The
-    user's own files stay unchanged: variables are set in the shell, not in ~/.bashrc, and git's
-    identity is set only for this shell, and only if git has none.
+    Every action gets an observation: if a runtime raised an error, OpenHands would give its agent
+    no answer. The user's own files stay unchanged: variables are set in the shell, not in
+    ~/.bashrc, and git's identity is set only for this shell, and only if git has no identity.
     """
 
     def __init__(self, *args: Any, headless_mode: bool = True, **keywords: Any) -> None:
@@ -67,7 +67,7 @@ class BasculeRuntime(Runtime):
 
     @abstractmethod
     def _open(self) -> tuple[SyncRuntime, str]:
-        """Open a connected runtime; returns it and the directory in which agents work."""
+        """Open a connected runtime. Returns the runtime and the directory in which agents work."""
 
     async def connect(self) -> None:
         self.set_runtime_status(RuntimeStatus.STARTING_RUNTIME)

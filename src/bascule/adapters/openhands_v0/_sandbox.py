@@ -18,7 +18,8 @@ from ._hub import HubRuntime, HubRuntimes, vscode_address
 from ._runtime import BasculeRuntime
 
 _SOFT_TIMEOUT: Final = 10.0
-"""Seconds. OpenHands' own server has the same default and the same environment variable."""
+"""Seconds without output after which a command returns. OpenHands' own server has the same default
+and the same environment variable."""
 
 
 _SUFFIX_LENGTH: Final = 8
@@ -33,7 +34,7 @@ class SandboxRuntime(BasculeRuntime):
     BASCULE_HUB and BASCULE_TOKEN, they work in a session of that hub.
 
     The directory or session lasts until the conversation is deleted. Processes end with the
-    runtime, unless OpenHands attached to it or `keep_runtime_alive` is set.
+    runtime, unless OpenHands attached to an existing runtime or `keep_runtime_alive` is set.
     """
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
@@ -80,7 +81,7 @@ class SandboxRuntime(BasculeRuntime):
 
     @property
     def vscode_url(self) -> str | None:
-        """The URL of a session's VS Code. A sandbox on this machine has none."""
+        """The URL of a session's VS Code. A sandbox on this machine has no VS Code."""
         if self._cloud is None or self._on_hub is None:
             return None
         return vscode_address(self._cloud.vscode_url, self._on_hub, _WORKSPACE)
@@ -119,7 +120,7 @@ class SandboxRuntime(BasculeRuntime):
 
 
 def _conversation_directory(conversation_id: str) -> Path:
-    """The existing directory of the conversation, or a new one."""
+    """The existing directory of the conversation, or a new directory."""
     known = _directories(conversation_id)
     return known[0] if known else Path(tempfile.mkdtemp(prefix=_prefix(conversation_id)))
 

@@ -21,9 +21,9 @@ from bascule.runtime import SyncRuntime
 from ._runtime import BasculeRuntime
 
 _NAMES: Final = ShellNames()
-_PIECE: Final = 192 << 10
+_MAX_PIECE_BYTES: Final = 192 << 10
 """Maximum bytes of a file in one command."""
-_TRANSFER: Final = 300.0
+_TRANSFER_TIMEOUT: Final = 300.0
 
 
 class VSCodeRuntime(BasculeRuntime):
@@ -73,8 +73,8 @@ class VSCodeRuntime(BasculeRuntime):
     def _unpack(self, packed: bytes, directory: str) -> None:
         failed = RuntimeError(f"The files could not be unpacked in {directory}")
         file = self._command("mktemp", failed).strip()
-        for start in range(0, len(packed), _PIECE):
-            text = base64.encodebytes(packed[start : start + _PIECE]).decode()
+        for start in range(0, len(packed), _MAX_PIECE_BYTES):
+            text = base64.encodebytes(packed[start : start + _MAX_PIECE_BYTES]).decode()
             self._command(f"base64 -d >> {file} <<'END'\n{text}END", failed)
         unpack = f"mkdir -p {directory} && tar -xzf {file} -C {directory} --no-same-owner"
         self._command(f"{unpack}; s=$?; rm -f {file}; (exit $s)", failed)
@@ -87,7 +87,7 @@ class VSCodeRuntime(BasculeRuntime):
             is_static=True,
             hidden=True,
             blocking=True,
-            timeout=_TRANSFER,
+            timeout=_TRANSFER_TIMEOUT,
             output_limit=0,
             cwd=str(self.workspace_root),
         )

@@ -1,4 +1,5 @@
-"""The runtime a conversation's tools act in: its own sandbox, a VS Code window, or a session."""
+"""The runtime in which a conversation's tools act: its own sandbox, a VS Code window, or a
+session."""
 
 from __future__ import annotations
 
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from openhands.sdk.conversation.state import ConversationState
 
 SOFT_TIMEOUT: Final = 30.0
-"""Seconds without output after which a sandbox returns. OpenHands' own terminal has the same."""
+"""Seconds without output after which a sandbox returns. OpenHands' own terminal has the same
+default."""
 
 _CONNECT_TIMEOUT: Final = 2.0
-"""Seconds. Short, because OpenHands opens the tools of a conversation one after another."""
+"""Seconds to wait for hub and window. This is short, because OpenHands opens the tools of a
+conversation one after another."""
 _ENVIRONMENT: Final = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "xterm-256color"}
 """Agents cannot use a pager. TERM describes Bascule's terminal, not that of the agent server."""
 
@@ -60,7 +63,7 @@ class RuntimeChoice:
 
 
 class ConversationRuntime:
-    """A connected runtime, the directory paths are relative to, and the shell to run commands in.
+    """A connected runtime, the directory to which paths are relative, and the shell for commands.
 
     Every action gets an observation: a raised error becomes an `Error` observation.
     """
@@ -88,7 +91,7 @@ class ConversationRuntime:
         return str(PurePosixPath(self.working_dir, path))
 
     def act(self, action: Action, *, timeout: float | None = None) -> Observation:
-        """Run `action`. It is cancelled after `timeout` seconds."""
+        """Run `action`, and cancel it after `timeout` seconds."""
         try:
             future = self.runtime.begin(action)
             self._pending.add(future)
@@ -116,7 +119,8 @@ class ConversationRuntime:
 
 
 class RuntimeHold:
-    """A tool's reference to a runtime. It may be released twice, because OpenHands does that."""
+    """A tool's reference to a runtime. It may be released twice, because OpenHands may close
+    a tool twice."""
 
     def __init__(self, runtime: ConversationRuntime, release: Callable[[], None]) -> None:
         self.runtime = runtime
@@ -145,7 +149,7 @@ class ConversationRuntimes:
 
     def hold(self, conversation_id: str, working_dir: str) -> RuntimeHold:
         """A reference to the conversation's runtime, which is opened if necessary. Raises an error
-        if that fails: no hub, no window, several windows."""
+        if the runtime cannot be opened: no hub, no window, or several windows."""
         with self._lock:
             shared = self._shared.get(conversation_id)
             if shared is None:
@@ -168,7 +172,8 @@ CONVERSATION_RUNTIMES: Final = ConversationRuntimes()
 
 
 def hold(conv_state: ConversationState) -> RuntimeHold:
-    """A tool's reference to the runtime of its conversation. Raises an error if there is none."""
+    """A tool's reference to the runtime of its conversation. Raises an error if there is no
+    runtime."""
     return CONVERSATION_RUNTIMES.hold(str(conv_state.id), conv_state.workspace.working_dir)
 
 
@@ -212,7 +217,7 @@ def _in_window(choice: RuntimeChoice, names: ShellNames) -> ConversationRuntime:
 
 
 def _in_session(choice: RuntimeChoice) -> ConversationRuntime:
-    """Connect to a session, with a separate shell: others may use the session too."""
+    """Connect to a session, with a separate shell, because others may use the session too."""
     named = {
         "BASCULE_HUB": choice.hub,
         "BASCULE_TOKEN": choice.token,

@@ -95,7 +95,7 @@ class EditorExecutor(RuntimeExecutor[FileEditorAction, FileEditorObservation]):
         """The whole file before and after the edit, which OpenHands shows as a diff.
 
         The old text is restored from the diff in `seen`. If the diff does not match the file,
-        somebody else has changed it meanwhile, and both are None.
+        somebody else has changed the file meanwhile, and both results are None.
         """
         if action.command == "create":
             return None, action.file_text

@@ -1,4 +1,4 @@
-"""Registers the tools with OpenHands and chooses the runtime they act in."""
+"""Registers the tools with OpenHands and chooses the runtime in which the tools act."""
 
 from __future__ import annotations
 
@@ -39,8 +39,9 @@ def use_bascule(
     A sandbox runs on this machine, in the conversation's workspace. Windows and sessions need a
     `hub` and a `token`. `window` is an id, name or folder; `session` is an id. The defaults are
     BASCULE_HUB, BASCULE_TOKEN, BASCULE_WINDOW and BASCULE_SESSION. "auto" is a session if one is
-    named, a window if only a hub is named, and otherwise a sandbox. `soft_timeout` is for a
-    sandbox; a window has its own setting. Returns the tools for an `Agent`.
+    named, a window if only a hub is named, and otherwise a sandbox. `soft_timeout`
+    is the number of seconds without output after which the terminal of a sandbox returns; windows
+    and sessions have their own setting. Returns the tools for an `Agent`.
     """
     CONVERSATION_RUNTIMES.choice = RuntimeChoice(place, hub, token, window, session, soft_timeout)
     return [Tool(name=tool.name) for tool in _TOOLS]

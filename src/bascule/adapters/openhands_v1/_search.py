@@ -1,4 +1,4 @@
-"""`glob` and `grep`: OpenHands' schemas over Bascule's search or a VS Code window's."""
+"""`glob` and `grep`: OpenHands' schemas over the search of Bascule or of a VS Code window."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_FILES: Final = 100
 _MAX_LINES: Final = 2000
 """Maximum lines to request. Usually enough to include a hundred files."""
 _MAX_SHOWN: Final = 200
-_MAX_LINE: Final = 300
+_MAX_LINE_CHARACTERS: Final = 300
 
 _GLOB: Final = """Find files by name.
 * Patterns such as "**/*.py" or "src/**/*.{ts,tsx}"; one without a slash matches at any depth
@@ -134,7 +134,11 @@ def _lines(seen: GrepResult) -> str:
 
 
 def _line(match: GrepMatch) -> str:
-    text = match.text if len(match.text) <= _MAX_LINE else match.text[:_MAX_LINE] + "…"
+    text = (
+        match.text
+        if len(match.text) <= _MAX_LINE_CHARACTERS
+        else match.text[:_MAX_LINE_CHARACTERS] + "…"
+    )
     return f"{match.path}:{match.line}:{text}"
 
 

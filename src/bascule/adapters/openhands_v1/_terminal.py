@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OUTPUT_LIMIT: Final = 29_000
-"""Characters. OpenHands cuts the middle out of a result over 30,000 characters, which includes
-the notes around the output."""
+"""Maximum characters of output. OpenHands cuts the middle out of a result over 30,000 characters,
+and the result includes the notes around the output."""
 
 _RESET: Final = (
     "The terminal was reset: its programs were ended, variables and directory changes are gone."
@@ -86,8 +86,8 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
         self._runtime.act(Interrupt(self._shell))
 
     def close(self) -> None:
-        """In a window or session, the shell outlives the conversation. End it if it was used, so
-        that the next conversation gets a new one. A running program continues."""
+        """In a window or session, the shell outlives the conversation. End the shell if it was
+        used, so that the next conversation gets a new shell. A running program continues."""
         if (
             self._runtime.shell_outlives_conversation
             and not self._is_fresh
@@ -153,7 +153,7 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
             self._exported.update(new)
 
     def _reset(self) -> None:
-        """End the running program, its jobs and bash. If that fails, switch to a new shell."""
+        """End the running program, its jobs and bash. If this fails, switch to a new shell."""
         self._runtime.act(Interrupt(self._shell, kill=True))
         end = CmdRun(_KILL_JOBS_AND_EXIT, shell=self._shell, queue=True)
         if failure(self._runtime.act(end, timeout=_RESET_TIMEOUT)):

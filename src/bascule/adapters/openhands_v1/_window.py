@@ -37,7 +37,7 @@ _PATH: Final = {"type": "string", "description": "Absolute, or relative to the w
 
 @dataclass(frozen=True, slots=True)
 class _WindowTool:
-    """One tool: the description a model sees, and the action it runs."""
+    """One tool: the description that a model sees, and the action that the tool runs."""
 
     name: str
     kind: type[Action]
@@ -48,31 +48,33 @@ class _WindowTool:
     is_read_only: bool = False
 
 
-def _diagnostics(runtime: ConversationRuntime, given: Arguments) -> Action:
-    path = given.get("path")
+def _diagnostics(runtime: ConversationRuntime, arguments: Arguments) -> Action:
+    path = arguments.get("path")
     return Diagnostics(
         runtime.path(path) if path else None,
-        severity=given.get("severity", "hint"),
-        settle=given.get("settle", True),
+        severity=arguments.get("severity", "hint"),
+        settle=arguments.get("settle", True),
     )
 
 
-def _open_file(runtime: ConversationRuntime, given: Arguments) -> Action:
-    return OpenFile(runtime.path(given["path"]), line=given.get("line"))
+def _open_file(runtime: ConversationRuntime, arguments: Arguments) -> Action:
+    return OpenFile(runtime.path(arguments["path"]), line=arguments.get("line"))
 
 
-def _show_diff(runtime: ConversationRuntime, given: Arguments) -> Action:
-    return ShowDiff(runtime.path(given["path"]), given["content"], title=given.get("title", ""))
+def _show_diff(runtime: ConversationRuntime, arguments: Arguments) -> Action:
+    return ShowDiff(
+        runtime.path(arguments["path"]), arguments["content"], title=arguments.get("title", "")
+    )
 
 
-def _ask_user(_runtime: ConversationRuntime, given: Arguments) -> Action:
-    return AskUser(given["question"], options=tuple(given.get("options") or ()))
+def _ask_user(_runtime: ConversationRuntime, arguments: Arguments) -> Action:
+    return AskUser(arguments["question"], options=tuple(arguments.get("options") or ()))
 
 
 def _editor_tool(tool: EditorTool) -> _WindowTool:
-    def action(runtime: ConversationRuntime, given: Arguments) -> Action:
-        path = given.get("path")
-        return tool.action({**given, "path": runtime.path(path)} if path else given)
+    def action(runtime: ConversationRuntime, arguments: Arguments) -> Action:
+        path = arguments.get("path")
+        return tool.action({**arguments, "path": runtime.path(path)} if path else arguments)
 
     name = tool.name.removeprefix("vscode_")
     return _WindowTool(
@@ -170,7 +172,8 @@ class WindowExecutor(RuntimeExecutor[MCPToolAction, MCPToolObservation]):
 
 
 class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
-    """Creates the tools that the runtime supports; none in a sandbox, which has no editor."""
+    """Creates the tools that the runtime supports. A sandbox supports none of them, because it has
+    no editor."""
 
     name = "vscode"
     catalog_description = (

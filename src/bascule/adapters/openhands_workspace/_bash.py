@@ -22,10 +22,11 @@ logger = logging.getLogger(__name__)
 
 Event = dict[str, Any]
 
-_PIECE: Final = 1 << 20
+_MAX_PIECE_CHARACTERS: Final = 1 << 20
 """Maximum characters of one output event."""
-_MAX_KEPT: Final = 16 << 20
-"""Maximum characters of all commands of a session. The oldest are dropped first."""
+_MAX_KEPT_CHARACTERS: Final = 16 << 20
+"""Maximum characters of the output of all commands of a session. The oldest commands are dropped
+first."""
 _SIZE_PER_COMMAND: Final = 10_000
 """Characters added to the size of each command, to bound the number of short commands too."""
 _MAX_RUNNING: Final = 32
@@ -65,7 +66,8 @@ class BashCommands(Closable):
     def start(
         self, runtime: SessionRuntime, command: str, *, directory: str | None, timeout: float
     ) -> Event:
-        """Start a command and return its start event. Raises `QuotaExceeded` if too many run."""
+        """Start a command and return its start event. Raises `QuotaExceeded` if too many commands
+        run."""
         if sum(not each.outputs for each in self._commands.values()) >= _MAX_RUNNING:
             raise QuotaExceeded(
                 f"The session already runs {_MAX_RUNNING} commands for OpenHands, the maximum; "
@@ -186,7 +188,7 @@ class BashCommands(Closable):
     def _forget(self) -> None:
         kept = sum(each.size for each in self._commands.values())
         for key, each in list(self._commands.items())[:-1]:
-            if kept <= _MAX_KEPT:
+            if kept <= _MAX_KEPT_CHARACTERS:
                 return
             if each.outputs:
                 kept -= each.size
@@ -199,4 +201,6 @@ def _event(kind: str, **fields: Any) -> Event:
 
 
 def _pieces(text: str) -> list[str]:
-    return [text[at : at + _PIECE] for at in range(0, len(text), _PIECE)]
+    return [
+        text[at : at + _MAX_PIECE_CHARACTERS] for at in range(0, len(text), _MAX_PIECE_CHARACTERS)
+    ]

@@ -18,8 +18,8 @@ from bascule.core.errors import InvalidPath, IsADirectory
 from bascule.hub.sessions.session_runtime import SessionRuntime
 from bascule.hub.web.api import closing
 
-_MAX_NAME: Final = 255
-"""Bytes: the limit of Linux file systems."""
+_MAX_NAME_BYTES: Final = 255
+"""Maximum bytes of a file name, as in Linux file systems."""
 
 
 async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
@@ -35,7 +35,8 @@ async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
 
 
 async def download(runtime: SessionRuntime, path: str) -> Response:
-    """Stream the file to the client. The hub stores none of it, so its size does not matter."""
+    """Stream the file to the client. The hub does not store the file, so the size of the file does
+    not matter."""
     where = _absolute(path)
     async with AsyncExitStack() as stack:
         found = await stack.enter_async_context(
@@ -57,7 +58,7 @@ def _absolute(path: str) -> PurePosixPath:
     where = PurePosixPath(path)
     if not where.is_absolute() or where.name in ("", ".."):
         raise InvalidPath(f"The path must be absolute and name a file: {path!r}")
-    if "\0" in path or len(os.fsencode(where.name)) > _MAX_NAME:
+    if "\0" in path or len(os.fsencode(where.name)) > _MAX_NAME_BYTES:
         raise InvalidPath(f"The file name is too long: {where.name[:50]!r}…")
     return where
 

@@ -14,7 +14,7 @@ Run = Callable[..., Awaitable[ProgramResult]]
 """Runs a command, given its `directory` and `timeout`."""
 
 _TIMEOUT: Final = 60.0
-_MAX_FILE: Final = 1 << 20
+_MAX_FILE_BYTES: Final = 1 << 20
 """Maximum bytes of a file to compare."""
 
 _NO_REPOSITORY: Final = 3
@@ -90,8 +90,8 @@ printf '%s\0' "$size"
 
 
 async def changes(run: Run, path: str, ref: str) -> Sequence[Mapping[str, str]]:
-    """The changes of the repository at `path` and of those directly below it. Empty if there is no
-    repository."""
+    """The changes of the repository at `path` and of the repositories directly below it. Empty if
+    there is no repository."""
     printed = await _run(run, _CHANGES, path=path, ref=ref, directory=path)
     if printed is None:
         return []
@@ -109,7 +109,7 @@ async def changes(run: Run, path: str, ref: str) -> Sequence[Mapping[str, str]]:
 
 async def diff(run: Run, path: str, ref: str) -> Mapping[str, str | None]:
     """The contents of one file at `ref` and now."""
-    script = _DIFF.replace("MAX_FILE", str(_MAX_FILE))
+    script = _DIFF.replace("MAX_FILE", str(_MAX_FILE_BYTES))
     printed = await _run(run, script, path=path, ref=ref, directory=None)
     if printed is None:
         return {"modified": None, "original": None}
@@ -153,7 +153,8 @@ async def _run(run: Run, script: str, *, path: str, ref: str, directory: str | N
 
 
 def _text(content: bytes) -> str:
-    """The text without the newline at its end, as OpenHands returns it. Empty if not UTF-8."""
+    """The text without the newline at its end, as OpenHands returns it. Empty if the content is not
+    UTF-8."""
     try:
         return "\n".join(content.decode().splitlines())
     except UnicodeDecodeError:

@@ -36,14 +36,16 @@ class ProgramResult:
 
 class ProgramRunner:
     """Runs programs in one session, each in its own subshell, so that programs do not affect each
-    other. Background processes continue after their program. Any number may run at a time."""
+    other. Background processes continue after their program. Any number of programs may run at a
+    time."""
 
     def __init__(self) -> None:
         self._shells: dict[str, str] = {}
         self._fetching = asyncio.Lock()
         """Only one output at a time is held in memory."""
         self._lost: set[str] = set()
-        """Shells that are busy with a program of an earlier hub process, or one that did not end.
+        """Shells that are busy with a program of an earlier hub process, or with a program that did
+        not end.
         """
 
     async def run(
@@ -122,8 +124,8 @@ async def _fetched(runtime: SessionRuntime, files: str) -> tuple[bytes, bytes]:
 
 
 def _wrapped(command: str, directory: str | None, files: str) -> str:
-    """The shell command that runs `command` with its output in `files`. Without a directory it
-    runs in the shell's start directory, the session's workspace."""
+    """The shell command that runs `command` with its output in `files`. Without a directory,
+    the command runs in the shell's start directory, the session's workspace."""
     place = f"cd -- {shlex.quote(directory)} && " if directory else ""
     return (
         f"mkdir -m 700 {files}; ({place}eval {shlex.quote(command)}) "

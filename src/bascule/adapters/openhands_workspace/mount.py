@@ -54,10 +54,11 @@ class _Workspace:
 
 
 class WorkspaceMount(Mount):
-    """Serves each session to the tokens that may act in it: its owner's and its own.
+    """Serves each session to the tokens that may act in it: the owner's tokens and the session's
+    own token.
 
-    The output of commands is kept in memory. It is lost when the hub stops, which ends the commands
-    too.
+    The output of commands is kept in memory. The output is lost when the hub stops, which ends
+    the commands too.
     """
 
     prefix = "/openhands/v1"
@@ -131,8 +132,8 @@ class WorkspaceMount(Mount):
     # Health -----------------------------------------------------------------------------------
 
     async def _health(self, request: Request) -> Response:
-        """Answers without authentication, so it does not reveal whether a session exists: a missing
-        session and one that is not ready get the same answer."""
+        """Answers without authentication, so the answer does not reveal whether a session exists:
+        it is the same for a missing session and for a session that is not ready."""
         session_id = SessionId(request.path_params["session"])
         if self._hub.sessions.can_be_visited(session_id):
             return JSONResponse({"status": "ok"})
