@@ -57,7 +57,7 @@ def warden(
     path = settings.warden.expanduser().absolute()
     path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     spawner_settings = local_settings(settings, hub_uid=account.uid, vscode=installed_vscode())
-    listener = work.listening(path, spawner_settings)
+    listener = work.listening_socket(path, spawner_settings)
     logger.info("the warden listens for user %s at %s", account.name, path)
     try:
         asyncio.run(work.serve(spawner_settings, listener, is_listening=True))

@@ -1,4 +1,4 @@
 """Spawners, which start the sandboxes of sessions.
 
-Each kind is a `Spawner` in the module of its name.
+Each kind of spawner is a `Spawner` in the module with the name of the kind.
 """

@@ -1,4 +1,5 @@
-"""The first process of a plain sandbox. It holds the lock file; its children do not inherit it."""
+"""The first process of a plain sandbox. It holds the lock file; its children do not inherit
+the lock."""
 
 from __future__ import annotations
 

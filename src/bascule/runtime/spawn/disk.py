@@ -1,5 +1,7 @@
-"""Disk usage of a directory, by `du`: it handles trees of any depth and size in bounded memory,
-while a session changes them."""
+"""Measures the disk usage of a directory with `du`.
+
+`du` handles trees of any depth and size in bounded memory, even while a session changes them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import Final
 from bascule.core.errors import NoSuchPath, StorageFailed
 from bascule.runtime.spawn.local.safe_open import open_beneath
 
-_MEASURE: Final = 'exec nice -n 19 du -s -x --block-size=1 -- "$0" </dev/null 2>/dev/null'
+_DU_COMMAND: Final = 'exec nice -n 19 du -s -x --block-size=1 -- "$0" </dev/null 2>/dev/null'
 
 
 async def used_below(root: Path, directory: Path) -> int:
@@ -31,11 +33,11 @@ async def used(directory: int) -> int:
     """Bytes of the open directory and everything below it. Hard-linked files count once.
 
     Symlinks are not followed, and other file systems are not entered. `du` runs with the lowest
-    priority. Cancelling ends it.
+    priority. Cancelling this function ends `du`.
     """
-    where = f"/proc/self/fd/{directory}/."
+    path = f"/proc/self/fd/{directory}/."
     process = await asyncio.create_subprocess_exec(
-        *("sh", "-c", _MEASURE, where), stdout=asyncio.subprocess.PIPE, pass_fds=[directory]
+        *("sh", "-c", _DU_COMMAND, path), stdout=asyncio.subprocess.PIPE, pass_fds=[directory]
     )
     try:
         # A non-zero exit status only means that a file vanished or could not be read.

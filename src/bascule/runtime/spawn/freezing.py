@@ -22,21 +22,23 @@ ListProcesses = Callable[[], Mapping[int, ProcessInfo]]
 """The living processes of a sandbox at this moment, by PID."""
 
 _STOP_TIMEOUT: Final = 60.0
-"""Seconds to wait until all processes are stopped. Each has to be scheduled once to stop, which
-takes a while on a busy machine."""
+"""Seconds to wait until all processes are stopped. The kernel has to schedule each
+process once to stop it, which takes a while on a busy machine."""
 _UNINTERRUPTIBLE_TIMEOUT: Final = 5.0
 """Seconds to wait for processes in an uninterruptible system call."""
 _POLL_INTERVAL: Final = 0.001
 
 
 def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collection[ProcessInfo]:
-    """Stop all processes; returns once none is left that could start another.
+    """Stop all processes. Returns when no process is left that could start another.
 
-    `note`: a file that lists the processes that were stopped before, for example by Ctrl-Z, and
-    must stay stopped. An existing file is kept: it belongs to a pause that began earlier.
+    `note`: the file in which to list the processes that were already stopped, for example by
+    Ctrl-Z, and must stay stopped. An existing file is not changed: it belongs to a pause that began
+    earlier.
 
     A process in an uninterruptible system call cannot notice that its child stopped, and stops
-    after the call. So its children need not wait for it; a parent in `vfork` waits for its child.
+    after the call. So its children are stopped without waiting for the parent. This is necessary
+    for a parent in `vfork`, which itself waits for its child.
     """
     began = monotonic()
     members = list_processes()
@@ -68,16 +70,16 @@ def freeze(list_processes: ListProcesses, note: Path | None = None) -> Collectio
 def thaw(list_processes: ListProcesses, note: Path | None = None) -> None:
     """Continue all processes, children before parents, except those listed in `note`."""
     members = list_processes()
-    kept = _read_note(note)
+    keep_stopped = _read_note(note)
     for each in _youngest_first(members):
-        if (each.pid, each.started) not in kept:
+        if (each.pid, each.started) not in keep_stopped:
             signal_one(each.pid, signal.SIGCONT)
     if note is not None:
         note.unlink(missing_ok=True)
 
 
 def signal_one(pid: int, number: signal.Signals) -> None:
-    """Send a signal through a pidfd, so that a process with a reused PID is not hit."""
+    """Send a signal through a pidfd, so that it never reaches another process with the same PID."""
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:

@@ -16,7 +16,8 @@ _FLOCK: Final = "hhqqi4x"
 
 
 def acquire(path: Path) -> int | None:
-    """A descriptor that holds the lock on `path`, created if missing; None if it is locked.
+    """A descriptor that holds the lock on `path`, created if missing. None if another process holds
+    the lock.
 
     A process that inherits the descriptor holds the lock too.
     """
@@ -33,7 +34,7 @@ def acquire(path: Path) -> int | None:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process holds the lock. Asking has no side effects."""
+    """Whether a process holds the lock. This call does not change the lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

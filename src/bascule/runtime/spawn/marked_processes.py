@@ -1,9 +1,9 @@
 """Finds every descendant of a sandbox's first process, without a namespace or cgroup.
 
 A process belongs to a sandbox if it has the sandbox's mark in its initial environment, descends
-from such a process, or is in a terminal session that one of them leads. Only a process that cleared
-its environment, left its session and lost its parents escapes. To prevent that, use a spawner that
-isolates.
+from such a process, or is in a terminal session that such a process leads. A process escapes only
+if it cleared its environment, left its terminal session and lost its parents. To prevent this, use
+a spawner with isolation.
 """
 
 from __future__ import annotations

@@ -30,9 +30,10 @@ from .readiness import wait_until_ready
 from .vscode import SharedVSCode
 
 RECORD: Final = "sandbox.lock"
-"""File in a sandbox's `run_dir` that its first process locks, and that has its PID."""
+"""File in a sandbox's `run_dir` that its first process locks. The file contains the PID of this
+process."""
 STOPPED: Final = "stopped.json"
-"""File in `run_dir` during a pause: the processes that were stopped before it."""
+"""File in `run_dir` during a pause. It lists the processes that were stopped before the pause."""
 LOG: Final = "sandbox.log"
 """File in `state/` with the output of the action server."""
 
@@ -68,7 +69,7 @@ class PlainSpawner(Spawner):
         start_timeout: float = 60.0,
         vscode: SharedVSCode | None = None,
     ) -> None:
-        """`vscode`: the VS Code of sessions; None: they have none."""
+        """`vscode`: the VS Code of sessions; None: sessions have no VS Code."""
         self._run_root = run_root
         self._vscode = vscode
         self._is_allowed = allow_unisolated
@@ -163,8 +164,8 @@ class PlainSpawner(Spawner):
         return record
 
     async def _undo(self, session_id: SessionId, spawning: asyncio.Future[_Record]) -> None:
-        """Undo a start. Its thread cannot be cancelled: wait for it, then end the process that it
-        started."""
+        """Undo a start. The thread of the start cannot be cancelled. So wait for the thread, then
+        end the process that it started."""
         with suppress(SandboxStartFailed):
             record = await spawning
             await asyncio.to_thread(self._clear, session_id, record)
@@ -322,7 +323,7 @@ def _spawn(launch: SandboxLaunch, plan: SandboxPlan, lock: int) -> _Record:
         os.pwrite(lock, json.dumps(asdict(record)).encode(), 0)
         os.close(read)
         read = -1
-        with suppress(BrokenPipeError):  # it has ended; its log has the reason
+        with suppress(BrokenPipeError):  # the process has ended; its log has the reason
             os.write(write, launch.to_json())
     finally:
         for each in (read, write, output):
@@ -348,7 +349,8 @@ async def _ended(record: _Record) -> str:
 
 @asynccontextmanager
 async def _watch_process(pid: int) -> AsyncIterator[tuple[int, asyncio.Event]]:
-    """A pidfd, and an event for the process's end; raises `ProcessLookupError` if it has ended."""
+    """A pidfd, and an event that is set when the process ends. Raises `ProcessLookupError` if it
+    has ended already."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     handle = os.pidfd_open(pid)
@@ -369,7 +371,7 @@ def _end_reason(record: _Record) -> str:
 
 
 def _reap(pid: int) -> int | None:
-    """The exit status, if it is our child and not yet reaped."""
+    """The exit status, if the process is our child and not yet reaped."""
     try:
         waited, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:

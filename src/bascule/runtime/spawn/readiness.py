@@ -12,7 +12,7 @@ from bascule.runtime.remote import RemoteRuntime
 from bascule.sandbox.session.__main__ import SOCKET
 
 _EXIT_TIMEOUT: Final = 2.0
-"""Seconds to wait for the end of a server that broke a connection, to report its cause."""
+"""Seconds to wait for the end of a server that broke a connection, to report why it ended."""
 
 
 async def wait_until_ready(
@@ -26,7 +26,7 @@ async def wait_until_ready(
     """Wait until the action server accepts `key`; raises `SandboxStartFailed` with the cause.
 
     `ended` returns how the sandbox ended, if it ends. `announced` returns when the sandbox has
-    reported that it listens; without `announced`, this polls.
+    reported that it listens; without `announced`, this function polls.
     """
     path = run_dir / SOCKET
     runtime = RemoteRuntime("http://localhost", key, socket_path=path, connect_timeout=within)
@@ -36,9 +36,8 @@ async def wait_until_ready(
         async with asyncio.timeout(within):
             await asyncio.wait({connecting, ending}, return_when=asyncio.FIRST_COMPLETED)
             if connecting.done() and isinstance(connecting.exception(), LinkError):
-                await asyncio.wait(
-                    {ending}, timeout=_EXIT_TIMEOUT
-                )  # connections break before it ends
+                # Connections break shortly before the sandbox ends.
+                await asyncio.wait({ending}, timeout=_EXIT_TIMEOUT)
             if ending.done():
                 end = ending.result()
                 raise SandboxStartFailed(f"The sandbox ended before it answered: {end}")

@@ -1,7 +1,7 @@
 """Sets routes in a network namespace that reject traffic to some networks.
 
-Nobody in a session has the right to change them. This file imports only the standard library:
-containers run its text with their own Python. All functions block.
+No process in a session has the right to change these routes. This file imports only the standard
+library: containers run its text with their own Python. All functions block.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def reject(networks: Iterable[str]) -> None:
 
 
 def route_via_gateway(networks: Iterable[str], gateway: str) -> None:
-    """Route these networks through a gateway, inside a wider rejected one. IPv4 only."""
+    """Route these networks through a gateway, although a wider network is rejected. IPv4 only."""
     for each in map(ipaddress.IPv4Network, networks):
         _add(each, _UP | _GATEWAY, gateway)
 
@@ -86,10 +86,10 @@ def _default_gateway() -> str:
 
 
 if __name__ == "__main__":
-    given = json.loads(sys.argv[1])
+    networks = json.loads(sys.argv[1])
     gateway = _default_gateway()
-    route_via_gateway(given["lead"], gateway)
-    allowed = [ipaddress.ip_network(each) for each in given["allowed"]]
+    route_via_gateway(networks["lead"], gateway)
+    allowed = [ipaddress.ip_network(each) for each in networks["allowed"]]
     is_allowed = any(ipaddress.ip_address(gateway) in each for each in allowed)
-    reject([*given["reject"], *([] if is_allowed else [f"{gateway}/32"])])
+    reject([*networks["reject"], *([] if is_allowed else [f"{gateway}/32"])])
     sys.stdout.write(DONE)

@@ -13,7 +13,7 @@ HUB_DIR: Final = "/run/hub"
 """Where the directory with the hub's socket for this session appears."""
 EGRESS_DIR: Final = "/run/egress"
 VSCODE: Final = "/run/vscode"
-"""Where a session sees the host's VS Code and its extensions, if it is shared."""
+"""Where a session sees the host's VS Code and its extensions, if the host shares them."""
 USER: Final = "bascule"
 ROOT: Final = "root"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -26,11 +26,11 @@ def home_of(user: str) -> str:
 def account_files(uid: int, gid: int, user: str = USER) -> Mapping[str, str]:
     """`passwd` and `group` files that give the session's user and group ids a name."""
     home = home_of(user)
-    mine = f"{user}:x:{uid}:{gid}:{user}:{home}:/bin/bash\n"
+    passwd_line = f"{user}:x:{uid}:{gid}:{user}:{home}:/bin/bash\n"
     root = "root:x:0:0:root:/root:/usr/sbin/nologin\n"
     nobody = "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
     return {
-        "passwd": root + mine + nobody
+        "passwd": root + passwd_line + nobody
         if uid != 0
         else f"root:x:0:0:root:{home}:/bin/bash\n" + nobody,
         "group": f"root:x:0:\n{user}:x:{gid}:\nnogroup:x:65534:\n"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final, Self
 
 OpenDir = Callable[[str, int], int]
-"""Opens a directory by its name in an open directory."""
+"""Opens a directory: takes its name and the descriptor of its parent, returns its descriptor."""
 
-_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,12 @@ class _Level:
 
 
 def open_dir(name: str, parent: int) -> int:
-    return os.open(name, _DIRECTORY, dir_fd=parent)
+    return os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
 
 
 def open_with_rights(name: str, parent: int) -> int:
-    """Open a directory. Make it accessible first if its owner, maybe our user, has closed it."""
+    """Open a directory. If its permissions forbid this, or if our user owns the directory, set its
+    mode to 0700."""
     try:
         descriptor = open_dir(name, parent)
     except PermissionError:
@@ -57,9 +58,11 @@ def innermost_first(
 ) -> Iterator[tuple[int, list[str], list[str]]]:
     """Walk the open directory and everything below it, innermost directories first.
 
-    Each directory stays open until the next is requested. Symlinks are not followed. Two
+    Yields the descriptor of each directory, the names of the directories in it, and all other
+    names. Each directory stays open until the next is requested. Symlinks are not followed. Two
     descriptors suffice for any depth: the way back is `..`. Raises `OSError` if `..` is not the
-    directory that we came from, because somebody moved it meanwhile.
+    directory that we came from, because another process moved a directory
+    meanwhile.
     """
     here = os.dup(directory)
     try:
@@ -93,7 +96,7 @@ def clear(directory: int) -> None:
 def remove(directory: Path) -> None:
     """Remove a directory with its contents, if it exists. Refuses a symlink."""
     try:
-        opened = os.open(directory, _DIRECTORY)
+        opened = os.open(directory, _DIRECTORY_FLAGS)
     except FileNotFoundError:
         return
     try:

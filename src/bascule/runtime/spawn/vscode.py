@@ -21,6 +21,7 @@ class SharedVSCode:
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(Path(data["home"]), Path(data["extensions"]))
 
-    def seen_at(self, place: str) -> tuple[str, str]:
-        """The installation for a session that sees `home` at another path."""
-        return place, str(Path(place, self.extensions.relative_to(self.home)))
+    def seen_at(self, path: str) -> tuple[str, str]:
+        """The paths of the installation and its extensions, for a session that sees `home` at
+        `path`."""
+        return path, str(Path(path, self.extensions.relative_to(self.home)))

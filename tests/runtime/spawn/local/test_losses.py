@@ -172,7 +172,7 @@ async def test_a_question_taken_back_before_the_warden_has_read_it_is_answered(
     async with LocalSpawner(settings_in(place)) as spawner:
         await spawner.open()
         client = await spawner._connected()
-        asking = asyncio.create_task(client.ask("running"))
+        asking = asyncio.create_task(client.request("running"))
         await asyncio.sleep(0)
         asking.cancel()
         async with asyncio.timeout(30):

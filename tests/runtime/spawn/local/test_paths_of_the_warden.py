@@ -243,7 +243,7 @@ async def test_a_link_at_run_dir_gets_no_mount_and_no_session(
     exchange(settings.run_dir, victim.root)
     async with asking(settings, place) as spawner:
         with pytest.raises(AccessDenied, match=f"symlink {settings.run_dir}"):
-            await spawner._ask("look")
+            await spawner._request("look")
     assert str(victim.root) not in Path("/proc/self/mountinfo").read_text()
     victim.ensure_untouched()
 
@@ -320,7 +320,7 @@ async def start_by_the_warden(spawner: LocalSpawner, plan: SandboxPlan) -> None:
     """As an attacker asks, who opens no proxy before."""
     from bascule.runtime.spawn.local.messages import plan_to_wire
 
-    await spawner._ask("start", plan=plan_to_wire(plan))
+    await spawner._request("start", plan=plan_to_wire(plan))
 
 
 async def test_root_may_have_links_on_the_way(

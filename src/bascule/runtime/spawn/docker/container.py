@@ -59,7 +59,8 @@ class ContainerSpec:
     plan: SandboxPlan
     owner: HostOwner
     is_rootless: bool = False
-    """Whether the engine runs without root: root in a container is then its user outside."""
+    """Whether the engine runs without root. Root in a container is then the engine's user
+    outside."""
 
     @property
     def name(self) -> str:
@@ -90,7 +91,7 @@ class ContainerSpec:
     def configuration(self) -> dict[str, Any]:
         """The body for the engine's `containers/create`.
 
-        It holds no secret: everyone with access to the engine can read it.
+        The body contains no secret, because everyone with access to the engine can read it.
         """
         first, *rest = self.settings.command
         return {
@@ -102,7 +103,7 @@ class ContainerSpec:
             "Env": [f"HOME={self.home}", f"USER={self.user}"],
             "Hostname": "sandbox",
             "Labels": self._labels(),
-            # The launch is written to stdin once; stdin ends when that connection closes.
+            # The launch settings are written to stdin once; stdin ends when that connection closes.
             "OpenStdin": True,
             "StdinOnce": True,
             "StopSignal": "SIGTERM",
@@ -110,7 +111,7 @@ class ContainerSpec:
         }
 
     def launch(self, image: Mapping[str, Any]) -> SandboxLaunch:
-        """The launch settings of the sandbox. `image` is the engine's description of its image."""
+        """The launch settings of the sandbox. `image` is the engine's description of the image."""
         plan, labels = self.plan, labels_of(image)
         user = self.user
         own = {"HOME": self.home, "USER": user, "LOGNAME": user, "SHELL": "/bin/bash"}
@@ -132,7 +133,7 @@ class ContainerSpec:
             vscode=labels.get(_VSCODE, ""),
             vscode_extensions=labels.get(_VSCODE_EXTENSIONS, ""),
             confine=True,
-            # With the UID of a person, set-ID files would run as that person.
+            # If the session has the UID of a person, set-ID files would run as that person.
             set_id_files=self.owner.uid in self.settings.lent_uids,
             is_isolated=True,
         )
@@ -255,14 +256,15 @@ class ContainerInfo:
 
 
 def container_name(settings: DockerSettings, session_id: SessionId) -> str:
-    """The name of the session's container. The engine refuses a second one of the same name."""
+    """The name of the session's container. The engine refuses a second container of the same
+    name."""
     return f"bascule-{settings.scope}-{session_id}"
 
 
 def environment_of(image: Mapping[str, Any]) -> dict[str, str]:
     """The environment variables that an image sets."""
-    given = (image.get("Config") or {}).get("Env") or ()
-    return dict(each.split("=", 1) for each in given if "=" in each)
+    variables = (image.get("Config") or {}).get("Env") or ()
+    return dict(each.split("=", 1) for each in variables if "=" in each)
 
 
 def labels_of(image: Mapping[str, Any]) -> Mapping[str, str]:
@@ -276,7 +278,8 @@ def _bind(host_path: Path, inside: str, *, read_only: bool) -> dict[str, Any]:
 def _terminals_mount(maximum: int) -> dict[str, Any]:
     """A mount of `/dev/pts` with a limit; the engine's own mount has no limit and no options.
 
-    It is an anonymous volume that contains a new devpts. The engine removes it with the container.
+    The mount is an anonymous volume that contains a new devpts. The engine removes the volume with
+    the container.
     """
     options = f"nosuid,noexec,ptmxmode=0666,mode=0620,max={maximum}"
     mount = {"type": "devpts", "device": "devpts", "o": options}
@@ -289,9 +292,12 @@ def _terminals_mount(maximum: int) -> dict[str, Any]:
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> dict[str, Path]:
-    """The mount for the hub's socket: its directory, because a restarted hub creates a new socket
-    in it and a mounted socket would stay the old one. A directory that other sessions use is never
-    mounted; then only the socket is."""
+    """The mount for the hub's socket.
+
+    The mount is the socket's directory, because a restarted hub creates a new socket there, and a
+    mounted socket would stay the old one. If other sessions use this directory too, only the socket
+    is mounted.
+    """
     if hub_socket.parent.name == session_id:
         return {HUB_DIR: hub_socket.parent}
     return {f"{HUB_DIR}/{hub_socket.name}": hub_socket}

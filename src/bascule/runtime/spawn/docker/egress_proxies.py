@@ -24,7 +24,7 @@ class EgressProxies(Closable):
         self._open: dict[SessionId, EgressProxy] = {}
 
     async def open(self, session_id: SessionId, egress: Egress) -> None:
-        """Open the session's proxy, if its egress mode is `proxy` and it is not open yet."""
+        """Open the session's proxy, if its egress mode is `proxy` and the proxy is not open yet."""
         if egress.mode != "proxy" or session_id in self._open:
             return
         rules = EgressRules(egress.domains, own_addresses=await asyncio.to_thread(own_addresses))
@@ -39,13 +39,13 @@ class EgressProxies(Closable):
                 await asyncio.to_thread(egress_dir(self._run_dir, session_id).rmdir)
 
     async def close_others(self, session_ids: Collection[SessionId]) -> None:
-        """Close the proxies of all other sessions."""
+        """Close the proxies of all sessions except `session_ids`."""
         for session_id in set(self._open) - set(session_ids):
             await self.close(session_id)
 
     async def aclose(self) -> None:
-        """Close all proxies. Their directories stay: sandboxes will see the sockets of the next
-        hub in them."""
+        """Close all proxies. Their directories stay: the next hub creates its sockets there, where
+        sandboxes see them."""
         while self._open:
             _, proxy = self._open.popitem()
             await proxy.aclose()

@@ -21,7 +21,7 @@ from bascule.core.sessions import Usage
 from .container import ContainerInfo
 
 _UNIX: Final = "unix://"
-_NEVER: Final = "0001-"
+_NEVER_PREFIX: Final = "0001-"
 """Prefix of the engine's timestamps for events that have not happened."""
 _MIN_API_VERSION: Final = (1, 41)
 """Oldest supported API version: Docker 20.10."""
@@ -48,7 +48,7 @@ class Engine(Closable):
 
     async def open(self) -> None:
         """Connect. Raises `MissingTool` if no usable engine answers."""
-        # No limit of connections: for each sandbox, one connection waits for its end.
+        # No limit of connections: for each sandbox, one connection waits for the sandbox's end.
         self._connector = aiohttp.UnixConnector(self.address.removeprefix(_UNIX), limit=0)
         self._docker = aiodocker.Docker(url="unix://localhost", connector=self._connector)
         try:
@@ -105,7 +105,7 @@ class Engine(Closable):
         except aiodocker.DockerError:
             return datetime.now(UTC)
         finished = info_json["State"]["FinishedAt"]
-        time = info_json["Created"] if finished.startswith(_NEVER) else finished
+        time = info_json["Created"] if finished.startswith(_NEVER_PREFIX) else finished
         return datetime.fromisoformat(time[:19]).replace(tzinfo=UTC)
 
     async def usage(self, id: str) -> Usage:
@@ -125,8 +125,11 @@ class Engine(Closable):
         )
 
     async def run_in_network_of(self, id: str, image: str, command: list[str]) -> str:
-        """Run a command with rights over a container's network, in another container that shares
-        nothing else with it and is removed afterwards; returns its output."""
+        """Run a command with rights over the network of container `id`, and return its output.
+
+        The command runs in a new container, which shares only the network with container `id` and
+        is removed afterwards.
+        """
         first, *rest = command
         configuration: dict[str, Any] = {
             "Image": image,
@@ -190,7 +193,7 @@ class Engine(Closable):
     ) -> AsyncIterator[Mapping[str, Any]]:
         """Progress messages of the engine while it builds.
 
-        aiodocker lacks `target` and `networkmode`.
+        This replaces aiodocker's method, which lacks the options `target` and `networkmode`.
         """
         async with self.docker._query(
             "build",

@@ -23,7 +23,7 @@ from .settings import IMAGE
 Target = Literal["sandbox", "full"]
 
 _DOCKERFILE: Final = "images/Dockerfile"
-_PARTS: Final = (_DOCKERFILE, "images/certificates", "pyproject.toml", "constraints.txt")
+_BUILD_FILES: Final = (_DOCKERFILE, "images/certificates", "pyproject.toml", "constraints.txt")
 _SOURCES: Final = ("README.md", "LICENSE", "src")
 _EXTENSION: Final = "src/bascule/sandbox/vscode/dist/bascule.vsix"
 
@@ -63,8 +63,8 @@ def _update_layers(layers: dict[str, bool], message: Mapping[str, Any]) -> None:
         layers[layer] = status in ("Already exists", "Pull complete")
 
 
-async def _generator(given: AsyncIterator[Any]) -> Any:
-    async for each in given:
+async def _generator(messages: AsyncIterator[Any]) -> Any:
+    async for each in messages:
         yield each
 
 
@@ -80,12 +80,12 @@ class Build:
     tag: str = IMAGE
     target: Target = "full"
     base: str = ""
-    """A Debian image to build on; empty: the Dockerfile's own."""
+    """A Debian image to build on; empty: the default of the Dockerfile."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     certificates: Iterable[Path] = ()
     """CA certificates that this network needs, besides those in `images/certificates`."""
     network: str = ""
-    """The engine's network for the steps of the build; empty: its default."""
+    """The engine's network for the steps of the build; empty: the engine's default."""
 
     def build_options(self) -> dict[str, str]:
         arguments = {**self.arguments, **({"BASE": self.base} if self.base else {})}
@@ -109,7 +109,7 @@ class Build:
             raise MissingTool("The extension is not built; in a clone, `make image` does it")
         tar_file = TemporaryFile()  # noqa: SIM115 - the caller closes it
         with tarfile.open(fileobj=tar_file, mode="w") as tar:
-            for part in (*_PARTS, *_SOURCES):
+            for part in (*_BUILD_FILES, *_SOURCES):
                 tar.add(self.project / part, part, filter=_reproducible)
             for number, path in enumerate(self.certificates):
                 tar.add(path, f"images/certificates/given-{number}.crt", filter=_reproducible)

@@ -1,4 +1,5 @@
-"""The Docker network of sessions with egress. Sessions cannot reach each other over it."""
+"""The Docker network of sessions with egress. Sessions cannot reach each other over this
+network."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from .engine import Engine
 
 
 class Network:
-    """Exists only while a session needs it, so that nothing stays in the engine."""
+    """A network that exists only while a session needs it, so that nothing stays in the engine."""
 
     def __init__(self, engine: Engine, name: str, scope: str) -> None:
         self._engine = engine

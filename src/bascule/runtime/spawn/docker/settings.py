@@ -17,7 +17,8 @@ ENGINE: Final = "unix:///var/run/docker.sock"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DockerSettings:
-    """Settings. Spawners with the same `sessions_dir` and engine share their sandboxes."""
+    """Settings of a Docker spawner. Spawners with the same `sessions_dir` and engine share their
+    sandboxes."""
 
     sessions_dir: Path
     """Contains the directory of each session, named by the session's id."""
@@ -32,20 +33,21 @@ class DockerSettings:
     workspace: str = WORKSPACE
     """Path of the workspace inside a session."""
     workspace_roots: tuple[Path, ...] = ()
-    """A folder of the host can be a workspace if it is in one of these."""
+    """A folder of the host can be a workspace if it is in one of these directories."""
     network: str = "bascule"
     """Docker network of sessions with egress `open`. Sessions in it cannot reach each other."""
     open_networks: tuple[str, ...] = ()
     """Networks that are not public but that sessions with egress `open` may reach."""
     first_uid: int = 70_000
     uid_count: int = 20_000
-    """UIDs that sessions run as, if this process is root. No other user may have them."""
+    """Number of UIDs from `first_uid` on, as which sessions run if this process is root. No other
+    user may have these UIDs."""
     socket_gid: int | None = None
-    """The group of hub and nginx, which may connect to a session's sockets; None: our own."""
+    """The group of hub and nginx, which may connect to a session's sockets; None: our own group."""
     allow_root: bool = False
     """Allow sessions in folders of root; such a session is root in its container."""
     shared_memory: int = 1 << 30
-    """Bytes of `/dev/shm`, mainly for browsers; they count as the session's memory."""
+    """Bytes of `/dev/shm`, mainly for browsers. Used bytes count as the session's memory."""
     max_terminals: int = 128
     """Maximum number of pseudoterminals of one session; the machine has some thousand in total."""
     start_timeout: float = 60.0

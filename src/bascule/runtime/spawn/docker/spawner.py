@@ -47,6 +47,7 @@ LOG: Final = "sandbox.log"
 """File in a session's directory with the log of its last container."""
 
 _KEPT_LINES: Final = 1000
+"""Log lines of a removed container that are kept."""
 _BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for the engine to finish earlier requests for the same name."""
 _POLL_INTERVAL: Final = 0.05
@@ -57,10 +58,10 @@ _GONE: Final = (404, 409)
 class DockerSpawner(Spawner):
     """Starts each sandbox as a container that runs as the owner of its workspace.
 
-    A container is found by its name and labels, so `running` and `stop` of another process find it
-    if this process dies. The launch settings, which contain the key, go through the container's
+    A container is found by its name and labels, so if this process dies, `running` and `stop` of
+    another process find it. The launch settings, which contain the key, go through the container's
     stdin: neither the engine nor any file stores them. If the spawner dies before it has written
-    them, stdin closes and the sandbox ends.
+    the settings, stdin closes and the sandbox ends.
     """
 
     kind = "docker"
@@ -171,7 +172,8 @@ class DockerSpawner(Spawner):
     # Starting -----------------------------------------------------------------------------
 
     async def _answers(self, plan: SandboxPlan, found: ContainerInfo) -> bool:
-        """Whether the container answers. False: it has ended, which the engine may notice later."""
+        """Whether the container answers. If not, it has ended, which the engine may not know
+        yet."""
         if found.is_paused:
             with engine_errors():
                 await self._engine.container(found.id).unpause()
@@ -208,7 +210,8 @@ class DockerSpawner(Spawner):
     async def _run(self, spec: ContainerSpec, image: Mapping[str, Any]) -> tuple[str, Stream]:
         """Create and start the container.
 
-        Must not be cancelled: the engine would continue regardless.
+        Must not be cancelled, because the engine would continue regardless. Returns the container's
+        id and its stream.
 
         The first output on the stream means that the sandbox answers. The caller closes the stream.
         """
@@ -217,11 +220,11 @@ class DockerSpawner(Spawner):
         with engine_errors():
             async with self._network.held(needed=plan.egress.mode == "open"):
                 container = await self._create_container(spec)
-                given = spec.initial_files()
-                await container.put_archive("/", given)  # type: ignore[no-untyped-call]
+                archive = spec.initial_files()
+                await container.put_archive("/", archive)  # type: ignore[no-untyped-call]
                 stream = container.attach(stdin=True, stdout=True)
                 try:
-                    # Attach before the start: if we die in between, its stdin closes.
+                    # Attach before the start: if we die in between, the container's stdin closes.
                     await stream.__aenter__()
                     await container.start()
                     if plan.egress.mode == "open":
@@ -314,11 +317,11 @@ class DockerSpawner(Spawner):
         try:
             with engine_errors():
                 await self._engine.container(container_id).wait()
-                shown = await self._engine.container(container_id).show()
+                description = await self._engine.container(container_id).show()
             log_text = await self._engine.log(container_id, 20)
         except aiodocker.DockerError:
             return "its container was removed"
-        state = shown["State"]
+        state = description["State"]
         reasons = [f"its process ended with exit status {state['ExitCode']}"]
         if state.get("OOMKilled"):
             reasons.append("it had used all of its memory")
@@ -330,7 +333,7 @@ class DockerSpawner(Spawner):
     async def _ask_to_end(self, found: ContainerInfo, grace: float) -> None:
         """Stop the container within `grace` seconds.
 
-        The engine unpauses a paused one to deliver the signal.
+        The engine unpauses a paused container to deliver the signal.
         """
         with (
             engine_errors(),
@@ -347,7 +350,7 @@ class DockerSpawner(Spawner):
                 await self._remove(found)
 
     async def _remove(self, found: ContainerInfo) -> None:
-        """Remove the container by force, with everything made for it; its last log lines
+        """Remove the container by force, with everything that was made for it. Its last log lines
         are kept."""
         container = self._engine.container(found.id)
         with suppress(aiodocker.DockerError):  # never started, or removed

@@ -1,4 +1,7 @@
-"""Chooses the user that a sandbox runs as and gives it its directories. All functions block."""
+"""Chooses the user that a sandbox runs as, and makes this user the owner of the directories.
+
+All functions block.
+"""
 
 from __future__ import annotations
 

@@ -25,14 +25,15 @@ addresses that contain an IPv4 address."""
 
 @dataclass(frozen=True, slots=True)
 class NetworkReach:
-    """The networks rejected in a session's namespace, and those inside them that are allowed."""
+    """The networks rejected in a session's namespace, and the allowed networks inside of these."""
 
     rejected: Sequence[str]
     allowed_networks: Sequence[str]
 
 
 def network_reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> NetworkReach:
-    """`allowed`: networks of the setting `open_networks`. `own_addresses`: this machine's."""
+    """`allowed`: networks of the setting `open_networks`. `own_addresses`: addresses of this
+    machine."""
     wanted = [network_of(each) for each in allowed]
     own = [ipaddress.ip_network(each) for each in sorted(own_addresses)]
     unreachable: list[Network] = [
@@ -45,10 +46,13 @@ def network_reach(allowed: Iterable[str], own_addresses: Iterable[str]) -> Netwo
 
 
 def own_addresses() -> frozenset[str]:
-    """This machine's addresses; the hub listens at one of them. Blocks."""
-    given = (each for several in psutil.net_if_addrs().values() for each in several)
+    """This machine's addresses; the hub listens at one of them. Blocks the calling thread."""
+    interfaces = psutil.net_if_addrs().values()
+    addresses = (each for of_interface in interfaces for each in of_interface)
     families = (socket.AF_INET, socket.AF_INET6)
-    return frozenset(each.address.partition("%")[0] for each in given if each.family in families)
+    return frozenset(
+        each.address.partition("%")[0] for each in addresses if each.family in families
+    )
 
 
 def network_of(text: str) -> Network:

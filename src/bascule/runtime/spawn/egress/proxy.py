@@ -1,8 +1,9 @@
 """An HTTP proxy on a unix socket: the only network access of a session with egress `proxy`.
 
-It serves `CONNECT` and plain requests. It resolves a name once, checks the addresses and connects
-to a checked one, so a name that resolves differently a moment later gains nothing. It serves one
-request per connection, so that a second request cannot go to a host that was not checked.
+The proxy serves `CONNECT` and plain requests. It resolves a name once, checks the addresses and
+connects to a checked address. So a name that resolves differently a moment later has no effect. The
+proxy serves one request per connection, so that a second request cannot go to a host that was not
+checked.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ logger = logging.getLogger(__name__)
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-_MAX_HEAD: Final = 64 << 10
+_MAX_HEAD_BYTES: Final = 64 << 10
 _HEAD_TIMEOUT: Final = 20.0
 _CONNECT_TIMEOUT: Final = 15.0
-_PIECE: Final = 64 << 10
+_MAX_PIECE_BYTES: Final = 64 << 10
 MAX_CONNECTIONS: Final = 256
-"""Connections that one session may have at a time. Each costs the hub two descriptors."""
+"""Connections that one session may have at a time. Each connection needs two descriptors of the
+hub."""
 _MAX_REFUSED: Final = 16
+"""Connections above the maximum that get an answer with the reason; further ones are closed."""
 
 
 class _Refused(Exception):
@@ -62,8 +65,10 @@ class EgressProxy(Closable):
     async def open(self) -> None:
         """Listen, and replace a socket that an earlier hub left."""
         await asyncio.to_thread(_remove_stale_socket, self._path)
-        self._server = await asyncio.start_unix_server(self._on_client, self._path, limit=_MAX_HEAD)
-        # Everyone who can see it may connect: only one sandbox sees its directory.
+        self._server = await asyncio.start_unix_server(
+            self._on_client, self._path, limit=_MAX_HEAD_BYTES
+        )
+        # Everyone who sees the socket may connect: only one sandbox sees its directory.
         await asyncio.to_thread(self._path.chmod, 0o666)
 
     async def aclose(self) -> None:
@@ -188,7 +193,9 @@ async def _copy(
 ) -> None:
     with contextlib.suppress(ConnectionError):
         while limit is None or limit > 0:
-            piece = await reader.read(_PIECE if limit is None else min(_PIECE, limit))
+            piece = await reader.read(
+                _MAX_PIECE_BYTES if limit is None else min(_MAX_PIECE_BYTES, limit)
+            )
             if not piece:
                 break
             writer.write(piece)

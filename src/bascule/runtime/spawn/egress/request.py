@@ -23,13 +23,13 @@ _REQUEST_LINE: Final = re.compile(
 _AUTHORITY: Final = re.compile(rf"{_HOST}:{_PORT}")
 _URL: Final = re.compile(rf"http://(?P<authority>{_HOST}(?::{_PORT})?)(?P<path>[/?].*)?", re.I)
 _HEADER: Final = re.compile(rf"(?P<name>{_WORD}):(?P<value>[\t\x20-\x7e\x80-\xff]*)")
-_MAX_NAME: Final = 253
-_HIGHEST_PORT: Final = 65535
+_MAX_NAME_LENGTH: Final = 253
+_MAX_PORT: Final = 65535
 
 _HOP_BY_HOP: Final = frozenset(
     {"connection", "proxy-connection", "proxy-authorization", "keep-alive", "host", "upgrade"}
 )
-"""Headers that are not passed on; `Host` and `Connection` are replaced."""
+"""Headers that are not passed on. New `Host` and `Connection` headers replace the old ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ProxyRequest:
     head: bytes
     """The request head to send to the host; empty for a tunnel."""
     body: int | None
-    """Bytes of the body; None: until the end of the stream."""
+    """Length of the body in bytes; None: the body continues until the end of the stream."""
 
 
 def parse_request(head: bytes) -> ProxyRequest:
@@ -61,7 +61,7 @@ def parse_request(head: bytes) -> ProxyRequest:
 
 def is_host_name(text: str) -> bool:
     """Whether this is a DNS name: only letters, digits, `-`, `_` and dots."""
-    return len(text) <= _MAX_NAME and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
+    return len(text) <= _MAX_NAME_LENGTH and bool(re.fullmatch(rf"{_NAME}(?:\.{_NAME})*\.?", text))
 
 
 def _plain_request(request: re.Match[str], headers: Sequence[tuple[str, str]]) -> ProxyRequest:
@@ -82,14 +82,14 @@ def _plain_request(request: re.Match[str], headers: Sequence[tuple[str, str]]) -
 
 def _host(found: re.Match[str]) -> str:
     host = found["six"] or found["name"]
-    if len(host) > _MAX_NAME:
-        raise ValueError(f"its host has more than {_MAX_NAME} characters")
+    if len(host) > _MAX_NAME_LENGTH:
+        raise ValueError(f"its host has more than {_MAX_NAME_LENGTH} characters")
     return host
 
 
 def _port(found: re.Match[str]) -> int:
     port = int(found["port"] or 80)
-    if not 0 < port <= _HIGHEST_PORT:
+    if not 0 < port <= _MAX_PORT:
         raise ValueError(f"{port} is not a port")
     return port
 

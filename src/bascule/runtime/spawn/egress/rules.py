@@ -30,7 +30,7 @@ class EgressRules:
         )
 
     def allows_address(self, address: str) -> bool:
-        """Whether this is a public address: nothing of this machine or its network."""
+        """Whether this is a public address, and neither of this machine nor of its network."""
         inner = _innermost(ipaddress.ip_address(address.partition("%")[0]))
         is_public = inner.is_global and not inner.is_multicast
         return is_public and str(inner) not in self.own_addresses

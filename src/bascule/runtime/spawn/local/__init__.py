@@ -1,7 +1,7 @@
 """Sandboxes as processes of this machine, kept apart by bubblewrap, UIDs and cgroups.
 
-Names are imported on first use: the processes that create sandboxes are in this package too, and
-each loads only what it needs.
+Names are imported on first use. This package also contains the programs that create sandboxes, and
+each of them should import only the modules that it needs.
 """
 
 from typing import TYPE_CHECKING

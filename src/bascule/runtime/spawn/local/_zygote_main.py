@@ -1,18 +1,19 @@
-"""The zygote: a process with everything a sandbox needs already loaded, which forks one in
+"""The zygote: a process that has loaded everything a sandbox needs, and forks a sandbox in
 milliseconds.
 
-`python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT` reads orders from the socket FD,
-one message each, with descriptors. It forks for each order. The fork joins the session's cgroups,
-lets bubblewrap create the namespaces and mounts, enters them and forks again. The second fork is
-the session's server. All servers share the memory of the modules that were loaded here.
+`python -P -m bascule.runtime.spawn.local._zygote_main FD PARENT` reads orders from the socket FD.
+Each order is one message with descriptors. The zygote forks for each order. The fork joins the
+session's cgroups, lets bubblewrap create the namespaces and mounts, enters them and forks again.
+The second fork is the session's server. All servers share the memory of the modules that were
+loaded here.
 
 Bubblewrap's own child is `cat`, which exits when the last write end of its stdin closes. The first
 fork holds this end until there is a server, then only the server holds it. When `cat` exits, the
-kernel ends the whole namespace. So nothing in it outlives the server, and a `kill -9` of any
-process at any moment leaves nothing behind.
+kernel ends the whole namespace. So no process in the namespace outlives the server, and a `kill -9`
+of any process at any moment leaves nothing behind.
 
-The zygote reports each child that ends: `{"pid", "status"}`. It dies with the warden at once, so
-that no sandbox starts for which nobody waits. Running servers stay.
+The zygote reports each child that ends: `{"pid", "status"}`. It exits at once when
+the warden exits, so that no sandbox starts for which nobody waits. Running servers stay.
 """
 
 from __future__ import annotations
@@ -86,23 +87,24 @@ COMMON_KINDS: Final = (
 )
 """Events that nearly every session sends or receives. Preparing all kinds would delay the zygote's
 start."""
-MAX_BYTES: Final = 1 << 18
+MAX_ORDER_BYTES: Final = 1 << 18
 MAX_DESCRIPTORS: Final = 32
 ETC: Final = "@etc"
 """Placeholder for the tree of mounts that the zygote creates from `Order.etc`."""
 TUN: Final = "/dev/net/tun"
 SLIRP_GATEWAY: Final = "10.0.2.2"
 _ECHO: Final = b"."
-_NETWORK_FILES: Final = 4096
-"""Descriptors of the process that connects a session's network: one per connection, on the host."""
+_MAX_NETWORK_DESCRIPTORS: Final = 4096
+"""Maximum descriptors of the process that connects a session's network. Each connection needs
+one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
     """A sandbox to create.
 
-    `given` has descriptors by name. A word `@name` in `bubblewrap` stands for the path at which the
-    mount with that descriptor is attached.
+    `descriptors` has the passed descriptors by name. A word `@name` in `bubblewrap` stands for the
+    path at which the mount with that descriptor is attached.
     """
 
     bubblewrap: Sequence[str]
@@ -118,7 +120,7 @@ class Order:
     network: Sequence[str]
     """Command that connects the namespace to the network; empty: no network."""
     network_uid: int
-    """The UID of that command."""
+    """The UID with which the command `network` runs."""
     rejected: Sequence[str]
     """Networks that the session cannot reach."""
     allowed_networks: Sequence[str]
@@ -126,23 +128,24 @@ class Order:
     uid: int
     gid: int
     as_root: bool
-    """Whether the user is called root inside: UID 0 in its own user namespace."""
+    """Whether the session's user is called root inside: UID 0 in its own user namespace."""
     root: int | None
-    """Host UID of a second user who is root inside, for `sudo`; None: there is none."""
+    """Host UID of a second user who is root inside, for `sudo`; None: there is no such user."""
     terminals: int
-    """Maximum number of pseudoterminals of the session, so that it cannot use all those of the
-    machine."""
+    """Maximum number of pseudoterminals of the session, so that it cannot use all pseudoterminals
+    of the machine."""
     set_id_files: bool
-    """Whether its programs can give files the set-user-ID and set-group-ID bits."""
+    """Whether the session's programs can give files the set-user-ID and set-group-ID bits."""
     memory: int | None
-    """Like `processes`, a limit for machines without cgroups: per process, or per user."""
+    """Maximum bytes of each process, on machines without cgroups; None: no limit."""
     processes: int | None
+    """Maximum processes of the user, on machines without cgroups; None: no limit."""
     environment: Mapping[str, str]
-    given: Mapping[str, int]
+    descriptors: Mapping[str, int]
 
 
 class _ProgramFailed(Exception):
-    """A program failed; its own output is in the log before this."""
+    """A program failed. Its own output is in the log, before the message of this error."""
 
 
 def main(descriptor: int, parent: int) -> None:
@@ -182,7 +185,8 @@ class _Stage:
     etc: EtcTree | None = None
 
     def prepare(self, order: Order) -> None:
-        """Raises `OSError`, after which the next order tries again."""
+        """Create the mounts, if `order` needs them. After an `OSError`, the next order tries
+        again."""
         if ETC not in order.bubblewrap:
             return
         if self.etc is None:
@@ -193,16 +197,17 @@ class _Stage:
 
 
 def _serve_orders(link: socket.socket, stage: _Stage) -> bool:
-    message, descriptors, _, _ = socket.recv_fds(link, MAX_BYTES, MAX_DESCRIPTORS)
+    message, descriptors, _, _ = socket.recv_fds(link, MAX_ORDER_BYTES, MAX_DESCRIPTORS)
     if not message:
         return False
     data = json.loads(message)
-    data["given"] = dict(zip(data["given"], descriptors, strict=True))
-    order, failure = Order(**data), None
+    names = data.pop("given")
+    order = Order(**data, descriptors=dict(zip(names, descriptors, strict=True)))
+    failure = None
     try:
         stage.prepare(order)
     except OSError as error:
-        failure = error  # the fork raises it, so that it is in the session's log
+        failure = error  # the fork raises this error, so that it appears in the session's log
     zygote, pid = os.getpid(), os.fork()
     if pid == 0:
         if not die_with(zygote):
@@ -224,20 +229,20 @@ def _reap(link: socket.socket) -> None:
             link.send(json.dumps({"pid": pid, "status": code}).encode())
 
 
-# From here on we are a fork -------------------------------------------------------------
+# The functions below run in a fork -------------------------------------------------------------
 
 
 def _become_sandbox(order: Order, failure: OSError | None) -> NoReturn:
     """Turn this process into the sandbox.
 
-    Reports each step on the descriptor `result`; the cause of a failure is in `log`.
+    Reports each step on the descriptor `result`. The cause of a failure is in the log.
     """
     try:
         signal.set_wakeup_fd(-1)  # signals of this fork must not wake the zygote
         for number in (signal.SIGCHLD, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        os.dup2(order.given["log"], 1)
-        os.dup2(order.given["log"], 2)
+        os.dup2(order.descriptors["log"], 1)
+        os.dup2(order.descriptors["log"], 2)
         _report(order, {"fork": os.getpid()})
         if failure is not None:
             raise failure
@@ -274,7 +279,8 @@ def _isolate(order: Order) -> list[int]:
     words += ["--remount-ro", "/", "--chdir", "/", "--info-fd", str(info)]
     session_network = None
     if order.network and not order.own_user:
-        # Bubblewrap's network would belong to root, and so would the process that connects it.
+        # A network created by bubblewrap would belong to root, and so would the process that
+        # connects it.
         session_network = SessionNetwork.create(order.network_uid)
         join_network(session_network.network_namespace)
         words.remove("--unshare-net")
@@ -311,19 +317,20 @@ def _isolate(order: Order) -> list[int]:
         sudo.install(order.root)
     if session_network is not None:
         session_network.close()
-    program.returncode = 0  # the zygote reaps it, not this process
+    program.returncode = 0  # the zygote reaps bubblewrap, not this process
     return kept_alive
 
 
 @dataclass(frozen=True, slots=True)
 class SessionNetwork:
-    """The network namespace of a session, created by root, and the process that connects it."""
+    """The network namespace of a session, created by root, with the namespaces that its connection
+    needs."""
 
     user_namespace: int
     """The user namespace that owns `network_namespace`, with one user."""
     network_namespace: int
     host_namespace: int
-    """The network namespace that it is connected to."""
+    """The network namespace to which the session's network is connected."""
 
     @classmethod
     def create(cls, uid: int) -> Self:
@@ -342,18 +349,21 @@ class SessionNetwork:
 
 
 def _connect(order: Order, inside: int, session_network: SessionNetwork | None) -> int:
-    """Start the process that connects the namespace to the network; closing the result ends it.
+    """Start the process that connects the namespace to the network.
 
-    The process confines itself before it sees the first packet (`--enable-sandbox`).
+    Closing the returned descriptor ends the process. The process confines itself before it sees the
+    first packet (`--enable-sandbox`).
     """
     _with_rights(order, inside, "net", lambda: _set_routes(order))
-    ends, held_end = os.pipe2(os.O_CLOEXEC)
+    exit_pipe, exit_pipe_write = os.pipe2(os.O_CLOEXEC)
     ready, ready_write = os.pipe2(os.O_CLOEXEC)
     namespace = os.open(f"/proc/{inside}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    passed = [ends, ready_write, namespace]
+    passed = [exit_pipe, ready_write, namespace]
 
     def prepare() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (_NETWORK_FILES, _NETWORK_FILES))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (_MAX_NETWORK_DESCRIPTORS, _MAX_NETWORK_DESCRIPTORS)
+        )
         if session_network is not None:
             session_network.drop_other_rights(order.network_uid)
         else:
@@ -362,7 +372,7 @@ def _connect(order: Order, inside: int, session_network: SessionNetwork | None) 
     program = subprocess.Popen(
         [
             *order.network,
-            *("--exit-fd", str(ends), "--ready-fd", str(ready_write)),
+            *("--exit-fd", str(exit_pipe), "--ready-fd", str(ready_write)),
             *("--netns-type", "path", f"/proc/self/fd/{namespace}", "tap0"),
         ],
         stdin=subprocess.DEVNULL,
@@ -383,7 +393,7 @@ def _connect(order: Order, inside: int, session_network: SessionNetwork | None) 
             "net",
             lambda: routes.route_via_gateway(order.allowed_networks, SLIRP_GATEWAY),
         )
-    return held_end
+    return exit_pipe_write
 
 
 def _arrange_mounts(order: Order) -> None:
@@ -414,12 +424,14 @@ def _with_rights(order: Order, inside: int, kind: str, do: Callable[[], None]) -
 
 def _serve(order: Order, kept_alive: Sequence[int]) -> NoReturn:
     os.setsid()
-    os.dup2(order.given["launch"], 0)
-    lock = order.given["lock"]
-    kept = {0, 1, 2, lock, order.given["result"], *kept_alive}
-    kept.update(number for name, number in order.given.items() if name.startswith("lease"))
+    os.dup2(order.descriptors["launch"], 0)
+    lock = order.descriptors["lock"]
+    kept_open = {0, 1, 2, lock, order.descriptors["result"], *kept_alive}
+    kept_open.update(
+        number for name, number in order.descriptors.items() if name.startswith("lease")
+    )
     for number in map(int, os.listdir("/proc/self/fd")):  # noqa: PTH208
-        if number not in kept:
+        if number not in kept_open:
             with contextlib.suppress(OSError):  # the descriptor of the listing itself
                 os.close(number)
     if order.memory is not None:
@@ -456,7 +468,7 @@ def _serve(order: Order, kept_alive: Sequence[int]) -> NoReturn:
 
 def _report_ready(order: Order) -> None:
     """Report that the server answers, or exit if the warden has exited or aborted the start."""
-    with socket.socket(fileno=order.given["result"]) as link:
+    with socket.socket(fileno=order.descriptors["result"]) as link:
         try:
             link.recv(1, socket.MSG_DONTWAIT)
         except BlockingIOError:  # normal: the warden is alive and has not aborted
@@ -466,8 +478,8 @@ def _report_ready(order: Order) -> None:
     os._exit(0)
 
 
-def _report(order: Order, what: Mapping[str, Any]) -> None:
-    os.write(order.given["result"], json.dumps(what).encode() + b"\n")
+def _report(order: Order, step: Mapping[str, Any]) -> None:
+    os.write(order.descriptors["result"], json.dumps(step).encode() + b"\n")
 
 
 def _memory_file(text: str) -> int:
@@ -478,9 +490,9 @@ def _memory_file(text: str) -> int:
 
 
 def _attach_mounts(order: Order) -> list[str]:
-    """Bubblewrap's arguments, with each given mount attached at a path that only its
-    children see."""
-    mounts = {name: number for name, number in order.given.items() if name.startswith("dir:")}
+    """Attach each passed mount at a path that only forks of this process see. Returns bubblewrap's
+    arguments with these paths."""
+    mounts = {name: number for name, number in order.descriptors.items() if name.startswith("dir:")}
     if mounts:
         bind_mounts.attach_all(mounts, Path(order.stage))
         for number in mounts.values():

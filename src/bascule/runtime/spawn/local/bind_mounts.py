@@ -3,7 +3,8 @@
 The warden opens a directory step by step (`safe_open`) and clones its mount. From then on nobody
 can replace the directory, because no path is looked up again. An id-mapped mount (Linux 5.12) shows
 the files of one UID as those of another, in both directions: a session that runs as a leased UID
-reads and writes a folder of its owner, and the files it creates belong to that owner on disk.
+reads and writes a folder of another user, and the files that it creates belong to that user on
+disk.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-# These three have the same number on every architecture.
+# These three system calls have the same number on every architecture.
 _SYS_OPEN_TREE: Final = 428
 _SYS_MOVE_MOUNT: Final = 429
 _SYS_MOUNT_SETATTR: Final = 442
@@ -72,7 +73,8 @@ def clone(
 ) -> int:
     """A descriptor of a detached mount of `source` and the mounts below it.
 
-    Closing it before it is attached removes the mount. Blocks.
+    Closing the descriptor before the mount is attached removes the mount. Blocks the calling
+    thread.
 
     `owner`, `shown_as`: show files of `owner` as files of `shown_as`. Raises `OSError` if the
     kernel or one of the file systems has no id-mapped mounts. `executable`: files in a read-only
@@ -102,8 +104,8 @@ def clone(
 def open_stage(stage: Path) -> None:
     """Give the calling process its own mount namespace, with an empty file system at `stage`.
 
-    Only its forks see mounts below `stage`, so a program that gets these paths finds exactly these
-    mounts.
+    Only this process and its forks see mounts below `stage`. So a program that gets these paths
+    finds exactly these mounts.
     """
     _new_namespace()
     mount_tmpfs(stage, mode=0o700)
@@ -144,7 +146,7 @@ def mount_tmpfs(path: Path, *, mode: int) -> None:
 
 
 def unmount(path: Path) -> None:
-    """Detach the mount at `path` and those below it; copies in other namespaces stay."""
+    """Detach the mount at `path` and the mounts below it. Copies in other namespaces stay."""
     _check(_libc.umount2(os.fsencode(path), _MNT_DETACH), str(path))
 
 
@@ -168,7 +170,7 @@ def _id_map(owner: MountOwner, shown_as: MountOwner) -> Iterator[int]:
         assert program.stdin is not None
         assert program.stdout is not None
         try:
-            # Once `cat` answers, it is inside the namespace.
+            # When `cat` answers, it is inside the namespace.
             os.write(program.stdin.fileno(), b".")
             if not os.read(program.stdout.fileno(), 1):
                 raise OSError("a user namespace cannot be created")
@@ -202,7 +204,7 @@ def _syscall(*words: object) -> int:
     return result
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, call: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call}: {os.strerror(number)}")

@@ -1,7 +1,8 @@
 """Resource limits, freezing and accounting by cgroups, versions 1 and 2.
 
 All operations read and write small files in memory. One parent group contains a group per session.
-Its name identifies the hub, so that two hubs on a machine never remove each other's groups.
+The name of the parent group identifies the hub, so that two hubs on a machine never remove each
+other's groups.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from typing import Final
 from bascule.core.sessions import SessionLimits, Usage
 
 MOUNTED: Final = Path("/sys/fs/cgroup")
-_PERIOD: Final = 100_000
+_PERIOD_MICROSECONDS: Final = 100_000
 """Microseconds over which a quota of CPU time is counted."""
-_V1: Final = ("memory", "cpu", "cpuacct", "pids", "freezer")
-_V2: Final = ("memory", "cpu", "pids")
+_V1_CONTROLLERS: Final = ("memory", "cpu", "cpuacct", "pids", "freezer")
+_V2_CONTROLLERS: Final = ("memory", "cpu", "pids")
 
 
 class Cgroups(ABC):
-    """One group for each session, by its id. Queries about a missing group return zeros."""
+    """One group for each session; `name` is the session's id. Queries about a missing group return
+    zeros."""
 
     version: str
-    """For display."""
+    """The version of cgroups, for display."""
 
     @abstractmethod
     def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
@@ -61,7 +63,8 @@ class Cgroups(ABC):
     def kill(self, name: str) -> None:
         """Kill all processes in the group.
 
-        A process that is forked meanwhile may survive: call again until none is left.
+        A process that is forked meanwhile may survive. So callers repeat the call until no process
+        is left.
         """
         for pid in self.processes(name):
             with contextlib.suppress(ProcessLookupError):
@@ -83,7 +86,7 @@ class CgroupsV1(Cgroups):
 
     def __init__(self, name: str, mounted: Path = MOUNTED) -> None:
         """Raises `OSError` if groups cannot be created here."""
-        self._bases = {kind: mounted / kind / name for kind in _V1}
+        self._bases = {kind: mounted / kind / name for kind in _V1_CONTROLLERS}
         for base in self._bases.values():
             _make_dir(base)
 
@@ -97,7 +100,7 @@ class CgroupsV1(Cgroups):
             if (memory / "memory.memsw.limit_in_bytes").exists():
                 _write(memory / "memory.memsw.limit_in_bytes", limits.memory)
         if limits.cpus is not None:
-            _write(self._bases["cpu"] / name / "cpu.cfs_period_us", _PERIOD)
+            _write(self._bases["cpu"] / name / "cpu.cfs_period_us", _PERIOD_MICROSECONDS)
             _write(self._bases["cpu"] / name / "cpu.cfs_quota_us", _quota(limits.cpus))
         if limits.processes is not None:
             _write(self._bases["pids"] / name / "pids.max", limits.processes)
@@ -126,7 +129,7 @@ class CgroupsV1(Cgroups):
         return _table(self._bases["memory"] / name / "memory.oom_control").get("oom_kill", 0)
 
     def directories(self, name: str) -> Sequence[Path]:
-        """Without duplicates: cpu and cpuacct may be the same directory."""
+        """The group's directories without duplicates: cpu and cpuacct may be the same directory."""
         return list({(base / name).resolve(): None for base in self._bases.values()})
 
     def remove_all(self) -> None:
@@ -143,7 +146,9 @@ class CgroupsV2(Cgroups):
         self._base = mounted / name
         _make_dir(self._base)
         for above in (mounted, self._base):
-            _write(above / "cgroup.subtree_control", " ".join(f"+{kind}" for kind in _V2))
+            _write(
+                above / "cgroup.subtree_control", " ".join(f"+{kind}" for kind in _V2_CONTROLLERS)
+            )
 
     def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:
         group = self._base / name
@@ -153,7 +158,7 @@ class CgroupsV2(Cgroups):
             if (group / "memory.swap.max").exists():
                 _write(group / "memory.swap.max", 0)
         if limits.cpus is not None:
-            _write(group / "cpu.max", f"{_quota(limits.cpus)} {_PERIOD}")
+            _write(group / "cpu.max", f"{_quota(limits.cpus)} {_PERIOD_MICROSECONDS}")
         if limits.processes is not None:
             _write(group / "pids.max", limits.processes)
         return [group / "cgroup.procs"]
@@ -198,15 +203,16 @@ def find_cgroups(name: str, mounted: Path = MOUNTED) -> tuple[Cgroups | None, st
     try:
         if (mounted / "cgroup.controllers").exists():
             return _first_that_works(name, mounted), ""
-        if all((mounted / kind / "cgroup.procs").exists() for kind in _V1):
+        if all((mounted / kind / "cgroup.procs").exists() for kind in _V1_CONTROLLERS):
             return CgroupsV1(name, mounted), ""
     except OSError as error:
         return None, f"no cgroup can be made: {error.strerror} ({error.filename})"
-    return None, f"{mounted} has neither version 2 nor the controllers {', '.join(_V1)}"
+    return None, f"{mounted} has neither version 2 nor the controllers {', '.join(_V1_CONTROLLERS)}"
 
 
 def _first_that_works(name: str, mounted: Path) -> Cgroups:
-    """The top-level group if permitted; else the one delegated to us (systemd's `Delegate=`)."""
+    """Groups below the top-level group if this is permitted; otherwise below the group that is
+    delegated to us (systemd's `Delegate=`)."""
     try:
         return CgroupsV2(name, mounted)
     except OSError:
@@ -226,7 +232,7 @@ def _own_group(mounted: Path) -> Path | None:
 
 
 def _quota(cpus: float) -> int:
-    return max(1000, int(cpus * _PERIOD))
+    return max(1000, int(cpus * _PERIOD_MICROSECONDS))
 
 
 def _groups_in(base: Path) -> Iterator[str]:

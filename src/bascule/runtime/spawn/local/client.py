@@ -1,4 +1,4 @@
-"""The hub's client of a warden."""
+"""Sends a hub's requests to a warden, and starts a warden as a child process."""
 
 from __future__ import annotations
 
@@ -15,41 +15,46 @@ from bascule.core.errors import SandboxUnreachable
 from bascule.link.json_lines import JsonLineRequests, JsonLines
 from bascule.wire.errors import error_from_wire
 
-from .messages import MAX_LINE
+from .messages import MAX_LINE_BYTES
 from .settings import LocalSettings
 
 OnStage = Callable[[str], None]
 
 
 def start_warden(settings: LocalSettings) -> socket.socket:
-    """Start a warden with our current rights; it exits when the returned socket is closed.
+    """Start a warden with our current rights. The warden exits when the returned socket is closed.
 
     For a hub that starts as root: start the warden, drop the rights, then pass the socket to the
     spawner.
     """
-    ours, theirs = socket.socketpair()
-    with theirs:
+    hub_socket, warden_socket = socket.socketpair()
+    with warden_socket:
         process = subprocess.Popen(
-            _command(theirs), stdin=subprocess.PIPE, pass_fds=[theirs.fileno()], close_fds=True
+            _command(warden_socket),
+            stdin=subprocess.PIPE,
+            pass_fds=[warden_socket.fileno()],
+            close_fds=True,
         )
         assert process.stdin is not None
-        with process.stdin as given:
-            given.write(settings.to_json())
-    process.returncode = 0  # never waited for: it ends with this process or after it
-    return ours
+        with process.stdin as warden_stdin:
+            warden_stdin.write(settings.to_json())
+    process.returncode = 0  # nobody waits for the warden: it ends with this process or after it
+    return hub_socket
 
 
 async def warden_child(settings: LocalSettings) -> tuple[socket.socket, asyncio.subprocess.Process]:
     """Start a warden as a child process of this event loop."""
-    ours, theirs = socket.socketpair()
-    with theirs:
+    hub_socket, warden_socket = socket.socketpair()
+    with warden_socket:
         process = await asyncio.create_subprocess_exec(
-            *_command(theirs), stdin=asyncio.subprocess.PIPE, pass_fds=[theirs.fileno()]
+            *_command(warden_socket),
+            stdin=asyncio.subprocess.PIPE,
+            pass_fds=[warden_socket.fileno()],
         )
     assert process.stdin is not None
     process.stdin.write(settings.to_json())
     process.stdin.close()
-    return ours, process
+    return hub_socket, process
 
 
 def _command(link: socket.socket) -> list[str]:
@@ -72,27 +77,28 @@ class WardenClient(Closable):
     async def connect(self, link: socket.socket | Path) -> None:
         if isinstance(link, Path):
             try:
-                streams = await asyncio.open_unix_connection(link, limit=MAX_LINE)
+                streams = await asyncio.open_unix_connection(link, limit=MAX_LINE_BYTES)
             except OSError as error:
                 raise SandboxUnreachable(f"No warden answers at {link}: {error}") from error
             lines = JsonLines(*streams)
         else:
-            lines = await JsonLines.open(link, limit=MAX_LINE)
+            lines = await JsonLines.open(link, limit=MAX_LINE_BYTES)
         self._requests = JsonLineRequests(
             lines, lost=_lost, is_answer=lambda message: "stage" not in message
         )
 
-    async def ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
-        """Send a request. Cancelling makes the warden undo it, and returns when that is done."""
+    async def request(self, do: str, *, on_stage: OnStage | None = None, **params: Any) -> Any:
+        """Send a request and return its answer. Cancelling makes the warden undo the request, and
+        waits until this is done."""
         if self._requests is None:
             raise _lost()
         on_progress = None if on_stage is None else lambda message: on_stage(message["stage"])
-        with self._requests.begin({"do": do, "with": given}, on_progress=on_progress) as request:
+        with self._requests.begin({"do": do, "with": params}, on_progress=on_progress) as pending:
             try:
-                answer = await request.answer()
+                answer = await pending.answer()
             except asyncio.CancelledError:
-                request.cancel({"do": "cancel"})
-                await request.settled()
+                pending.cancel({"do": "cancel"})
+                await pending.settled()
                 raise
         if "error" in answer:
             raise error_from_wire(answer["error"])

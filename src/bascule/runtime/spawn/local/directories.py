@@ -1,7 +1,8 @@
-"""Opens the directories that a warden works in, again for each request. Most functions block.
+"""Opens the directories in which a warden works. Each request opens them again. Most functions
+block.
 
-The hub's user owns the directories around them, can rename them at any moment, and may be
-controlled by an attacker. So each path of the settings is opened step by step
+The hub's user owns the parents of these directories, can rename the directories at any moment, and
+may be controlled by an attacker. So each path of the settings is opened step by step
 (`safe_open.open_real`) and must belong to the hub or to root, and all work is done on descriptors.
 """
 
@@ -34,7 +35,7 @@ class WardenDirectories:
     """Opens directories; the caller closes the returned descriptors.
 
     Raises `AccessDenied` for a directory elsewhere or of another user, and `NoSuchPath` for a
-    missing one.
+    missing directory.
     """
 
     settings: LocalSettings
@@ -69,14 +70,14 @@ class WardenDirectories:
         return self._ensure_owner(directory, run_dir, uid)
 
     def open_in_run_dir(self, path: Path) -> int:
-        """A directory anywhere in `run_dir`, such as the one with the hub's socket."""
+        """A directory anywhere in `run_dir`, such as the directory with the hub's socket."""
         if not path.is_relative_to(self.settings.run_dir) or ".." in path.parts:
             raise AccessDenied(f"{path} is not in {self.settings.run_dir}")
         root = self._open_root(self.settings.run_dir)
         return safe_open.open_below(root, path.relative_to(self.settings.run_dir))
 
     async def used(self, directory: Path, uid: int | None = None) -> int:
-        """Bytes of the directory and of the run directory with its name; 0 for missing ones.
+        """Bytes of the directory and of the run directory with its name; 0 for a missing directory.
 
         `uid`: another permitted owner of the run directory, while the session runs.
         """

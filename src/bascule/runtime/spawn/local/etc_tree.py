@@ -1,8 +1,8 @@
 """`/etc` of sessions: a tree of read-only mounts that the zygote creates once for all sessions.
 
 Bubblewrap reads the list of all mounts again for each bind mount that it creates, so the forty
-files and directories of the host's `/etc` took longer than the rest of its work. It binds this tree
-in one step.
+files and directories of the host's `/etc` took longer than the rest of its work. Bubblewrap binds
+this tree in one step.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ State = Mapping[str, tuple[int, int]]
 class EtcTree:
     """Mounts below `path`, a directory that only the calling process and its forks see.
 
-    Sessions see new content of the host's files. A replaced file is a new inode, which the mounts
-    do not follow: `refresh` then creates them again, for sessions that start later.
+    Sessions see new content of the host's files. A replaced file is a new inode, which the
+    existing mounts do not show. `refresh` then creates the mounts again, for sessions that start
+    later.
     """
 
     def __init__(self, path: Path, *, empty: Iterable[str]) -> None:
@@ -34,12 +35,13 @@ class EtcTree:
     def refresh(self, sources: Mapping[str, str]) -> None:
         """Mount each of `sources`: paths on the host by their path in a session.
 
-        After an `OSError` it can be called again.
+        After an `OSError` this method can be called again.
         """
         state = _state(sources)
         if state == self._state:
             return
-        # Unknown until the end: if one of these steps fails, the next start repeats all of them.
+        # The state is unknown until the end: if one of these steps fails, the next start repeats
+        # all of them.
         self._state = None
         if self._path.is_mount():
             bind_mounts.unmount(self._path)
@@ -66,7 +68,7 @@ class EtcTree:
 
 
 def _state(sources: Mapping[str, str]) -> State:
-    """The state of existing files; those removed from the host are not shown."""
+    """The state of existing files. Files that were removed from the host are not shown."""
     found = {}
     for seen, source in sources.items():
         with contextlib.suppress(FileNotFoundError):

@@ -12,7 +12,7 @@ from typing import Final
 
 from bascule.core.sessions import SessionId
 
-_MAX_LOG: Final = 1 << 20
+_MAX_LOG_BYTES: Final = 1 << 20
 """Bytes above which `trim` cuts a log."""
 _TAIL_BYTES: Final = 1 << 16
 """Bytes at the end of a log that are read, and that `trim` keeps."""
@@ -22,7 +22,7 @@ class SandboxLogs:
     """Logs of bounded size.
 
     A session's user can take the log's descriptor from a process of the session and write anything,
-    so no log is ever read in full, and large ones are cut.
+    so no log is ever read in full, and large logs are cut.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -33,7 +33,7 @@ class SandboxLogs:
         self.directory.chmod(0o700)
 
     def tail(self, session_id: SessionId, lines: int) -> str:
-        """The last lines of a log; empty if there is none."""
+        """The last lines of a log; empty if there is no log."""
         try:
             text = _end(self.directory / session_id).decode(errors="replace")
         except FileNotFoundError:
@@ -41,13 +41,13 @@ class SandboxLogs:
         return "\n".join(text.splitlines()[-lines:])
 
     def trim(self) -> None:
-        """Cut large logs to their end. Writers append, so they are not disturbed."""
+        """Cut large logs, keeping their end. Writers append, so this does not disturb them."""
         for each in self.directory.iterdir():
             with suppress(FileNotFoundError):  # its session was removed just now
                 _trim(each)
 
     def used(self, session_id: str) -> int:
-        """Bytes on the disk."""
+        """Bytes of the session's log on the disk."""
         with suppress(FileNotFoundError):
             return (self.directory / session_id).lstat().st_blocks * 512
         return 0
@@ -57,7 +57,7 @@ class SandboxLogs:
 
 
 def _trim(path: Path) -> None:
-    if path.stat().st_size > _MAX_LOG:
+    if path.stat().st_size > _MAX_LOG_BYTES:
         last = _end(path)
         os.truncate(path, 0)
         with path.open("r+b") as file:

@@ -40,7 +40,7 @@ class Machine:
     """Path of bubblewrap; empty if sandboxes are not isolated."""
     slirp: str
     """Path of slirp4netns, which connects a session's network; empty if not installed."""
-    no_network: str
+    network_problem: str
     """Why sessions cannot use slirp4netns, and how to fix that; empty if they can."""
     cgroups: Cgroups | None
     notices: tuple[str, ...]
@@ -53,9 +53,9 @@ class Machine:
 
 
 def look(settings: LocalSettings) -> Machine:
-    """Test everything once.
+    """Check this machine once.
 
-    Raises `CannotIsolate` if isolation is incomplete and that was not allowed.
+    Raises `CannotIsolate` if isolation is incomplete and the settings do not allow this.
     """
     is_root = os.geteuid() == 0
     notices = []
@@ -94,7 +94,7 @@ def look(settings: LocalSettings) -> Machine:
         is_root=is_root,
         bubblewrap=bubblewrap,
         slirp=shutil.which("slirp4netns") or "",
-        no_network=network_problem(),
+        network_problem=network_problem(),
         cgroups=cgroups,
         notices=tuple(notices),
     )
@@ -118,7 +118,7 @@ def network_problem() -> str:
 
 
 def _missing_for_isolation(bubblewrap: str, is_root: bool) -> str:
-    """What is missing for isolation and how to get it; empty if nothing is."""
+    """What is missing for isolation and how to get it; empty if nothing is missing."""
     if not bubblewrap:
         return f"bubblewrap is not installed (Debian or Ubuntu, as root: {INSTALL})"
     words = [bubblewrap, *([] if is_root else ["--unshare-user"])]

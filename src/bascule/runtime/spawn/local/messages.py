@@ -21,23 +21,23 @@ from bascule.core.sessions import (
     Usage,
 )
 
-MAX_LINE: Final = 8 << 20
+MAX_LINE_BYTES: Final = 8 << 20
 """Maximum bytes of a line."""
 
-_PATHS: Final = ("directory", "run_dir", "folder", "hub_socket")
+_PATH_FIELDS: Final = ("directory", "run_dir", "folder", "hub_socket")
 
 
 def plan_to_wire(plan: SandboxPlan) -> dict[str, Any]:
     data = asdict(plan)
     data["environment"] = dict(plan.environment)
     data[WIRE_FILE_LAYOUT] = data.pop("file_layout")
-    return data | {name: str(data[name]) for name in _PATHS if data[name] is not None}
+    return data | {name: str(data[name]) for name in _PATH_FIELDS if data[name] is not None}
 
 
 def plan_from_wire(data: Mapping[str, Any]) -> SandboxPlan:
     layout = {"file_layout": data[WIRE_FILE_LAYOUT]}
     fields = {name: value for name, value in data.items() if name != WIRE_FILE_LAYOUT}
-    paths = {name: Path(data[name]) for name in _PATHS if data[name] is not None}
+    paths = {name: Path(data[name]) for name in _PATH_FIELDS if data[name] is not None}
     parts = {"limits": SessionLimits(**data["limits"]), "egress": egress_from_wire(data["egress"])}
     return SandboxPlan(**{**fields, **layout, **paths, **parts})
 

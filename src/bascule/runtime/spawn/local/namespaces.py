@@ -38,8 +38,8 @@ _PR_SET_PDEATHSIG: Final = 1
 _CAPABILITY_VERSION_3: Final = 0x20080522
 _CAPABILITY_COUNT_LIMIT: Final = 64
 _SESSION_ROOT_CAPABILITIES: Final = frozenset(range(8)) - {2}
-"""Capabilities over files and processes of the users in its user namespace: CHOWN, DAC_OVERRIDE,
-FOWNER, FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
+"""Capabilities of a session's root over files and processes of the users in its user namespace:
+CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID and SETUID. No mounts, no network, no devices."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -47,12 +47,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 def enter(
     pid: int, *, own_network: bool, own_user: bool, arrange: Callable[[], None] = lambda: None
 ) -> None:
-    """Join the namespaces of process `pid`; its PID namespace applies to our next child.
+    """Join the namespaces of process `pid`. Its PID namespace takes effect for our next child.
 
-    `arrange` is called inside, with rights over the mounts.
+    `arrange` is called inside the namespaces, with rights over the mounts.
 
-    `own_user`: the process has its own user namespace, which owns the other namespaces, and it may
-    have entered a second one since. Only the first gives rights over the others.
+    `own_user`: the process has its own user namespace, which owns the other namespaces. The process
+    may have entered a second user namespace since. Only the first gives rights over the others.
     """
     process = os.pidfd_open(pid)
     if own_user:
@@ -78,7 +78,7 @@ def owner_of_network(pid: int) -> int:
 def drop_privileges(
     uid: int, gid: int, *, as_root: bool = False, confine: Callable[[], None] = lambda: None
 ) -> None:
-    """Become that user, without privileges, also after any `exec`.
+    """Become the user `uid`, without privileges, also after any `exec`.
 
     `confine` is called as that user, while a seccomp filter can still be installed.
 
@@ -104,7 +104,7 @@ def drop_privileges(
 def drop_privileges_with_root(
     uid: int, gid: int, root: int, confine: Callable[[], None] = lambda: None
 ) -> None:
-    """Become that user, in a user namespace with a second user who is root, and no others.
+    """Become the user `uid`, in a user namespace with only one other user, who is root.
 
     A set-user-ID program of `root` runs as that second user, who has root's rights over the files
     and processes of these two users.
@@ -148,8 +148,8 @@ def _map_to_uid_zero(uid: int, gid: int) -> None:
 
 
 def new_network(uid: int) -> tuple[int, int]:
-    """Descriptors of a new user namespace with that user as its only root, and of a network
-    namespace it owns. Needs root."""
+    """Descriptors of a new user namespace with that user as its only root, and of a
+    network namespace that it owns. Needs root."""
     created, created_write = os.pipe2(os.O_CLOEXEC)
     maker = os.fork()
     if maker == 0:
@@ -183,8 +183,8 @@ def become_root_of(user: int) -> None:
 
 
 def with_own_device(device: str, uid: int) -> None:
-    """Give `device` to that user, in a private mount namespace: on the host, maybe only root
-    has access to it."""
+    """Give `device` to the user `uid`, in a private mount namespace. On the host, maybe only root
+    has access to the device."""
     _check(_libc.unshare(_CLONE_NEWNS), "unshare")
     _check(_libc.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None), "mount")
     number = Path(device).stat().st_rdev
@@ -208,7 +208,8 @@ def enter_with_rights(pid: int, kind: str, *, own_user: bool) -> None:
 
 
 def limit_terminals(maximum: int) -> None:
-    """Limit the number of terminals in the current mount namespace, which has its own."""
+    """Limit the number of terminals in the current mount namespace, which has its own
+    `/dev/pts`."""
     flags = _MS_REMOUNT | _MS_NOSUID | _MS_NOEXEC
     options = f"ptmxmode=0666,mode=620,max={maximum}".encode()
     _check(_libc.mount(b"devpts", b"/dev/pts", b"devpts", flags, options), "mount of /dev/pts")
@@ -232,7 +233,8 @@ def adopt_orphans() -> None:
 
 
 def die_with(parent: int) -> bool:
-    """Die when the parent does; returns whether the parent is still alive."""
+    """Make the kernel kill this process when the parent ends. Returns whether the parent is still
+    alive."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # A parent that died before the call sends no signal.
     return os.getppid() == parent
@@ -264,7 +266,7 @@ def _prctl(option: int, value: int) -> None:
     _check(_libc.prctl(option, value, 0, 0, 0), "prctl")
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, call: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call}: {os.strerror(number)}")

@@ -1,8 +1,8 @@
 """Makes the kernel follow no symlinks in a directory, for any process (`nosymfollow`).
 
 Sessions create sockets in directories that the hub and nginx use. A session could plant a symlink
-there to a socket of another session or of the machine, which would be followed with the hub's
-rights. In a `nosymfollow` directory the kernel returns an error instead.
+there to a socket of another session or of the machine, and the hub or nginx would follow it
+with its own rights. In a `nosymfollow` directory the kernel returns an error instead.
 
 All functions work on open directories, because a path can change between two lookups.
 """
@@ -19,7 +19,7 @@ from .safe_open import open_real
 _OPEN_TREE: Final = 428
 _MOVE_MOUNT: Final = 429
 _MOUNT_SETATTR: Final = 442
-"""Numbers of system calls, the same on every architecture. Linux 5.14 has all that is needed."""
+"""Numbers of system calls, the same on every architecture. This module needs Linux 5.14."""
 _OPEN_TREE_CLONE: Final = 0x1
 _AT_EMPTY_PATH: Final = 0x1000
 _MOVE_MOUNT_BOTH_EMPTY: Final = 0x04 | 0x40
@@ -86,11 +86,11 @@ def _mount_over_itself(directory: int, path: Path) -> None:
 
 
 def _is_top_of_mount(directory: int) -> bool:
-    above = os.open("..", os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
+    parent = os.open("..", os.O_PATH | os.O_CLOEXEC, dir_fd=directory)
     try:
-        return _mount_of(directory) != _mount_of(above)
+        return _mount_of(directory) != _mount_of(parent)
     finally:
-        os.close(above)
+        os.close(parent)
 
 
 def _mount_of(descriptor: int) -> str:

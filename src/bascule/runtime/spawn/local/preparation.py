@@ -1,8 +1,8 @@
 """Prepares a sandbox: turns a `SandboxPlan` into the order for the zygote.
 
 Hands over directories, leases a UID, creates the cgroup and builds the bubblewrap arguments.
-Everything blocks and can be undone: `PreparedSandbox` holds the descriptors, and the cleanup after
-an ended sandbox removes the rest.
+All calls block. All steps can be undone: `PreparedSandbox` holds the descriptors, and the cleanup
+after an ended sandbox removes the rest.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class PreparedSandbox:
 
     record: SandboxRecord
     order: Mapping[str, Any]
-    given: Mapping[str, int]
+    descriptors: Mapping[str, int]
+    """Descriptors to pass to the zygote, by name."""
 
     def close(self) -> None:
-        for descriptor in set(self.given.values()):
+        for descriptor in set(self.descriptors.values()):
             os.close(descriptor)
 
 
@@ -77,13 +78,14 @@ class SandboxPreparation:
         self.system = view.system()
         self.etc = view.etc()
         self.has_sudo = sudo.is_available()
-        given = {*view.python_paths(), *self.settings.visible}
-        self.readable = view.outermost(path for path in given if os.access(path, os.R_OK))
+        paths = {*view.python_paths(), *self.settings.visible}
+        self.readable = view.outermost(path for path in paths if os.access(path, os.R_OK))
 
     def prepare(self, plan: SandboxPlan) -> PreparedSandbox | None:
         """Prepare a sandbox.
 
-        None: a sandbox of that session runs or starts. Raises an error if the plan is impossible.
+        Returns None if a sandbox of that session runs or starts. Raises an error if the plan is
+        impossible.
         """
         opened: dict[str, int] = {}
         try:
@@ -137,10 +139,10 @@ class SandboxPreparation:
 
     def _ensure_network(self, plan: SandboxPlan) -> None:
         machine = self.machine
-        if plan.egress.mode == "open" and machine.bubblewrap and machine.no_network:
+        if plan.egress.mode == "open" and machine.bubblewrap and machine.network_problem:
             raise MissingTool(
                 "A session with egress 'open' needs slirp4netns, which does not work here: "
-                f"{machine.no_network}. Use egress 'off' or 'proxy'"
+                f"{machine.network_problem}. Use egress 'off' or 'proxy'"
             )
 
     def _open_directories(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
@@ -158,7 +160,8 @@ class SandboxPreparation:
         self._open_shared(plan, opened)
 
     def _open_shared(self, plan: SandboxPlan, opened: dict[str, int]) -> None:
-        """Open directories that the sandbox also sees and that the hub's user could replace."""
+        """Open the other directories that the sandbox sees and that the hub's user could
+        replace."""
         if self.settings.vscode is not None:
             opened["dir:vscode"] = safe_open.open_real(self.settings.vscode.home)
         if plan.egress.mode == "proxy":
@@ -195,7 +198,8 @@ class SandboxPreparation:
     def _map_owner(self, folder: Path, opened: dict[str, int], uid: int) -> bool:
         """Mount the folder with its owner mapped to that UID.
 
-        False: not possible, so the session must run as the owner, though never as root.
+        Returns False if this is not possible. The session must then run as the owner, but never as
+        root.
         """
         directory = opened["dir:workspace"]
         found = os.fstat(directory)
@@ -225,10 +229,10 @@ class SandboxPreparation:
         return self.machine.is_root and bool(self.machine.bubblewrap)
 
     def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
-        """The second user, root, of a session that needs one.
+        """The UID of the second user, root, for a session that needs such a user.
 
-        Impossible on some machines, and in a host folder: files of two UIDs cannot both map to its
-        owner.
+        None on machines where this is impossible, and in a host folder: files of two UIDs cannot
+        both map to the folder's owner.
         """
         wanted = (
             plan.file_layout == "openhands"
@@ -265,21 +269,21 @@ class SandboxPreparation:
     ) -> None:
         """Give directories to the user.
 
-        `before`: the session's earlier user, if not a leased UID.
+        `before`: the UID of the session's earlier user, if this was not a leased UID.
         """
         if not self.machine.is_root:
             os.fchmod(opened["dir:run"], 0o700)
             return
         hub = self.settings.hub_uid
-        ours = {os.geteuid() if hub is None else hub}
+        hub_uids = {os.geteuid() if hub is None else hub}
         if before is not None and (before != 0 or hub is None):
-            ours.add(before)
+            hub_uids.add(before)
         for name in names:
             safe_open.hand_over(
                 opened[f"dir:{name}"],
                 user.uid,
                 user.gid,
-                lambda owner: owner in ours or owner in self.leases,
+                lambda owner: owner in hub_uids or owner in self.leases,
                 check_entries=check_entries,
             )
         os.fchown(opened["dir:run"], user.uid, _socket_gid(self.settings))
@@ -441,8 +445,11 @@ def _socket_gid(settings: LocalSettings) -> int:
 
 
 def _hub_view(hub_socket: Path, session_id: SessionId) -> tuple[str, Path]:
-    """The path inside the session and on the host: the socket's directory if only this session uses
-    it, because a restarted hub creates a new socket in it; otherwise the socket itself."""
+    """The path to mount, inside the session and on the host.
+
+    This is the socket's directory if only this session uses the directory, because a restarted hub
+    creates a new socket there. Otherwise it is the socket itself.
+    """
     if hub_socket.parent.name == session_id:
         return session_paths.HUB_DIR, hub_socket.parent
     return f"{session_paths.HUB_DIR}/{hub_socket.name}", hub_socket

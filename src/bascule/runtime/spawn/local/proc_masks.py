@@ -1,7 +1,7 @@
 """Hides the parts of `/proc` that show the whole machine, before a session runs anything.
 
-Bubblewrap does not hide them by itself. It could mount something over each of them, but it reads
-the list of all mounts again for each mount.
+Bubblewrap does not hide them by itself. Its option to mount something over each of them would be
+slow, because bubblewrap reads the list of all mounts again for each mount.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ HIDDEN: Final = (
     *("acpi", "asound", "interrupts", "kcore", "key-users", "keys", "kmsg", "latency_stats"),
     *("sched_debug", "scsi", "sysrq-trigger", "timer_list", "timer_stats"),
 )
-"""File permissions protect most of these anyway; sessions do not have to rely on that."""
+"""File permissions protect most of these files too, but isolation should not depend on them."""
 
 
 def cover_proc() -> None:
-    """Hide them in the current mount namespace. Needs rights over it."""
+    """Hide these parts in the current mount namespace. Needs rights over this namespace."""
     for name in READ_ONLY:
         path = Path("/proc", name)
         if path.exists():
@@ -31,7 +31,7 @@ def cover_proc() -> None:
         if path.is_dir():
             bind_mounts.mount_empty(path)
         elif path.exists():
-            # Mounted without devices, so it cannot even be opened.
+            # Mounted without devices, so the file cannot even be opened.
             _mount_over(path, by=Path("/dev/null"))
 
 

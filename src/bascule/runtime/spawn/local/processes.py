@@ -35,7 +35,8 @@ class ProcessHandle:
         """Wait until the process has ended, even if it is not reaped yet."""
         loop = asyncio.get_running_loop()
         end = loop.create_future()
-        watched = os.dup(self._descriptor)  # a loop has one reader per descriptor; many may wait
+        # A copy, because a loop has one reader per descriptor, but many tasks may wait.
+        watched = os.dup(self._descriptor)
 
         def on_ready() -> None:
             loop.remove_reader(watched)
@@ -56,7 +57,8 @@ class ProcessHandle:
 
 
 def first_processes() -> Mapping[int, int]:
-    """The first process of each visible PID namespace; its end kills all others in it."""
+    """The PID of the first process of each visible PID namespace. Its end kills all other processes
+    there."""
     found = {pid_namespace(pid): pid for pid in all_pids() if is_first_in_namespace(pid)}
     found.pop(0, None)
     return found

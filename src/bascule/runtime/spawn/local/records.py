@@ -1,9 +1,9 @@
-"""Records of running sandboxes: one file each, locked for as long as its server lives.
+"""Records of running sandboxes: one file each, locked for as long as the sandbox's server lives.
 
-The lock decides whether a sandbox runs; the file only describes it. One descriptor holds two locks:
-a `flock`, which passes from the warden to the server without a gap, and a record lock of the server
-itself, through which the kernel reports the server's PID. A PID in a file could belong to another
-process by now; this PID cannot.
+The lock says whether a sandbox runs; the file only describes the sandbox. One descriptor holds two
+locks: a `flock`, which passes from the warden to the server without a gap, and a record lock of the
+server itself, through which the kernel reports the server's PID. A PID in a file could belong to
+another process by now; this PID cannot.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class SandboxRecord:
     is_isolated: bool
     egress: Egress
     namespace: int = 0
-    """Its PID namespace; 0: none, or not known yet."""
+    """The inode number of its PID namespace; 0: it has none, or the number is not known yet."""
     root: int | None = None
     """The UID of its second user, root, if it has one."""
     network: int | None = None
-    """The UID of the process that connects its network, if that has its own."""
+    """The UID of the process that connects its network, if this process has its own UID."""
 
     @property
     def uids(self) -> Sequence[int]:
@@ -83,7 +83,7 @@ class SandboxRecords:
         return descriptor
 
     def write(self, record: SandboxRecord, descriptor: int) -> None:
-        """Update a record. It never gets shorter, so it is valid at every moment."""
+        """Update a record. The file never gets shorter, so its content is valid at every moment."""
         os.pwrite(descriptor, record.to_json(), 0)
 
     def held(self, session_id: SessionId) -> LockedRecord | None:
@@ -129,8 +129,8 @@ class UidLeases:
         return number in self._range
 
     def take(self, wanted: Sequence[int]) -> tuple[int, int] | None:
-        """Lease the first free UID of `wanted`, else any: the UID and the descriptor that
-        holds it."""
+        """Lease the first free UID of `wanted`, or any other free UID. Returns the UID and the
+        descriptor that holds the lease."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         start = next(iter(wanted), self._range.start) - self._range.start
         others = (self._range[(start + n) % len(self._range)] for n in range(len(self._range)))
@@ -158,7 +158,7 @@ def claim(descriptor: int) -> None:
 def _lock_file(path: Path, flags: int) -> int | None:
     """A locked descriptor.
 
-    None if another process has the lock, or the file is missing without `O_CREAT`.
+    None if another process has the lock, or if the file is missing and `flags` lack `O_CREAT`.
     """
     while True:
         try:

@@ -1,8 +1,8 @@
 """Opens directories one path component at a time, so that no symlink can redirect the warden.
 
-A warden with the rights of root acts here on requests of a process without them. So it gets names
-and resolves them itself: it opens each component without following symlinks, and then works only on
-the opened descriptors.
+A warden with the rights of root acts here on requests of a process without these rights. So the
+warden resolves the requested paths itself: it opens each component without following symlinks, and
+then works only on the opened descriptors.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def open_beneath(root: Path, path: Path) -> int:
 
 
 def open_below(directory: int, path: Path) -> int:
-    """Open the directory `path` below an open one, which is closed. Symlinks are not followed."""
+    """Open the directory `path` below the open `directory`, and close the latter. Symlinks are not
+    followed."""
     for part in path.parts:
         try:
             below = os.open(part, _DIRECTORY, dir_fd=directory)
@@ -85,7 +86,7 @@ def open_folder(roots: Sequence[Path], folder: Path) -> int:
 
 
 def make_dir(parent: int, name: str) -> int:
-    """Open a directory in an open one, creating it if missing."""
+    """Open the directory `name` in the open directory `parent`, and create it if missing."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=parent)
     try:
@@ -95,7 +96,8 @@ def make_dir(parent: int, name: str) -> int:
 
 
 def open_socket(directory: int, name: str) -> int:
-    """Open the socket in an open directory, which is closed; a later rename has no effect."""
+    """Open the socket `name` in the open `directory`, and close the latter. A later rename has no
+    effect."""
     try:
         found = os.open(name, _OPEN_PATH, dir_fd=directory)
     except OSError as error:
@@ -118,8 +120,9 @@ def hand_over(
 ) -> None:
     """Give a tree to a user: change the owner of each entry whose current owner `may_take` allows.
 
-    Returns at once if the directory itself already belongs to `uid`: it was handed over before.
-    With `check_entries` the entries are checked anyway: another user may have created some since.
+    Returns at once if the directory itself already belongs to `uid`, because it was handed over
+    before. With `check_entries`, the entries are checked anyway, because another user may have
+    created entries since.
     """
     owner = os.fstat(directory).st_uid
     if owner == uid and not check_entries:
@@ -131,7 +134,7 @@ def hand_over(
     for opened, folders, others in trees.innermost_first(directory):
         for name in (*folders, *others):
             _hand_over_entry(name, opened, uid, gid, may_take)
-    os.fchown(directory, uid, gid)  # last: it marks the whole tree as handed over
+    os.fchown(directory, uid, gid)  # the last step: it marks the whole tree as handed over
 
 
 def _hand_over_entry(

@@ -51,12 +51,12 @@ class WatchedSandbox:
     record: SandboxRecord
     server: ProcessHandle
     first: ProcessHandle | None
-    """The first process of its PID namespace, whose end ends all others in it."""
+    """The first process of the sandbox's PID namespace. Its end ends all other processes there."""
     watching: asyncio.Task[str]
 
 
 class Sandboxes(Closable):
-    """All operations of the warden. Closing leaves the sandboxes running."""
+    """All operations of the warden. Closing this object leaves the sandboxes running."""
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
@@ -176,8 +176,8 @@ class Sandboxes(Closable):
         return used + await asyncio.to_thread(self._logs.used, directory.name)
 
     async def remove(self, directory: Path) -> None:
-        """Remove a session's directory, even if other users own its files. No sandbox may run in
-        it."""
+        """Remove a session's directory, even if other users own its files. No sandbox may run
+        there."""
         await asyncio.to_thread(self._directories.remove, directory)
         self._logs.forget(directory.name)
 
@@ -221,8 +221,8 @@ class Sandboxes(Closable):
         except BaseException as error:
             # A thread cannot be cancelled: wait until it has finished.
             await asyncio.wait({work})
-            is_done = isinstance(error, asyncio.CancelledError) and not work.exception()
-            if is_done and (unused := work.result()) is not None:
+            has_result = isinstance(error, asyncio.CancelledError) and not work.exception()
+            if has_result and (unused := work.result()) is not None:
                 unused.close()
             await self._clear(plan.session_id)
             if isinstance(error, NoSuchPath):
@@ -236,12 +236,12 @@ class Sandboxes(Closable):
 
     async def _fork(self, prepared: PreparedSandbox) -> None:
         session_id = prepared.record.session_id
-        pending, theirs = await PendingSandbox.open()
+        pending, sandbox_end = await PendingSandbox.open()
         known: dict[str, int] = {}
         try:
-            with theirs:
-                given = {**prepared.given, "result": theirs.fileno()}
-                await self._zygote.order(prepared.order, given)
+            with sandbox_end:
+                descriptors = {**prepared.descriptors, "result": sandbox_end.fileno()}
+                await self._zygote.order(prepared.order, descriptors)
             async with asyncio.timeout(self._settings.start_timeout):
                 while not {"server", "ready"} <= known.keys():
                     if (step := await pending.next_step()) is None:
@@ -262,13 +262,14 @@ class Sandboxes(Closable):
 
     def _complete_record(self, prepared: PreparedSandbox, first: int) -> SandboxRecord:
         record = replace(prepared.record, namespace=pid_namespace(first))
-        self._records.write(record, prepared.given["lock"])
+        self._records.write(record, prepared.descriptors["lock"])
         return record
 
     async def _undo(
         self, prepared: PreparedSandbox, pending: PendingSandbox, known: Mapping[str, int]
     ) -> None:
-        """End the forked processes, outermost first, so that nothing holds the inner ones."""
+        """End the forked processes, outermost first, so that nothing keeps the inner processes
+        alive."""
         pending.abort()
         step: Mapping[str, int] | None = known
         while step is not None:
@@ -276,9 +277,10 @@ class Sandboxes(Closable):
                 if name in step:
                     await _end(step[name])
             step = await pending.next_step()
-        # This process still holds the lock, by the descriptor that the server would have inherited.
+        # This process still holds the lock through the descriptor that the server would have
+        # inherited.
         await self._clear_run_dir(prepared.record)
-        self._records.forget(prepared.record.session_id, os.dup(prepared.given["lock"]))
+        self._records.forget(prepared.record.session_id, os.dup(prepared.descriptors["lock"]))
 
     # Watching --------------------------------------------------------------------------
 
@@ -287,7 +289,7 @@ class Sandboxes(Closable):
     ) -> None:
         """Watch the sandbox if it runs.
 
-        Pass `first_processes` when adopting many, so that it is read once.
+        Callers that adopt many sandboxes pass `first_processes`, so that it is read only once.
         """
         ensure_id(session_id)
         if session_id in self._running:
@@ -391,9 +393,9 @@ class Sandboxes(Closable):
             return
         if cgroups.is_frozen(session_id):
             cgroups.freeze(session_id, on=False)
-        while left := cgroups.processes(session_id):
+        while pids := cgroups.processes(session_id):
             cgroups.kill(session_id)
-            for pid in left:
+            for pid in pids:
                 with contextlib.suppress(ProcessLookupError):
                     process = ProcessHandle(pid)
                     await process.ended()
@@ -430,10 +432,10 @@ class Sandboxes(Closable):
         return RunningSandbox(session_id=session_id, is_paused=is_paused, uid=sandbox.record.uid)
 
     def _members(self, sandbox: WatchedSandbox) -> Mapping[int, ProcessInfo]:
-        """The sandbox's processes, on a machine without cgroups. Blocks."""
+        """The sandbox's processes, on a machine without cgroups. Blocks the calling thread."""
         found = {sandbox.server.pid}
         if sandbox.record.is_isolated:
-            # This misses the server: it is not dumpable, so only root can read its namespace.
+            # The server is missing here: it is not dumpable, so only root can read its namespace.
             found.update(processes.members(sandbox.record.namespace))
         return with_relatives(found, all_processes())
 
@@ -451,7 +453,8 @@ class Sandboxes(Closable):
         fcntl.flock(self._presence_lock, fcntl.LOCK_SH)
         self._logs.open()
         (settings.state_dir / "stopped").mkdir(mode=0o700, exist_ok=True)
-        if settings.hub_uid is None:  # otherwise the hub creates them, without root's rights
+        # With another hub user, the hub creates the directories, without root's rights.
+        if settings.hub_uid is None:
             for directory in (settings.sessions_dir, settings.run_dir):
                 directory.mkdir(parents=True, exist_ok=True)
         self._directories.ensure_usable()

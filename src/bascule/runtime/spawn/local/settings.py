@@ -14,8 +14,8 @@ from bascule.runtime.spawn.vscode import SharedVSCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """Set by the process that starts the warden. The warden checks the hub's requests against
-    them."""
+    """Settings from the process that starts the warden. The warden checks the hub's requests
+    against these settings."""
 
     sessions_dir: Path
     """Contains the directories of sessions; no other directory is ever given to a session."""
@@ -24,31 +24,34 @@ class LocalSettings:
     state_dir: Path
     """The warden's own data: records of running sandboxes, and logs of their servers."""
     workspace_roots: tuple[Path, ...] = ()
-    """A folder of the host can be a workspace if it is in one of these."""
+    """A folder of the host can be a workspace if it is in one of these directories."""
     visible: tuple[Path, ...] = ()
     """Paths that every sandbox may read besides the system and our own Python, such as tools."""
     vscode: SharedVSCode | None = None
-    """VS Code of the sessions; None: they have none."""
+    """VS Code of the sessions; None: sessions have no VS Code."""
     open_networks: tuple[str, ...] = ()
     """Networks that are not public but that sessions with egress `open` may reach."""
     max_terminals: int = 128
     """Maximum number of pseudoterminals of one session; the machine has some thousand in total."""
     first_uid: int = 70_000
     uid_count: int = 20_000
-    """UIDs that a warden with root's rights leases to sessions. No other user may have them."""
+    """Number of UIDs, from `first_uid` on, that a warden with root's rights leases to sessions. No
+    other user may have these UIDs."""
     leases_dir: Path = Path("/run/bascule-uids")
     """Records of the leased UIDs: one directory for all hubs of a machine."""
     hub_uid: int | None = None
     """User that may connect to a warden's socket, besides root; None: the warden's own user."""
     socket_gid: int | None = None
-    """The group that may connect to a session's sockets; None: the hub's own. nginx's worker has
-    to be in it."""
+    """The group that may connect to a session's sockets; None: the hub's own group. nginx's
+    worker has to be in this group."""
     cgroup: str = "bascule"
     """Prefix of the names of our cgroups."""
     allow_root: bool = False
-    """Let sessions work in folders of root, where their files are root's. No session is root."""
+    """Allow sessions in folders of root. Files that they create there belong to root. No session
+    runs as root."""
     allow_unisolated: bool = False
-    """Start sandboxes even without isolation. Any session can then do what the warden can."""
+    """Start sandboxes even without isolation. Any session can then do everything that the warden
+    can."""
     start_timeout: float = 30.0
     """Seconds from the order to the first answer of the action server."""
 
@@ -58,8 +61,8 @@ class LocalSettings:
     @classmethod
     def from_json(cls, line: bytes) -> Self:
         try:
-            given: Mapping[str, Any] = json.loads(line)
-            known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
+            values: Mapping[str, Any] = json.loads(line)
+            known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
             for name in ("sessions_dir", "run_dir", "state_dir", "leases_dir"):
                 if name in known:
                     known[name] = Path(known[name])

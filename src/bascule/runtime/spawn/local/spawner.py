@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 
 class LocalSpawner(Spawner):
-    """Sends requests to a warden, which has the privileges that sandboxes need: the warden at a
-    given socket, or a child process with the privileges of this process. If the warden dies, the
-    spawner starts a new one or reconnects; sandboxes keep running.
+    """Sends requests to a warden, a process with the privileges that sandboxes need. The warden
+    listens at a given socket, or is a child process with the privileges of this process. If the
+    warden dies, the spawner starts a new warden or reconnects; sandboxes keep running.
 
     The proxies of sessions whose egress is `proxy` run here, in the hub.
     """
@@ -58,7 +58,7 @@ class LocalSpawner(Spawner):
 
     async def open(self) -> None:
         await asyncio.to_thread(_make_dirs, self.settings)
-        machine = await self._ask("look")
+        machine = await self._request("look")
         self.notices = tuple(machine["notices"])
         await self._serve_egress()
 
@@ -67,7 +67,7 @@ class LocalSpawner(Spawner):
         if is_proxy_new:
             await self._open_proxy(plan.session_id, plan.egress)
         try:
-            answer = await self._ask("start", on_stage=on_stage, plan=plan_to_wire(plan))
+            answer = await self._request("start", on_stage=on_stage, plan=plan_to_wire(plan))
         except BaseException as error:
             if is_proxy_new:
                 await self._close_proxy(plan.session_id, for_good=True)
@@ -77,39 +77,39 @@ class LocalSpawner(Spawner):
         return running_from_wire(answer)
 
     async def running(self) -> Sequence[RunningSandbox]:
-        answer = await self._ask("running")
+        answer = await self._request("running")
         running = [running_from_wire(each) for each in answer["running"]]
         for session_id in set(self._proxies) - {each.session_id for each in running}:
             await self._close_proxy(session_id, for_good=True)
         return running
 
     async def pause(self, session_id: SessionId) -> None:
-        await self._ask("pause", session_id=session_id)
+        await self._request("pause", session_id=session_id)
 
     async def resume(self, session_id: SessionId) -> None:
-        await self._ask("resume", session_id=session_id)
+        await self._request("resume", session_id=session_id)
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
-        await self._ask("stop", session_id=session_id, grace=grace)
+        await self._request("stop", session_id=session_id, grace=grace)
         await self._close_proxy(session_id, for_good=True)
 
     async def ended(self, session_id: SessionId) -> str:
         while True:
             with contextlib.suppress(SandboxUnreachable):  # sandboxes outlive a warden
-                return str(await self._ask("ended", session_id=session_id))
+                return str(await self._request("ended", session_id=session_id))
             self._ensure_open()
 
     async def usage(self, session_id: SessionId) -> Usage:
-        return usage_from_wire(await self._ask("usage", session_id=session_id))
+        return usage_from_wire(await self._request("usage", session_id=session_id))
 
     async def log_tail(self, session_id: SessionId, *, lines: int = 100) -> str:
-        return str(await self._ask("last_words", session_id=session_id, lines=lines))
+        return str(await self._request("last_words", session_id=session_id, lines=lines))
 
     async def disk(self, directory: Path) -> int:
-        return int(await self._ask("disk", directory=str(directory)))
+        return int(await self._request("disk", directory=str(directory)))
 
     async def remove(self, directory: Path) -> None:
-        await self._ask("remove", directory=str(directory))
+        await self._request("remove", directory=str(directory))
 
     async def aclose(self) -> None:
         self._closed = True
@@ -123,24 +123,24 @@ class LocalSpawner(Spawner):
 
     # The warden ------------------------------------------------------------------------
 
-    async def _ask(self, do: str, *, on_stage: OnStage | None = None, **given: Any) -> Any:
-        """Send a request, and again if the warden dies.
+    async def _request(self, do: str, *, on_stage: OnStage | None = None, **params: Any) -> Any:
+        """Send a request to the warden. If the warden dies, send the request once more.
 
         A start is not repeated: an interrupted start undoes itself.
         """
         client = await self._connected()
         try:
-            return await client.ask(do, on_stage=on_stage, **given)
+            return await client.request(do, on_stage=on_stage, **params)
         except SandboxUnreachable:
             if do == "start":
                 raise
-        return await (await self._connected()).ask(do, on_stage=on_stage, **given)
+        return await (await self._connected()).request(do, on_stage=on_stage, **params)
 
     async def _connected(self) -> WardenClient:
         """The connection to the warden.
 
-        Connecting continues if the caller is cancelled: others wait for it, and a started but
-        unconnected warden would never exit.
+        Connecting continues if the caller is cancelled: other callers wait for the connection, and
+        a started but unconnected warden would never exit.
         """
         if not self._client.is_open:
             connecting = self._connecting
@@ -173,7 +173,7 @@ class LocalSpawner(Spawner):
 
     async def _serve_egress(self) -> None:
         """Open egress proxies for sandboxes that an earlier hub left running."""
-        answer = await self._ask("running")
+        answer = await self._request("running")
         for session_id, egress in answer["egress"].items():
             if egress["mode"] == "proxy":
                 await self._open_proxy(SessionId(session_id), egress_from_wire(egress))
@@ -185,7 +185,8 @@ class LocalSpawner(Spawner):
         await proxy.open()
 
     async def _close_proxy(self, session_id: SessionId, *, for_good: bool) -> None:
-        """Close the proxy. Its directory stays for the next hub while a sandbox sees it."""
+        """Close the proxy. While a sandbox sees the proxy's directory, the directory stays for the
+        next hub."""
         if (proxy := self._proxies.pop(session_id, None)) is not None:
             await proxy.aclose()
         if for_good:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 HOME: Final = "/root"
-"""Root's home. If the session sees files below it, others may pass through but not list it."""
+"""Root's home. If the session sees files below it, other users may pass through the directory but
+not list it."""
 PLACE: Final = "/run/sudo"
 
 _BECOME: Final = "become"
@@ -60,7 +61,7 @@ def is_available() -> bool:
 def install(root: int) -> None:
     """Install `sudo`, in the session's mount namespace and with the rights of its creator.
 
-    `root`: the host's id of the session's root. Blocks.
+    `root`: the UID on the host of the session's root. Blocks the calling thread.
     """
     os.chown(HOME, root, root)
     Path(HOME).chmod(0o711 if os.listdir(HOME) else 0o700)  # noqa: PTH208

@@ -1,4 +1,4 @@
-"""The parts of the machine that a sandbox sees, as bubblewrap's arguments. Nothing is run.
+"""The parts of the machine that a sandbox sees, as bubblewrap's arguments. Runs no program.
 
 A sandbox can read the system. It has its own directories, `/tmp`, processes, network and
 interprocess communication. `spawn/session_paths.py` defines the paths inside.
@@ -60,12 +60,12 @@ class SandboxView:
     links: Mapping[str, str] = field(default_factory=dict)
     """Targets of symlinks, by their path inside."""
     scratch: Sequence[str] = ()
-    """More directories in memory; other mounts may be at or below them."""
+    """More directories in memory; other mounts may be at or below these paths."""
     read_only: Mapping[str, str] = field(default_factory=dict)
     """More paths of the host, by their path inside."""
     own_network: bool = True
     own_user: bool = False
-    """Whether it is created without root, in its own user namespace."""
+    """Whether the sandbox is created without root, in its own user namespace."""
     resolver: str = ""
     """The address of a name server; empty: names are not resolved."""
 
@@ -81,7 +81,8 @@ class SandboxView:
             *_scratch(),
             *_dirs(_parent_directories(self.scratch)),
             *(word for path in self.scratch for word in ("--tmpfs", path)),
-            # Its home first: read-only mounts may be below it, such as a Python in root's home.
+            # The home comes first: read-only mounts may be below it, such as a Python in root's
+            # home.
             *_mount_arguments("--bind", self._own_directories()),
             *_mount_arguments("--ro-bind", self.read_only),
             *_link_arguments(self.links),
@@ -93,16 +94,19 @@ class SandboxView:
 
     def files(self) -> Mapping[str, str]:
         """Small generated files of the sandbox, with their contents."""
-        numbers = (0, 0) if self.user == ROOT else (self.uid, self.gid)
-        given = {
-            **{f"/etc/{name}": text for name, text in account_files(*numbers, self.user).items()},
+        user_and_group = (0, 0) if self.user == ROOT else (self.uid, self.gid)
+        files = {
+            **{
+                f"/etc/{name}": text
+                for name, text in account_files(*user_and_group, self.user).items()
+            },
             "/etc/hosts": "127.0.0.1 localhost sandbox\n::1 localhost\n",
             "/etc/hostname": "sandbox\n",
             "/etc/resolv.conf": f"nameserver {self.resolver}\n" if self.resolver else "",
         }
         if not self.own_network:
-            del given["/etc/resolv.conf"]
-        return given
+            del files["/etc/resolv.conf"]
+        return files
 
 
 def python_paths() -> Sequence[Path]:
@@ -119,22 +123,22 @@ def _is_dir(path: Path) -> bool:
 
 
 def outermost(paths: Iterable[Path]) -> Sequence[Path]:
-    """The paths that are not inside another of them; never the whole file system."""
-    given = set(paths) - {Path("/")}
-    return sorted(path for path in given if not given.intersection(path.parents))
+    """Those of `paths` that are not inside another of `paths`. The root directory is left out."""
+    candidates = set(paths) - {Path("/")}
+    return sorted(path for path in candidates if not candidates.intersection(path.parents))
 
 
 def system() -> Sequence[str]:
     """Arguments that show the installed system. Looks at about fifty files."""
-    words, shown = [], {"/usr": "/usr"}
+    words, mounts = [], {"/usr": "/usr"}
     for name in _TOP:
         top = Path("/", name)
         if top.is_symlink():
             words += ["--symlink", str(top.readlink()), str(top)]
         elif top.is_dir():
-            shown[str(top)] = str(top)
-    shown |= _readable("/opt", "/sys/devices/system/cpu")
-    return words + _mount_arguments("--ro-bind", shown)
+            mounts[str(top)] = str(top)
+    mounts |= _readable("/opt", "/sys/devices/system/cpu")
+    return words + _mount_arguments("--ro-bind", mounts)
 
 
 def etc() -> Mapping[str, str]:
@@ -179,10 +183,10 @@ def _link_arguments(links: Mapping[str, str]) -> list[str]:
 def _parent_directories(paths: Iterable[str]) -> list[str]:
     """The parent directories of these paths.
 
-    We create them: bubblewrap would make them accessible only to itself.
+    We create these directories, because bubblewrap would make them accessible only to itself.
     """
-    above = {parent for path in paths for parent in Path(path).parents if parent != Path("/")}
-    return [str(path) for path in sorted(above)]
+    parents = {parent for path in paths for parent in Path(path).parents if parent != Path("/")}
+    return [str(path) for path in sorted(parents)]
 
 
 def _dirs(paths: Iterable[str]) -> list[str]:

@@ -2,8 +2,9 @@
 
 `python -P -m bascule.runtime.spawn.local.warden PLACE` reads `LocalSettings` as one line of JSON
 from stdin. It answers only the requests in `_HANDLERS`, and only for sessions in the directories of
-its settings. PLACE is the descriptor of a connected socket, which it serves until that closes, or
-the path of a socket to listen on until SIGTERM. There only the user `hub_uid` and root may connect.
+its settings. PLACE is the descriptor of a connected socket, or the path of a socket to listen on.
+The warden serves a connected socket until the socket closes, and listens until SIGTERM. Only the
+user `hub_uid` and root may connect to a socket on which the warden listens.
 Sandboxes outlive the warden.
 """
 
@@ -28,7 +29,7 @@ from bascule.core.sessions import SessionId
 from bascule.link.json_lines import JsonLines
 from bascule.wire.errors import error_to_wire
 
-from .messages import MAX_LINE, plan_from_wire
+from .messages import MAX_LINE_BYTES, plan_from_wire
 from .sandboxes import Sandboxes
 from .settings import LocalSettings
 
@@ -39,9 +40,9 @@ _Handler = Callable[[Sandboxes, Mapping[str, Any], Callable[[str], None]], Await
 
 
 async def _start(
-    sandboxes: Sandboxes, given: Mapping[str, Any], on_stage: Callable[[str], None]
+    sandboxes: Sandboxes, params: Mapping[str, Any], on_stage: Callable[[str], None]
 ) -> Any:
-    return asdict(await sandboxes.start(plan_from_wire(given["plan"]), on_stage))
+    return asdict(await sandboxes.start(plan_from_wire(params["plan"]), on_stage))
 
 
 async def _running(sandboxes: Sandboxes, *_: Any) -> Any:
@@ -60,8 +61,8 @@ async def _describe_machine(sandboxes: Sandboxes, *_: Any) -> Any:
     }
 
 
-def _id(given: Mapping[str, Any]) -> SessionId:
-    return SessionId(given["session_id"])
+def _id(params: Mapping[str, Any]) -> SessionId:
+    return SessionId(params["session_id"])
 
 
 # These names are sent between processes: the hub and a warden of another version may be connected.
@@ -69,14 +70,14 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "look": _describe_machine,
     "start": _start,
     "running": _running,
-    "pause": lambda boxes, given, _: boxes.pause(_id(given)),
-    "resume": lambda boxes, given, _: boxes.resume(_id(given)),
-    "stop": lambda boxes, given, _: boxes.stop(_id(given), given["grace"]),
-    "ended": lambda boxes, given, _: boxes.ended(_id(given)),
-    "usage": lambda boxes, given, _: _as_dict(boxes.usage(_id(given))),
-    "last_words": lambda boxes, given, _: boxes.log_tail(_id(given), given["lines"]),
-    "disk": lambda boxes, given, _: boxes.disk(Path(given["directory"])),
-    "remove": lambda boxes, given, _: boxes.remove(Path(given["directory"])),
+    "pause": lambda boxes, params, _: boxes.pause(_id(params)),
+    "resume": lambda boxes, params, _: boxes.resume(_id(params)),
+    "stop": lambda boxes, params, _: boxes.stop(_id(params), params["grace"]),
+    "ended": lambda boxes, params, _: boxes.ended(_id(params)),
+    "usage": lambda boxes, params, _: _as_dict(boxes.usage(_id(params))),
+    "last_words": lambda boxes, params, _: boxes.log_tail(_id(params), params["lines"]),
+    "disk": lambda boxes, params, _: boxes.disk(Path(params["directory"])),
+    "remove": lambda boxes, params, _: boxes.remove(Path(params["directory"])),
 }
 
 
@@ -85,7 +86,7 @@ async def _as_dict(value: Awaitable[Any]) -> Any:
 
 
 class WardenConnection:
-    """Answers one hub's requests, each when it is done.
+    """Answers one hub's requests, each when its work is done.
 
     Cancels pending requests when the hub disconnects.
     """
@@ -116,7 +117,7 @@ class WardenConnection:
         task.add_done_callback(lambda _: self._on_done(number, task))
 
     def _on_done(self, number: int, task: asyncio.Task[None]) -> None:
-        """Runs for every task, also for one cancelled before it started."""
+        """Runs when a task ends, also if the task was cancelled before it started."""
         self._under_way.pop(number, None)
         if task.cancelled():
             self._send(number, {"cancelled": True})
@@ -130,12 +131,12 @@ class WardenConnection:
             self._send(number, message)
 
         try:
-            do = _HANDLERS.get(request["do"])
-            if do is None:
+            handler = _HANDLERS.get(request["do"])
+            if handler is None:
                 raise InvalidRequest(f"The warden does not know the request {request['do']!r}")
             sandboxes = await asyncio.shield(self._opening)
-            given = request.get("with", {})
-            send({"answer": await do(sandboxes, given, lambda stage: send({"stage": stage}))})
+            params = request.get("with", {})
+            send({"answer": await handler(sandboxes, params, lambda stage: send({"stage": stage}))})
         except BasculeError as error:
             send({"error": error_to_wire(error)})
         except Exception as error:
@@ -144,8 +145,9 @@ class WardenConnection:
             send({"error": error_to_wire(fault)})
 
 
-async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: bool) -> None:
-    """Serve until `place` closes; if it listens, until SIGTERM."""
+async def serve(settings: LocalSettings, link: socket.socket, *, is_listening: bool) -> None:
+    """Serve until the connected `link` closes. If `link` is a listening socket, serve until
+    SIGTERM."""
     sandboxes = Sandboxes(settings)
     opening = asyncio.create_task(_open_sandboxes(sandboxes))
     stopped = asyncio.Event()
@@ -154,9 +156,9 @@ async def serve(settings: LocalSettings, place: socket.socket, *, is_listening: 
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for the hub, which ends us
     try:
         if is_listening:
-            await _serve_all(settings, opening, place, stopped)
+            await _serve_all(settings, opening, link, stopped)
         else:
-            lines = await JsonLines.open(place, limit=MAX_LINE)
+            lines = await JsonLines.open(link, limit=MAX_LINE_BYTES)
             connection = asyncio.create_task(WardenConnection(opening, lines).serve())
             stop = asyncio.create_task(stopped.wait())
             await asyncio.wait({connection, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -177,7 +179,7 @@ async def _open_sandboxes(sandboxes: Sandboxes) -> Sandboxes:
 async def _serve_all(
     settings: LocalSettings,
     opening: asyncio.Task[Sandboxes],
-    place: socket.socket,
+    link: socket.socket,
     stopped: asyncio.Event,
 ) -> None:
     connections: set[asyncio.Task[None]] = set()
@@ -199,7 +201,7 @@ async def _serve_all(
         finally:
             connections.discard(connection)
 
-    server = await asyncio.start_unix_server(on_connected, sock=place, limit=MAX_LINE)
+    server = await asyncio.start_unix_server(on_connected, sock=link, limit=MAX_LINE_BYTES)
     try:
         await stopped.wait()
     finally:
@@ -217,21 +219,22 @@ def _ensure_allowed(peer: socket.socket, settings: LocalSettings) -> None:
         raise AccessDenied(f"The user {uid} may not use the warden")
 
 
-def listening(path: Path, settings: LocalSettings) -> socket.socket:
-    """A socket that accepts connections from the moment it exists at `path`."""
+def listening_socket(path: Path, settings: LocalSettings) -> socket.socket:
+    """A listening socket at `path`. It accepts connections from the moment at which `path`
+    exists."""
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)
-    place = socket.socket(socket.AF_UNIX)
+    link = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
-        place.bind(str(new))
+        link.bind(str(new))
     finally:
         os.umask(before)
     if settings.hub_uid is not None:
         os.chown(new, settings.hub_uid, -1, follow_symlinks=False)
-    place.listen()
+    link.listen()
     new.rename(path)
-    return place
+    return link
 
 
 def main() -> None:
@@ -240,11 +243,11 @@ def main() -> None:
     logging.basicConfig(handlers=[handler])
     settings = LocalSettings.from_json(sys.stdin.buffer.readline())
     if sys.argv[1].isdigit():
-        place = socket.socket(fileno=int(sys.argv[1]))
-        place.set_inheritable(False)
+        link = socket.socket(fileno=int(sys.argv[1]))
+        link.set_inheritable(False)
     else:
-        place = listening(Path(sys.argv[1]), settings)
-    asyncio.run(serve(settings, place, is_listening=not sys.argv[1].isdigit()))
+        link = listening_socket(Path(sys.argv[1]), settings)
+    asyncio.run(serve(settings, link, is_listening=not sys.argv[1].isdigit()))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The warden's client of the zygote: starts it, orders sandboxes and receives exit statuses."""
+"""Runs the zygote for the warden: starts its process, orders sandboxes, receives exit statuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class PendingSandbox:
 
     @classmethod
     async def open(cls) -> tuple[Self, socket.socket]:
-        """Also returns the other end, for the processes that report; close it once they have it."""
+        """Also returns the other end of the connection, for the processes that report. The caller
+        closes this end when the processes have inherited it."""
         ours, theirs = socket.socketpair()
         return cls(*await asyncio.open_connection(sock=ours)), theirs
 
@@ -55,9 +56,10 @@ class PendingSandbox:
 
 
 class Zygote(Closable):
-    """Starts its process with the first order, and again if it has died.
+    """Starts the zygote's process with the first order, and again if the process has died.
 
-    Loading takes half a second; `warm` starts it without waiting. Closing leaves sandboxes running.
+    Loading takes half a second; `warm` starts the process without waiting. Closing leaves sandboxes
+    running.
     """
 
     def __init__(self) -> None:
@@ -71,30 +73,31 @@ class Zygote(Closable):
     async def warm(self) -> None:
         """Start the process, so that it begins to load."""
         async with self._starting:
-            if self._start_up is not None:  # of a caller that was cancelled
+            if self._start_up is not None:  # started by a caller that was cancelled
                 await asyncio.wait({self._start_up})
             if self._link is None:
                 # Continues if we are cancelled: otherwise a process without a link would be left.
                 self._start_up = asyncio.create_task(self._start())
                 await asyncio.shield(self._start_up)
 
-    async def order(self, order: Mapping[str, Any], given: Mapping[str, int]) -> None:
+    async def order(self, order: Mapping[str, Any], descriptors: Mapping[str, int]) -> None:
         """Order a sandbox.
 
-        The caller closes the descriptors in `given`. If cancelled, nothing was sent.
+        The caller closes the `descriptors`. If this call is cancelled, nothing was sent.
         """
-        message = json.dumps({**order, "given": list(given)}).encode()
+        message = json.dumps({**order, "given": list(descriptors)}).encode()
         for _ in range(2):
             await self.warm()
             assert self._link is not None
             try:
-                return await self._send(self._link, message, list(given.values()))
+                return await self._send(self._link, message, list(descriptors.values()))
             except (BrokenPipeError, ConnectionResetError):
                 self._drop_link()
         raise SandboxStartFailed("The zygote, which forks sandboxes, exits right after its start")
 
     async def status(self, process: ProcessHandle) -> int | None:
-        """Wait for the exit status. None if another zygote forked the process, or it is unknown."""
+        """Wait for the exit status. None if another zygote forked the process, or the status is
+        unknown."""
         status = self._statuses.setdefault(process.pid, asyncio.get_running_loop().create_future())
         try:
             await process.ended()
@@ -110,11 +113,11 @@ class Zygote(Closable):
         if self._process is not None:
             await self._process.wait()
 
-    async def _send(self, link: socket.socket, message: bytes, given: list[int]) -> None:
+    async def _send(self, link: socket.socket, message: bytes, descriptors: list[int]) -> None:
         async with self._sending:
             while True:
                 try:
-                    socket.send_fds(link, [message], given, socket.MSG_DONTWAIT)
+                    socket.send_fds(link, [message], descriptors, socket.MSG_DONTWAIT)
                 except BlockingIOError:
                     await _wait_until_writable(link)
                 else:
@@ -168,6 +171,6 @@ async def _wait_until_writable(link: socket.socket) -> None:
 
 def _environment() -> dict[str, str]:
     """A minimal environment: a sandbox can read the initial environment of its server."""
-    kept = ("PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
-    given = {name: os.environ[name] for name in kept if name in os.environ}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", **given}
+    inherited_names = ("PYTHONPATH", "LD_LIBRARY_PATH", "LANG")
+    inherited = {name: os.environ[name] for name in inherited_names if name in os.environ}
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1", **inherited}
