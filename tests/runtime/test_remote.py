@@ -88,7 +88,7 @@ async def test_a_server_that_stops_has_died_for_those_who_wait(tmp_path: Path) -
         watched = asyncio.create_task(runtime.run("echo up; cat", on_progress=seen))
         await seen.wait_for(b"up")
         plain = asyncio.create_task(runtime.run("cat", shell="other"))
-        while len((await runtime._ask("GET", "/shells"))["shells"]) < 2:
+        while len((await runtime._request_json("GET", "/shells"))["shells"]) < 2:
             pass
         await runtime.server.aclose()
         for task in (watched, plain):

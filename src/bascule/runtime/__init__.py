@@ -5,8 +5,9 @@ async with LocalRuntime("project") as runtime:
     seen = await runtime.run("make test")
     print(seen.exit_code, seen.content)
 
-Names are imported on first use: the process that starts sandboxes as root is in this package too,
-and must load little.
+Names are imported on first use. This package also contains the program that starts sandboxes as
+root, which should import as few modules as possible. `Verbs` is the base class of the runtimes: it
+has a method for each kind of action.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""An action server in a child process that never outlives this one."""
+"""An action server in a child process, which never outlives this process."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _TAIL_LINES = 20
 
 
 class ChildServer(Closable):
-    """Starts `python -m bascule.sandbox` on a private socket and stops it on close.
+    """Starts `python -m bascule.sandbox` on a private socket. Closing stops the child.
 
-    The socket listens before the child runs: its address is known at once, and connections wait
-    in the kernel until the child accepts them. The child ends with this process, even if that is
-    killed, because its stdin closes.
+    The socket listens before the child runs. So its address is known at once, and connections wait
+    in the kernel until the child accepts them. The child ends with this process, even if this
+    process is killed, because the child's stdin closes.
     """
 
     def __init__(self, settings: SandboxSettings) -> None:

@@ -25,9 +25,9 @@ class CloudRuntime(Verbs):
     Actions run in the session's sandbox, or in its own VS Code window if the session's `runtime`
     is `vscode`. In a window, uploads and downloads still use the sandbox, and logs cannot be read.
 
-    `connect` resumes a paused or stopped session, and waits until it is ready. Closing leaves the
-    session as it is, so that another runtime can attach to it. With `remove`, closing removes a
-    session that this runtime created.
+    `connect` resumes a paused or stopped session, and waits until the session is ready. Closing the
+    runtime leaves the session as it is, so that another runtime can attach to it. With `remove`,
+    closing removes a session that this runtime created.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class CloudRuntime(Verbs):
     async def connect(self) -> None:
         if self._inner is not None:
             return
-        session = await self._begun()
+        session = await self._create_or_resume()
         session = await self._calls.until_ready(session.id, on_stage=self._on_stage)
         url = f"{self._calls.url}/sandbox/{session.id}"
         async with AsyncExitStack() as opened:
@@ -108,16 +108,16 @@ class CloudRuntime(Verbs):
         await self._calls.aclose()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
-        # Checkpoints are the sandbox's, also of a session whose actions run in its window.
+        # The sandbox keeps the checkpoints, also if the session's actions run in its window.
         is_for_sandbox = isinstance(action, CHECKPOINT_ACTIONS)
-        place = self._connected[1] if is_for_sandbox else self._runtime
-        return await place.act(action, on_progress=on_progress)
+        runtime = self._sandbox_runtime if is_for_sandbox else self._runtime
+        return await runtime.act(action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
-        await self._connected[1].upload(source, destination)
+        await self._sandbox_runtime.upload(source, destination)
 
     async def download(self, path: str, destination: Path) -> Path:
-        return await self._connected[1].download(path, destination)
+        return await self._sandbox_runtime.download(path, destination)
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
         return await self._runtime.read_log(shell, start=start, end=end)
@@ -127,7 +127,7 @@ class CloudRuntime(Verbs):
     ) -> Sequence[LogMatch]:
         return await self._runtime.search_log(pattern, shell, start=start, limit=limit)
 
-    async def _begun(self) -> HubSession:
+    async def _create_or_resume(self) -> HubSession:
         if not self._wanted:
             session = await self._calls.create(self._body, key=self._request_key)
             self._wanted = session.id
@@ -136,7 +136,11 @@ class CloudRuntime(Verbs):
 
     @property
     def _runtime(self) -> RemoteRuntime | VSCodeRuntime:
-        return self._window or self._connected[1]
+        return self._window or self._sandbox_runtime
+
+    @property
+    def _sandbox_runtime(self) -> RemoteRuntime:
+        return self._connected[1]
 
     @property
     def _connected(self) -> tuple[HubSession, RemoteRuntime]:

@@ -31,8 +31,8 @@ class DebugVerbs(Verbs):
     """`Verbs`, and methods that debug one program at a time with any debugger of the window.
 
     `debug_start`, `debug_continue`, `debug_step` and `debug_pause` return when the program stops or
-    ends, or after `timeout`, when it is still running. The user may take over at any time; the next
-    answer says so.
+    ends. After `timeout` they return too, with the program still running. The user may take over
+    the debugger at any time; the next observation says so.
     """
 
     async def debug_configurations(self) -> DebugConfigurationList:
@@ -48,9 +48,9 @@ class DebugVerbs(Verbs):
         clear: bool = False,
         exceptions: Sequence[str] | None = None,
     ) -> BreakpointList:
-        """Change breakpoints and list them. `clear` first removes those that agents set.
+        """Change breakpoints and list them. `clear` first removes the breakpoints that agents set.
 
-        Each of `add` has a `line`, and optionally `condition`, `hit_condition`, `log_message`.
+        Each item of `add` has a `line`, and optionally `condition`, `hit_condition`, `log_message`.
         """
         action = SetBreakpoints(path, add=add, remove=remove, clear=clear, exceptions=exceptions)
         return await self._do(action, BreakpointList)
@@ -63,14 +63,15 @@ class DebugVerbs(Verbs):
         folder: str = "",
         timeout: float | None = None,
     ) -> DebugSnapshot:
-        """Start a launch configuration by its name, or a configuration of its own."""
+        """Start the launch configuration `name` of the workspace, or the given `configuration`."""
         action = DebugStart(name, configuration or {}, folder, timeout=timeout)
         return await self._do(action, DebugSnapshot)
 
     async def debug_continue(
         self, *, thread: int | None = None, timeout: float | None = None
     ) -> DebugSnapshot:
-        """Continue a stopped program; wait for one that runs."""
+        """Continue a stopped program. If the program is running already, only wait for its next
+        stop."""
         return await self._do(DebugContinue(thread, timeout=timeout), DebugSnapshot)
 
     async def debug_step(

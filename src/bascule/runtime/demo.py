@@ -53,20 +53,21 @@ class DemoMessage:
 
 Say = Callable[[DemoMessage], None]
 Pause = Callable[[], Awaitable[None]]
-"""Waits between steps, so that a person can follow; the work itself needs no pauses."""
+"""Waits between steps, so that a person can follow the demo."""
 
 Run = Callable[[str], Awaitable[CmdOutput]]
 """Runs a command of the agent."""
 
 
 async def play(agent: VSCodeRuntime, *, say: Say, pause: Pause) -> None:
-    """Play all steps, each announced first. Playing again starts from the beginning."""
+    """Run all steps and announce each step before it begins. A second call starts again from the
+    beginning."""
     await fix_a_bug(agent, run=agent.run, say=say, pause=pause)
     say(DemoMessage("done", BUG_FIXED))
 
 
 async def fix_a_bug(agent: VSCodeRuntime, *, run: Run, say: Say, pause: Pause) -> None:
-    """Play the steps without the final message. `run` may ask somebody before each command."""
+    """Run the steps without the final message. `run` may ask a person before each command."""
     folders = agent.window.folders
     root = folders[0].path if folders else "."
     folder = f"{root}/{FOLDER}"

@@ -61,7 +61,8 @@ class InProcessRuntime(Runtime):
         await self._sandbox.aclose()
 
 
-# `transfer` is imported at the first copy: few runtimes copy files, and all would start slower.
+# `transfer` is imported at the first copy: few runtimes copy files, and the import would slow the
+# start of all.
 
 
 def _copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:

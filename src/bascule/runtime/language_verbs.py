@@ -1,7 +1,7 @@
 """Convenience methods for the language features of a VS Code window.
 
-A place is named by its path, its line (from 1) and the symbol's text in that line. If the text
-occurs several times in the line, `occurrence` chooses one.
+A place in the code is given by a path, a line (from 1) and the symbol's text in that line. If the
+text occurs several times in the line, `occurrence` chooses one of them, from 1.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from .verbs import Verbs
 class LanguageVerbs(Verbs):
     """`Verbs`, and lookups and changes by language servers.
 
-    A lookup returns `limit` results from `offset`. A server that is still starting is waited for,
-    within `timeout`. Changes are saved, reviewed by the user and undone in one step.
+    A lookup skips the first `offset` results and returns at most `limit` results. If a language
+    server is still starting, a call waits for it, within `timeout`. Changes are saved, shown to the
+    user for review and undone in one step.
     """
 
     async def definition(
@@ -156,8 +157,8 @@ class LanguageVerbs(Verbs):
     ) -> LanguageFound:
         """Symbols by name in the whole workspace.
 
-        `path` names a file whose language server is searched. Without it, only servers that run
-        already are.
+        `path` names a file; the search uses its language server. Without `path`, the search uses
+        only servers that run already.
         """
         return await self._look_up(
             LanguageLookup(
@@ -176,9 +177,10 @@ class LanguageVerbs(Verbs):
         only: str = "",
         timeout: float | None = None,
     ) -> LanguageFound:
-        """Quick fixes and refactorings for a symbol, or without one for whole lines.
+        """Quick fixes and refactorings for a symbol, or for whole lines if `symbol` is empty.
 
-        `only` restricts them to a kind, such as `quickfix` or `refactor.extract`.
+        `only` restricts the result to one kind of code action, such as `quickfix` or
+        `refactor.extract`.
         """
         return await self._look_up(
             LanguageLookup(

@@ -30,7 +30,7 @@ class LocalRuntime(Verbs):
     By default the sandbox is in this process, which is fastest. With `process=True` it is in a
     child process, which does not share the caller's event loop, memory and signals; a crash of the
     child does not end the caller. Closing the runtime, or any end of this process, ends every
-    process that it started.
+    process that the runtime started.
     """
 
     def __init__(
@@ -44,8 +44,8 @@ class LocalRuntime(Verbs):
         default_timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
         """`rules`: TOML file with your rules for commands. A command without a rule is refused,
-        because nobody is asked. `checkpoints`: directory of a checkpoint store outside of
-        `working_dir`. Each action is then recorded in it, and `restore` undoes actions."""
+        because there is nobody to ask. `checkpoints`: directory of a checkpoint store outside of
+        `working_dir`. Each action is then recorded in this store, and `restore` undoes actions."""
         self._working_dir = working_dir
         self._rules = rules
         self._checkpoints = checkpoints
@@ -139,7 +139,8 @@ class LocalRuntime(Verbs):
         return remote
 
     async def _unless_died(self, work: Awaitable[_Answer]) -> _Answer:
-        """Turns a lost connection into `SandboxDied` if the child process has ended."""
+        """Await `work`. Turns a lost connection into `SandboxDied` if the child process has
+        ended."""
         try:
             return await work
         except SandboxUnreachable as error:

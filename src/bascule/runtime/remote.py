@@ -44,18 +44,20 @@ from .transfer import destination_of, pack, save
 from .verbs import DEFAULT_TIMEOUT, Verbs, prepared
 
 DEFAULT_SHELL: Final = "main"
-"""The sandbox's name for the shell of actions that name none."""
+"""The shell of actions that name no shell."""
 
-_GRACE: Final = 30.0
+_GRACE_SECONDS: Final = 30.0
 """Seconds beyond an action's timeout after which the sandbox counts as lost."""
-_QUICK: Final = 60.0
+_QUICK_TIMEOUT: Final = 60.0
 """Timeout, in seconds, of requests that the sandbox answers at once."""
-_CANCEL: Final = 5.0
-_AROUND: Final = 1 << 20
-"""Bytes that an event may add to its observation."""
-_GONE: Final = frozenset({404, 502, 503, 504})
+_CANCEL_TIMEOUT: Final = 5.0
+"""Seconds to wait until the sandbox has cancelled an action."""
+_MAX_ENVELOPE_BYTES: Final = 1 << 20
+"""Maximum bytes of an event besides its observation."""
+_GONE_STATUSES: Final = frozenset({404, 502, 503, 504})
+"""HTTP statuses for a sandbox that is gone or paused, in answers without one of our errors."""
 _ACTION_HEADERS: Final = {"Content-Type": "application/json", "X-Bascule-Cancel": "interrupt"}
-_RAW_BODY: Final = {"Content-Type": "application/octet-stream"}
+_RAW_BODY_HEADERS: Final = {"Content-Type": "application/octet-stream"}
 _PLAIN_HEADERS: Final = {**_ACTION_HEADERS, "Accept": parcel.MEDIA_TYPE}
 _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 
@@ -63,9 +65,10 @@ _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 class RemoteRuntime(Verbs):
     """Runs actions in the sandbox whose action server is at `url`.
 
-    An action that was sent is never sent again: if the connection breaks, `SandboxUnreachable`
-    says in its detail (`sent`) whether the action may have been done. Cancelling `act` returns
-    when the sandbox has ended the action, or does not answer. Closing leaves the sandbox as it is.
+    An action that was sent is never sent again. If the connection breaks, `SandboxUnreachable`
+    says in its detail (`sent`) whether the sandbox may have executed the action. A cancelled `act`
+    returns when the sandbox has ended the action, or if the sandbox does not answer. Closing leaves
+    the sandbox as it is.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class RemoteRuntime(Verbs):
             max_reply=max_reply,
             name=name,
         )
-        self._max_event = max_reply + _AROUND
+        self._max_event = max_reply + _MAX_ENVELOPE_BYTES
         self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()
 
@@ -111,10 +114,12 @@ class RemoteRuntime(Verbs):
     async def connect(self) -> None:
         """Wait until the server listens, and check the key."""
         await self._http.wait_until_listening()
-        answer = await self._ask("GET", "/capabilities")
+        answer = await self._request_json("GET", "/capabilities")
         if not isinstance(answer, dict) or not isinstance(answer.get("capabilities"), list):
-            what = f"{self.url} is not a Bascule action server: it does not list its capabilities"
-            raise RemoteError(what, remote_code="")
+            message = (
+                f"{self.url} is not a Bascule action server: it does not list its capabilities"
+            )
+            raise RemoteError(message, remote_code="")
         self._capabilities = frozenset(answer["capabilities"])
 
     async def aclose(self) -> None:
@@ -131,7 +136,8 @@ class RemoteRuntime(Verbs):
     async def send(
         self, action: Action, event: Mapping[str, Any], *, on_progress: OnProgress | None = None
     ) -> Observation:
-        """Like `act`, for callers that have the encoded form of a valid action already.
+        """Send an action like `act`, for callers that already have the encoded form, `event`, of a
+        valid action.
 
         The default timeout is not applied.
         """
@@ -150,25 +156,27 @@ class RemoteRuntime(Verbs):
 
     async def upload(self, source: Path, destination: str) -> None:
         packed = await asyncio.to_thread(pack, source)
-        where = target(
+        url_path = target(
             "/upload_file",
             destination=await asyncio.to_thread(destination_of, packed, source, destination),
             filename=packed.name,
             recursive="true" if packed.is_zip else None,
         )
         async with aclosing(pieces_of(packed, asyncio.to_thread)) as pieces:
-            reply = await self._http.request("POST", where, body=pieces, headers=_RAW_BODY)
+            reply = await self._http.request(
+                "POST", url_path, body=pieces, headers=_RAW_BODY_HEADERS
+            )
         _ensure_ok(reply.status, reply.body)
 
     async def download(self, path: str, destination: Path) -> Path:
-        where = target("/download_files", path=path, raw="true")
-        async with self._stream("GET", where) as reply:
+        url_path = target("/download_files", path=path, raw="true")
+        async with self._stream("GET", url_path) as reply:
             name = _file_name(reply.headers.get("content-disposition", ""))
             return await save(reply.chunks(), name, destination)
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
-        where = target(f"/shells/{shell or DEFAULT_SHELL}/log", start=start, end=end)
-        reply = await self._http.request("GET", where, timeout=_QUICK)
+        url_path = target(f"/shells/{shell or DEFAULT_SHELL}/log", start=start, end=end)
+        reply = await self._http.request("GET", url_path, timeout=_QUICK_TIMEOUT)
         _ensure_ok(reply.status, reply.body)
         return reply.body
 
@@ -176,7 +184,9 @@ class RemoteRuntime(Verbs):
         self, pattern: str, shell: str = "", *, start: int = 0, limit: int = 100
     ) -> Sequence[LogMatch]:
         path = f"/shells/{shell or DEFAULT_SHELL}/log/search"
-        answer = await self._ask("GET", target(path, pattern=pattern, start=start, limit=limit))
+        answer = await self._request_json(
+            "GET", target(path, pattern=pattern, start=start, limit=limit)
+        )
         return [LogMatch(match["offset"], match["text"]) for match in answer["matches"]]
 
     # One action ---------------------------------------------------------------------------
@@ -198,9 +208,9 @@ class RemoteRuntime(Verbs):
     async def _act_and_watch(
         self, action: Action, body: bytes, on_progress: OnProgress
     ) -> Observation:
-        where, patience = "/execute_action", _response_timeout(action)
+        url_path, patience = "/execute_action", _response_timeout(action)
         observation: Observation | None = None
-        async with self._stream("POST", where, body=body, headers=_EVENT_HEADERS) as reply:
+        async with self._stream("POST", url_path, body=body, headers=_EVENT_HEADERS) as reply:
             try:
                 async with asyncio.timeout(patience):
                     async for event in _events(reply, self._max_event):
@@ -214,7 +224,8 @@ class RemoteRuntime(Verbs):
     async def _handle_event(
         self, event: ServerEvent, on_progress: OnProgress
     ) -> Observation | None:
-        """Pass on output; returns the observation when it arrives."""
+        """Pass output to `on_progress`. Returns the observation if `event` contains it, otherwise
+        None."""
         with self._reading_answers():
             data = from_json(event.data)
             if event.name == "observation":
@@ -230,15 +241,16 @@ class RemoteRuntime(Verbs):
 
     @contextmanager
     def _reading_answers(self) -> Iterator[None]:
-        """An unreadable answer is not a failed action: the action may have been done."""
+        """Turn an unreadable answer into `RemoteError`. The action itself may have succeeded."""
         try:
             yield
         except (InvalidAction, UnknownKind) as error:
-            what = f"{self.url} sent an answer that this version cannot read: {error.message}"
-            raise RemoteError(what, remote_code=error.code) from error
+            message = f"{self.url} sent an answer that this version cannot read: {error.message}"
+            raise RemoteError(message, remote_code=error.code) from error
 
     async def _fill_gap(self, shell: str, start: int, end: int, on_progress: OnProgress) -> None:
-        """Read output that the stream dropped from the log, unless the log dropped it too."""
+        """Read the missing output of the stream in the shell's log, unless the log has dropped this
+        output too."""
         try:
             missed = await self.read_log(shell, start=start, end=end)
         except (LogRangeGone, NoSuchShell):
@@ -246,19 +258,19 @@ class RemoteRuntime(Verbs):
         on_progress(OutputProgress(shell, start, missed))
 
     async def _cancel(self, action_id: EventId) -> None:
-        """Make the sandbox end the action, and wait until it has.
+        """Make the sandbox end the action, and wait until the action has ended.
 
         The server ends the action anyway, because our connection is closed. The wait ensures that
         the next command does not start while the cancelled one still runs.
         """
-        where = target(f"/actions/{action_id}/cancel")
+        url_path = target(f"/actions/{action_id}/cancel")
         with suppress(LinkError, RemoteError):
-            await self._http.request("POST", where, timeout=_CANCEL)
+            await self._http.request("POST", url_path, timeout=_CANCEL_TIMEOUT)
 
     # Requests -------------------------------------------------------------------------------
 
-    async def _ask(self, method: str, where: str) -> Any:
-        reply = await self._http.request(method, where, timeout=_QUICK)
+    async def _request_json(self, method: str, url_path: str) -> Any:
+        reply = await self._http.request(method, url_path, timeout=_QUICK_TIMEOUT)
         _ensure_ok(reply.status, reply.body)
         return from_json(reply.body)
 
@@ -266,18 +278,18 @@ class RemoteRuntime(Verbs):
     async def _stream(
         self,
         method: str,
-        where: str,
+        url_path: str,
         *,
         body: bytes = b"",
         headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[StreamedReply]:
-        async with self._http.stream(method, where, body=body, headers=headers) as reply:
+        async with self._http.stream(method, url_path, body=body, headers=headers) as reply:
             if reply.status != 200:
                 _ensure_ok(reply.status, await reply.read())
             yield reply
 
-    def _lost(self, what: str) -> SandboxUnreachable:
-        return SandboxUnreachable(f"{self.url} {what}", url=self.url, sent=True)
+    def _lost(self, event: str) -> SandboxUnreachable:
+        return SandboxUnreachable(f"{self.url} {event}", url=self.url, sent=True)
 
 
 async def _events(reply: StreamedReply, limit: int) -> AsyncIterator[ServerEvent]:
@@ -288,7 +300,7 @@ async def _events(reply: StreamedReply, limit: int) -> AsyncIterator[ServerEvent
 
 
 def _response_timeout(action: Action) -> float | None:
-    return None if action.timeout is None else action.timeout + _GRACE
+    return None if action.timeout is None else action.timeout + _GRACE_SECONDS
 
 
 def _ensure_ok(status: int, body: bytes) -> None:
@@ -297,7 +309,8 @@ def _ensure_ok(status: int, body: bytes) -> None:
 
 
 def _error_in(status: int, body: bytes) -> BasculeError:
-    """The error in an answer: by its code if it is ours, otherwise by the HTTP status."""
+    """The error in the JSON body of an answer. Without such a body, an error for the HTTP
+    status."""
     try:
         answer = from_json(body)
     except BasculeError:
@@ -305,7 +318,7 @@ def _error_in(status: int, body: bytes) -> BasculeError:
     if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
         return error_from_wire(answer["error"])
     text = body[:500].decode(errors="replace")
-    if status in _GONE:
+    if status in _GONE_STATUSES:
         return SandboxUnreachable(
             f"The sandbox is gone or paused: HTTP {status}: {text}", sent=True
         )

@@ -42,8 +42,8 @@ _Answer = TypeVar("_Answer")
 class SyncRuntime:
     """The methods of another runtime as blocking calls.
 
-    It runs that runtime on an event loop in its own thread, from `connect` to `close`. Several
-    threads may call it. A `KeyboardInterrupt` while waiting cancels the action.
+    The other runtime runs on an event loop in its own thread, from `connect` to `close`. Several
+    threads may call the methods. A `KeyboardInterrupt` while waiting cancels the action.
     `on_progress` is called in the loop's thread and should return at once.
     """
 
@@ -74,8 +74,8 @@ class SyncRuntime:
     def close(self) -> None:
         """Close the runtime.
 
-        At interpreter exit no thread can be started: this does nothing, and the process's end
-        closes it.
+        At interpreter exit no thread can be started. Then this method does nothing, and the end of
+        the process closes the runtime.
         """
         if self._loop is None or self._thread is None:
             return

@@ -24,7 +24,7 @@ def pack(source: Path) -> FileDownload:
 
 
 def destination_of(packed: FileDownload, source: Path, destination: str) -> str:
-    """The target path: `destination` for a file, a subdirectory of its name for a directory."""
+    """The target path: `destination` for a file; for a directory, a subdirectory with its name."""
     if not packed.is_zip:
         return destination
     name = source.name if source.name not in ("", "..") else source.resolve().name
@@ -51,9 +51,9 @@ def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:
 
 
 async def save(chunks: AsyncIterator[bytes], name: str, destination: Path) -> Path:
-    """Write `chunks` to the file `destination`, or to `name` in it if it is a directory.
+    """Write `chunks` to the file `destination`, or to `name` in it if `destination` is a directory.
 
-    The file appears only when it is complete; a failure leaves nothing.
+    The file appears only when it is complete; a failure leaves no file.
     """
     final = await asyncio.to_thread(_target_file, name, destination)
     pending = _renamed_when_complete(final)

@@ -1,7 +1,7 @@
 """Convenience methods for actions, such as `await runtime.run("make")`.
 
-Each returns the observation, and raises an error if the action failed. `act` itself takes every
-kind of action and returns a failure as an observation.
+Each method returns the observation, and raises an error if the action failed. `act` itself takes
+every kind of action and returns a failure as an observation.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ from bascule.wire import ensure_valid, error_from_wire
 _ObservationT = TypeVar("_ObservationT", bound=Observation)
 
 DEFAULT_TIMEOUT: Final = 120.0
-"""Seconds for a command or cell without a timeout, in a runtime made without another default."""
+"""Seconds for a command or cell without a timeout, in a runtime that has no other default."""
 
 
 NO_LIMIT: Final = float("inf")
-"""As `Action.timeout`: no limit, also in a runtime that has a default. Only this object means it;
-other infinite numbers are refused."""
+"""A value of `Action.timeout`: no limit, even if the runtime has a default. Only this object has
+this meaning; other infinite numbers are refused."""
 
 
 class TimeoutChoice(Enum):
@@ -80,7 +80,7 @@ class Verbs(Runtime):
     """A runtime with a method for each common action."""
 
     default_timeout: float | None = None
-    """Timeout, in seconds, of commands and cells without their own; None: no limit."""
+    """Timeout, in seconds, of commands and cells that have no timeout; None: no limit."""
 
     async def run(
         self,
@@ -122,7 +122,7 @@ class Verbs(Runtime):
         output_limit: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> IPythonOutput:
-        """Run a cell. An exception in it is a result (`succeeded`, `metadata`), not an error.
+        """Run a cell. An exception in the cell is a result (`succeeded`, `metadata`), not an error.
 
         `timeout`: seconds after which the cell is interrupted; see `run` for None and the default.
         With `is_input`, `code` answers a cell that waits for input. `include_extra` appends the
@@ -226,9 +226,9 @@ class Verbs(Runtime):
     async def browse(
         self, url: str, *, return_axtree: bool = False, timeout: float | None = None
     ) -> BrowserOutput | FileDownloaded:
-        """Open a URL or a local file and read it; anything but a page is downloaded.
+        """Open a URL or a local file and read the page. Other content is downloaded.
 
-        If it cannot be opened, the result has `error` set and nothing is raised.
+        If the URL cannot be opened, the result has `error` set and nothing is raised.
         """
         return _page(await self.act(Browse(url, return_axtree=return_axtree, timeout=timeout)))
 
@@ -301,8 +301,8 @@ def expect(observation: Observation, kind: type[_ObservationT]) -> _ObservationT
 def _error_in(observation: Observation) -> BasculeError:
     """The error in an observation.
 
-    The editor reports a failure in an observation of the usual kind, as OpenHands' clients expect;
-    our error code is in it.
+    The editor reports a failure in an observation of the usual kind, as OpenHands' clients expect.
+    This observation contains our error code.
     """
     if code := getattr(observation, "error_id", ""):
         text = observation.content.removeprefix("ERROR:").strip()

@@ -33,10 +33,10 @@ from .verbs import DEFAULT_TIMEOUT, prepared
 from .window_delivery import RECONNECT_TIMEOUT, WindowDelivery
 from .window_verbs import WindowVerbs
 
-_RECONNECT_TIME: Final = 12.0
+_RECONNECT_TIMEOUT: Final = 12.0
 """Seconds within which windows reconnect to a restarted hub."""
-_FIRST_DELAY: Final = 0.1
-_MAX_DELAY: Final = 2.0
+_FIRST_DELAY_SECONDS: Final = 0.1
+_MAX_DELAY_SECONDS: Final = 2.0
 
 
 class VSCodeRuntime(WindowVerbs):
@@ -47,7 +47,7 @@ class VSCodeRuntime(WindowVerbs):
     BASCULE_WINDOW. The hub's own process passes `link` instead.
 
     An action runs at most once. If the window or the hub is lost, or the window's editor stops
-    answering, the action is sent again with the same id when they have reconnected, for up to
+    answering, the action is sent again with the same id after the reconnection, for up to
     `patience` seconds and within the action's timeout. A window that has already run the action
     sends the stored observation.
     If the outcome cannot be known, `OutcomeUnknown` is raised, with `sent`, `seconds` and
@@ -91,8 +91,8 @@ class VSCodeRuntime(WindowVerbs):
 
         Raises `NoWindow`, `AmbiguousWindow`, or the reason the hub is unreachable.
 
-        Retries an unreachable hub for `connect_patience` seconds. If only the window is missing, it
-        waits no longer than windows need to reconnect to a restarted hub.
+        Retries an unreachable hub for `connect_patience` seconds. If only the window is missing,
+        `connect` waits no longer than windows need to reconnect to a restarted hub.
         """
         if self._closed:
             raise UsageError("This runtime was closed; make another")
@@ -132,7 +132,7 @@ class VSCodeRuntime(WindowVerbs):
 
     async def _reach_hub(self) -> None:
         deadline = time.monotonic() + self._connect_patience
-        delay = _FIRST_DELAY
+        delay = _FIRST_DELAY_SECONDS
         while True:
             try:
                 return await self._link.connect()
@@ -141,10 +141,10 @@ class VSCodeRuntime(WindowVerbs):
                     raise
             # No event reports that a hub is up.
             await asyncio.sleep(delay)
-            delay = min(2 * delay, _MAX_DELAY)
+            delay = min(2 * delay, _MAX_DELAY_SECONDS)
 
     async def _find_window(self) -> Window:
-        deadline = time.monotonic() + min(self._connect_patience, _RECONNECT_TIME)
+        deadline = time.monotonic() + min(self._connect_patience, _RECONNECT_TIMEOUT)
         while True:
             changed = asyncio.ensure_future(self._link.wait_for_change())
             try:

@@ -23,8 +23,8 @@ from bascule.core.windows import ACTION_LIFE, WindowId
 
 RECONNECT_TIMEOUT: Final = 60.0
 """Seconds to wait for a lost window or hub."""
-_GRACE: Final = 150.0
-"""Seconds beyond an action's timeout to wait for an answer: the user has 120 to consent."""
+_GRACE_SECONDS: Final = 150.0
+"""Seconds beyond an action's timeout to wait for an answer. The user has 120 of them to consent."""
 _TEMPORARY_ERRORS: Final = (WindowGone, WindowUnhealthy, HubUnreachable, NoSuchWindow)
 """Temporary errors: the same action may be sent again afterwards."""
 
@@ -38,7 +38,7 @@ class SendAction(Protocol):
 class WindowDelivery:
     """The delivery of one action to a window; knows whether the action may have arrived.
 
-    `send` sends the action, `returned` waits until the window accepts actions again. The window
+    `send` sends the action. `returned` waits until the window accepts actions again. The window
     runs each id once, so it is safe to send the action again after a lost connection, for up to
     `reconnect_timeout` seconds and within the action's timeout.
     """
@@ -70,7 +70,8 @@ class WindowDelivery:
     async def run(self) -> Observation:
         """Send the action until it is answered, or until no answer is possible any more.
 
-        Raises `OutcomeUnknown` if it may have been done, and the `LinkError` if it was never sent.
+        Raises `OutcomeUnknown` if the window may have executed the action, and the `LinkError` if
+        the action was never sent.
         """
         try:
             async with asyncio.timeout(_time_limit(self._action)):
@@ -121,7 +122,7 @@ class WindowDelivery:
 
     @property
     def _age(self) -> float:
-        """Seconds since it may have reached the window; 0 if it cannot have."""
+        """Seconds since the action may have reached the window; 0 if it cannot have arrived."""
         first = self._attempt_started if self._first_sent is None else self._first_sent
         return 0.0 if first is None else time.monotonic() - first
 
@@ -150,7 +151,7 @@ class WindowDelivery:
 
 
 def _time_limit(action: Action) -> float | None:
-    return None if action.timeout is None else action.timeout + _GRACE
+    return None if action.timeout is None else action.timeout + _GRACE_SECONDS
 
 
 def _as_link_error(error: BasculeError) -> BasculeError:

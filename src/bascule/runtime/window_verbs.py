@@ -44,8 +44,8 @@ class WindowVerbs(LanguageVerbs, DebugVerbs):
     ) -> Diagnosed:
         """Problems that the editor knows, in one file or all, of at least this `severity`.
 
-        With `settle`, waits until they belong to the current text; without a `path`, to the text
-        of all files that agents changed.
+        With `settle`, waits until the problems belong to the current text of the file. Without a
+        `path`, this waits for all files that agents changed.
         """
         action = Diagnostics(path, severity=severity, limit=limit, settle=settle, timeout=timeout)
         return await self._do(action, Diagnosed)

@@ -52,7 +52,7 @@ class Difference:
     """One difference between the recorded and the new observation."""
 
     what: str
-    """`content`, `exit_code`, …"""
+    """The part that differs: `content`, `exit_code` and so on."""
     was: str
     now: str
 
@@ -89,25 +89,27 @@ class ObservationDiff:
     def _pairs(
         self, was: Mapping[str, Any], now: Mapping[str, Any]
     ) -> Iterator[tuple[str, str, str]]:
+        """The name, recorded text and new text of each part to compare."""
         kind = str(now.get("observation"))
         yield "observation", str(was.get("observation")), kind
-        before, after = self._recorded_text, self._now
+        before, after = self._recorded_text, self._new_text
         yield "content", before(_content(was, kind)), after(_content(now, kind))
         if was.get("observation") != now.get("observation"):
             return
-        left, right = _extras(was), _extras(now)
-        for name in left.keys() & right.keys() - _IGNORED_EXTRAS:
-            pair = (_value(left[name], kind, name), _value(right[name], kind, name))
-            yield name, before(pair[0]), after(pair[1])
+        extras_was, extras_now = _extras(was), _extras(now)
+        for name in extras_was.keys() & extras_now.keys() - _IGNORED_EXTRAS:
+            value_was = _value(extras_was[name], kind, name)
+            value_now = _value(extras_now[name], kind, name)
+            yield name, before(value_was), after(value_now)
         for name in _METADATA:
-            one, other = _metadata(left), _metadata(right)
-            if name in one and name in other and one[name] is not None:
-                yield name, before(str(one[name])), after(str(other[name]))
+            metadata_was, metadata_now = _metadata(extras_was), _metadata(extras_now)
+            if metadata_was.get(name) is not None and name in metadata_now:
+                yield name, before(str(metadata_was[name])), after(str(metadata_now[name]))
 
     def _recorded_text(self, text: str) -> str:
         return self._normalize(_replace_path(text, self.root_was, _WORKSPACE))
 
-    def _now(self, text: str) -> str:
+    def _new_text(self, text: str) -> str:
         return self._normalize(_replace_path(text, self.root_now, _WORKSPACE))
 
     def _normalize(self, text: str) -> str:
@@ -120,14 +122,15 @@ class ObservationDiff:
 
 
 def _replace_path(text: str, old: str, new: str) -> str:
-    """`text` with the path `old` replaced by `new`, where it is a whole path or a parent of one."""
+    """`text` with the path `old` replaced by `new`, where `old` is a whole path or a parent
+    directory of one."""
     if not old or old == new or old not in text:
         return text
     return re.sub(rf"(?<![\w./-]){re.escape(old)}(?![\w-])", lambda _: new, text)
 
 
 def _matches_masked(masked: str, text: str) -> bool:
-    """Whether `text` is `masked` with any text, or none, for each mask."""
+    """Whether `text` is `masked` with each mask replaced by some text, which may be empty."""
     # `_MASKS` includes spaces before a mask: `_normalize` strips them from `text` at a line's end.
     first, *rest = _MASKS.split(masked)
     if not rest or not text.startswith(first):

@@ -57,8 +57,9 @@ async def play(
 ) -> list[StepOutcome]:
     """Run every action of `script` in `runtime`, which must be open, and compare the observations.
 
-    `root`: the working directory of the recording, by default the script's. Paths below it are
-    moved to the runtime's own directory. Raises the runtime's error if it is lost.
+    `root`: the working directory of the recording, by default the script's. Paths below `root` are
+    changed to paths below the runtime's own directory. Raises the runtime's error if the connection
+    to the runtime is lost.
     """
     was = root or script.working_dir
     now = await _working_dir(runtime) if was not in ("", "/") else ""
@@ -77,7 +78,7 @@ class _Playback:
     async def play(self, script: Script) -> list[StepOutcome]:
         """Run all steps.
 
-        A step starts when all steps are answered that were answered before it in the recording.
+        A step waits for those steps that were answered before it began in the recording.
         """
         before: Step | None = None
         try:
@@ -102,8 +103,8 @@ class _Playback:
                 await asyncio.wait({known[1]})
 
     async def _wait_as_recorded(self, before: Step, step: Step) -> None:
-        """Give running steps the time they had in the recording. Then end the step before, if it
-        has no recorded answer."""
+        """Give running steps the time that they had in the recording. Then end the step `before`,
+        if it has no recorded answer."""
         if not self._running:
             return
         pause = 0.0 if before.seen is not None else _MAX_WAIT
@@ -155,7 +156,8 @@ class _Playback:
         self._on_outcome(outcome)
 
     def _prepare_action(self, action: Action) -> Action:
-        """The action under a new id: a runtime could answer the recorded id from memory."""
+        """The action under a new id. For the recorded id, a runtime could return a stored
+        observation."""
         event = encode_action(replace(action, id=new_id(), timestamp=None))
         return decode_action({**event, "args": self._diff.relocate(event["args"])})
 

@@ -25,6 +25,7 @@ _MESSAGE_KINDS: Final = frozenset(
 )
 """Kinds of events between agent and user, which no runtime executes."""
 _ANSWERS: Final = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
+"""The kind of observation by kind of action, where the two differ."""
 _MASK_TEXTS: Final = ("<secret_hidden>",)
 """Texts that other programs put in place of a secret."""
 
@@ -38,18 +39,18 @@ class Step:
     """One action to replay."""
 
     number: int
-    """Counts up from 1."""
+    """Position among the steps, from 1."""
     line: int
-    """Line in the file, or in a list the event's position; from 1."""
+    """Line in the file, from 1. If the file is a list: the position of the event in the list."""
     action: Action
     seen: Mapping[str, Any] | None = None
     """The recorded observation, if any."""
     is_masked: bool = False
-    """Whether a secret in the action is masked, so that it cannot be played."""
+    """Whether a secret in the action is masked, so that the action cannot be replayed."""
     is_seen_masked: bool = False
     """Whether a secret in the observation is masked."""
     began: float | None = None
-    """Unix time of its start."""
+    """Unix time at which the action began."""
     answered_before: tuple[int, ...] = ()
     """Numbers of the steps that had been answered when this one began."""
 
@@ -62,14 +63,14 @@ class Script:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     """Number of events that no runtime executes, by kind."""
     missed: int = 0
-    """Number of events that the recorder had to leave out."""
+    """Number of events that the recorder left out."""
     working_dir: str = ""
     """Working directory of the recording; empty if the file does not have it."""
 
 
 def read_script(path: Path) -> Script:
-    """Read JSON lines or one list, in our format or OpenHands'. Blocks. Raises
-    `InvalidTrajectory`."""
+    """Read JSON lines or one list, in our format or in that of OpenHands. Blocks the calling
+    thread. Raises `InvalidTrajectory`."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -139,7 +140,8 @@ class _ScriptBuilder:
         self._steps.append(step)
 
     def _observation(self, event: Mapping[str, Any], overlay: Mapping[str, Any]) -> None:
-        """Assign an observation. Without a cause it belongs to the action before it."""
+        """Assign an observation to its action. An observation without a cause belongs to the action
+        before it."""
         kind, cause = str(event["observation"]), event.get("cause")
         if cause is None and self._open and kind in self._answers_of_last():
             cause = next(reversed(self._open))
@@ -174,14 +176,15 @@ class _ScriptBuilder:
 
 
 def _events(name: str, data: bytes) -> Iterator[tuple[int, object]]:
-    """Events with their lines.
+    """The events, each with its line.
 
-    A list may be the whole document, or under `trajectory` as in OpenHands' files.
+    A list of events may be the whole document, or the value of its key `trajectory`, as in the
+    files of OpenHands.
     """
     text = data.lstrip()
     if text.startswith(b"[") or _is_document(text):
-        whole = _parse(name, data, "")
-        events = whole.get("trajectory") if isinstance(whole, Mapping) else whole
+        document = _parse(name, data, "")
+        events = document.get("trajectory") if isinstance(document, Mapping) else document
         if not isinstance(events, list):
             raise InvalidTrajectory(f"{name} has no list of events")
         yield from enumerate(events, start=1)
