@@ -66,17 +66,17 @@ class Adapter:
         self._ready = asyncio.Event()
         self._configured = asyncio.Event()
         self._is_launched = False
-        self._launch: Mapping[str, Any] = {}
+        self._launch_arguments: Mapping[str, Any] = {}
         self._stops_on_errors = True
-        self._entry: int | None = None
+        self._entry_line: int | None = None
         """A line at which to halt once, for a step into code."""
-        self._stepping_from: str | None = None
+        self._stepping_function: str | None = None
         """The function in which a debugpy step began."""
         self._has_stale_step = False
         """Whether the function of such a step has returned while debugpy is still stepping."""
         self._ended: Mapping[str, Any] | None = None
-        self._gone = asyncio.Event()
-        """Whether the debuggee has ended."""
+        self._debuggee_ended = asyncio.Event()
+        """An event that is set when the debuggee has ended."""
         self._handlers: Mapping[str, Handler] = {
             "initialize": self._on_initialize,
             "launch": self._on_launch,
@@ -147,16 +147,16 @@ class Adapter:
         self._inspector.net = await asyncio.to_thread(
             lambda: load(self._inspector.program).unwrap()
         )
-        self._launch = arguments
+        self._launch_arguments = arguments
 
     async def _start(self, arguments: Mapping[str, Any]) -> None:
-        debugs = not arguments.get("noDebug")
+        is_debugging = not arguments.get("noDebug")
         options: Body = {
             name: arguments[name] for name in _RUN_OPTIONS if arguments.get(name) is not None
         }
         options["program"] = self._inspector.program
         self._child = DebuggeeProcess(self._on_child_event, self._on_output)
-        if debugs:
+        if is_debugging:
             self._python = PythonDebugger(self._on_python_event)
             options["python"] = {"port": await self._python.listen(), "token": self._python.token}
         command = list(self._command)
@@ -182,7 +182,7 @@ class Adapter:
         self._spawn(self._begin())
 
     async def _attach(self, python: PythonDebugger) -> None:
-        ended = asyncio.create_task(self._gone.wait())
+        ended = asyncio.create_task(self._debuggee_ended.wait())
         attached = asyncio.create_task(python.attach(BASCULE_DIRS))
         await asyncio.wait([ended, attached], return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
@@ -197,9 +197,9 @@ class Adapter:
     async def _begin(self) -> None:
         await self._configured.wait()
         assert self._child is not None
-        stops = bool(self._launch.get("stopOnEntry")) and self._python is not None
+        stop_on_entry = bool(self._launch_arguments.get("stopOnEntry")) and self._python is not None
         await self._child.request("errors", stop=self._stops_on_errors and self._python is not None)
-        await self._child.request("begin", stopOnEntry=stops)
+        await self._child.request("begin", stopOnEntry=stop_on_entry)
 
     async def _on_configuration_done(self, _: Mapping[str, Any]) -> None:
         self._configured.set()
@@ -257,8 +257,8 @@ class Adapter:
         is_program = is_same_file(file.path, self._inspector.program)
         indices = file.python_indices()
         wanted: list[Mapping[str, Any]] = [file.requested[index] for index in indices]
-        if self._entry is not None and is_program:
-            wanted.append({"line": self._entry})
+        if self._entry_line is not None and is_program:
+            wanted.append({"line": self._entry_line})
         path = self._inspector.program if is_program else file.path
         answer = await self._python.request(
             "setBreakpoints", {"source": {"path": path}, "breakpoints": wanted}
@@ -271,7 +271,7 @@ class Adapter:
 
     async def _on_continue(self, _: Mapping[str, Any]) -> Body:
         stop = self._inspector.leave()
-        self._stepping_from = None
+        self._stepping_function = None
         if stop.thread is not None:
             await self._request("run_code")
             await self._leave_code("continue", stop.thread)
@@ -289,8 +289,8 @@ class Adapter:
         stop = self._inspector.ensure_stopped()
         assert self._inspector.net is not None
         if stop.thread is None and self._python is not None:
-            self._entry = entry_line(self._inspector.net, stop.element)
-            if self._entry is not None:
+            self._entry_line = entry_line(self._inspector.net, stop.element)
+            if self._entry_line is not None:
                 await self._send_python_breakpoints()
         await self._step("stepIn")
 
@@ -301,7 +301,7 @@ class Adapter:
         if stop.thread is None:
             await self._request("step")
             return
-        self._stepping_from = stop.frames[-1]["name"] if stop.frames else None
+        self._stepping_function = stop.frames[-1]["name"] if stop.frames else None
         await self._request("step_code")
         await self._leave_code(command, stop.thread)
 
@@ -312,8 +312,8 @@ class Adapter:
     async def _on_pause(self, _: Mapping[str, Any]) -> None:
         if self._inspector.stop is not None:
             return
-        where = await self._request("where")
-        if where["isInCode"] and self._python is not None:
+        position = await self._request("where")
+        if position["isInCode"] and self._python is not None:
             await self._request_python("pause", {"threadId": THREAD})
         else:
             await self._request("pause")
@@ -362,8 +362,8 @@ class Adapter:
 
     def _stopped_between_firings(self, body: Mapping[str, Any]) -> None:
         # The stepped code has ended, but debugpy would continue the step in the next code.
-        self._has_stale_step = self._has_stale_step or self._stepping_from is not None
-        self._stepping_from = None
+        self._has_stale_step = self._has_stale_step or self._stepping_function is not None
+        self._stepping_function = None
         stop = Stop(body["reason"], body["element"], body["text"], body["exception"], body["trace"])
         self._stopped(stop, body["breakpoints"])
 
@@ -375,8 +375,8 @@ class Adapter:
             # The stepped code has ended; this stop is in other code. The net itself halts next.
             await self._request_python("continue", {"threadId": thread})
             return
-        if self._entry is not None:
-            self._entry, reason = None, "step"
+        if self._entry_line is not None:
+            self._entry_line, reason = None, "step"
             await self._send_python_breakpoints()
         await self._request("code", halted=True)
         hits = self._breakpoints.ids_of(body.get("hitBreakpointIds") or [])
@@ -390,9 +390,9 @@ class Adapter:
         return transition_at(self._inspector.net, frames[-1]["line"]) if frames else ""
 
     def _is_after_stepped_code(self, reason: str, frames: Sequence[Body]) -> bool:
-        came_from, self._stepping_from = self._stepping_from, None
+        came_from, self._stepping_function = self._stepping_function, None
         is_stale, self._has_stale_step = self._has_stale_step, False
-        if reason != "step" or self._entry is not None:
+        if reason != "step" or self._entry_line is not None:
             return False
         function = frames[-1]["name"] if frames else None
         return is_stale or (came_from is not None and function != came_from)
@@ -413,7 +413,7 @@ class Adapter:
     async def _watch(self, child: DebuggeeProcess) -> None:
         """Send the end of the session after all output was sent."""
         status = await child.wait()
-        self._gone.set()
+        self._debuggee_ended.set()
         self._inspector.stop = None
         self._ready.set()
         ended, self._ended = self._ended, self._ended or {}

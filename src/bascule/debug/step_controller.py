@@ -216,8 +216,8 @@ class StepController:
                 if self._is_hit(point, names):
                     found.append(point.id)
             except Exception as error:  # noqa: BLE001 - the user's condition: report it and stop
-                what = "log point" if point.log_message else "breakpoint"
-                text = f"{what} at {element}: {type(error).__name__}: {error}\n"
+                kind = "log point" if point.log_message else "breakpoint"
+                text = f"{kind} at {element}: {type(error).__name__}: {error}\n"
                 self.send_event("output", {"text": text})
                 if not point.log_message:
                     found.append(point.id)

@@ -157,15 +157,15 @@ class Draft:
         return replace(arc, source=source or arc.source, target=target or arc.target)
 
     def _check_arc(self, arc: Arc) -> None:
-        lost = [end for end in (arc.source, arc.target) if not self._is_node(end)]
-        for end in lost:
+        unknown_ends = [end for end in (arc.source, arc.target) if not self._is_node(end)]
+        for end in unknown_ends:
             self.findings.error("arc.endpoint", self._unknown_id_message(end), arc.span)
-        if lost:
+        if unknown_ends:
             return
         from_place = arc.source in self.places
         if from_place == (arc.target in self.places):
-            what = "two places" if from_place else "two transitions"
-            message = f"An arc joins a place and a transition; '{arc.id}' joins {what}"
+            ends = "two places" if from_place else "two transitions"
+            message = f"An arc joins a place and a transition; '{arc.id}' joins {ends}"
             self.findings.error("arc.endpoint", message, arc.span)
         elif arc.kind is not ArcKind.NORMAL and not from_place:
             message = f"Only an arc from a place to a transition can be of kind '{arc.kind}'"
@@ -187,12 +187,14 @@ class Draft:
         return id in self.places or id in self.transitions
 
     def _unknown_id_message(self, id: str) -> str:
-        near: list[str] = []
+        similar_ids: list[str] = []
         if self._guesses < _MAX_GUESSES and len(id) <= _MAX_GUESSED_LENGTH:
             self._guesses += 1
             names = [*self.places, *self.transitions][:_MAX_COMPARED_IDS]
-            near = difflib.get_close_matches(id, names, 1)
-        return f"There is no place or transition '{id}'" + (f"; is it '{near[0]}'?" if near else "")
+            similar_ids = difflib.get_close_matches(id, names, 1)
+        return f"There is no place or transition '{id}'" + (
+            f"; is it '{similar_ids[0]}'?" if similar_ids else ""
+        )
 
     def _check_unusual(self) -> None:
         joined = {end for arc in self.arcs for end in (arc.source, arc.target)}

@@ -131,9 +131,9 @@ class _EvolveReader:
 
     def _place(self, place: Fields) -> None:
         element_id = self._id(place, "place")
-        more = self._evolve(place, "place")
-        is_final = self._flag(place, "final") or self._flag(more, "final")
-        tokens = [token for each in (place, more) for token in self._tokens(each)]
+        evolve_fields = self._evolve(place, "place")
+        is_final = self._flag(place, "final") or self._flag(evolve_fields, "final")
+        tokens = [token for each in (place, evolve_fields) for token in self._tokens(each)]
         if element_id is not None:
             at = self._id_span(place)
             self._draft.add_place(
@@ -167,10 +167,10 @@ class _EvolveReader:
 
     def _transition(self, transition: Fields) -> None:
         element_id = self._id(transition, "transition")
-        more = self._evolve(transition, "transition")
+        evolve_fields = self._evolve(transition, "transition")
         written = [
             inscription
-            for each in (transition, more)
+            for each in (transition, evolve_fields)
             for node in self._children(each, "inscriptions", "An inscription", known="inscription")
             if (inscription := self._inscription(node, element_id or "")) is not None
         ]
@@ -186,7 +186,7 @@ class _EvolveReader:
                     each for each in written if each.kind is not InscriptionKind.GUARD
                 ),
                 priority=self._number(transition, "priority")
-                or self._number(more, "priority")
+                or self._number(evolve_fields, "priority")
                 or 0,
             )
         )
@@ -202,7 +202,7 @@ class _EvolveReader:
             missing = "source" if not source else "target"
             self._findings.error("arc.endpoint", f"An arc needs a '{missing}'", arc.span)
             return
-        more = self._evolve(arc, "arc")
+        evolve_fields = self._evolve(arc, "arc")
         self._draft.add_arc(
             Arc(
                 id=self._text(arc, *_IDS)
@@ -210,9 +210,9 @@ class _EvolveReader:
                 source=source,
                 target=target,
                 span=self._id_span(arc),
-                weight=self._weight(arc) or self._weight(more) or 1,
-                kind=self._arc_kind(arc) or self._arc_kind(more) or ArcKind.NORMAL,
-                expression=self._arc_expression(arc) or self._arc_expression(more),
+                weight=self._weight(arc) or self._weight(evolve_fields) or 1,
+                kind=self._arc_kind(arc) or self._arc_kind(evolve_fields) or ArcKind.NORMAL,
+                expression=self._arc_expression(arc) or self._arc_expression(evolve_fields),
             )
         )
 
@@ -296,16 +296,16 @@ class _EvolveReader:
         )
 
     def _timeout(self, node: Fields, *, is_async: bool) -> float | None:
-        given = node.get("timeout")
-        if given is None:
+        timeout = node.get("timeout")
+        if timeout is None:
             return None
-        value = given.value if isinstance(given, Scalar) else None
+        value = timeout.value if isinstance(timeout, Scalar) else None
         if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
-            self._type_error(given, "'timeout' must be a number of seconds")
+            self._type_error(timeout, "'timeout' must be a number of seconds")
             return None
         if not is_async:
             message = "Only async code can be stopped: add 'execMode: async', or remove the timeout"
-            self._findings.warn("inscription.timeout", message, given.span)
+            self._findings.warn("inscription.timeout", message, timeout.span)
         return float(value)
 
     # Values -------------------------------------------------------------------------------

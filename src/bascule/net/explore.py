@@ -88,15 +88,18 @@ class _Walk:
         self, packed: Packed, max_states: int, on_progress: Callable[[int], None] | None
     ) -> None:
         self._packed = packed
-        self._max = max(max_states, 1)
+        self._max_states = max(max_states, 1)
         self._on_progress = on_progress
         self._states: list[int] = [packed.initial]
         self._index: dict[int, int] = {packed.initial: 0}
-        self._parent = array("q", [-1])
-        self._via = array("q", [-1])
+        self._parents = array("q", [-1])
+        """By state: the state before it; -1 for the initial state."""
+        self._fired = array("q", [-1])
+        """By state: the transition that led to it; -1 for the initial state."""
         self._enabled: list[tuple[int, ...]] = [tuple(packed.enabled(packed.initial))]
-        self._top = packed.initial
-        self._reach = [(affected, frozenset(affected)) for affected in packed.affected()]
+        self._max_counts = packed.initial
+        """The highest count of each place in any state so far, as a marking."""
+        self._affected = [(affected, frozenset(affected)) for affected in packed.affected()]
         """By transition: the transitions to check after it fires, in order and as a set."""
 
     def run(self, net: Net) -> StateSpace:
@@ -104,35 +107,35 @@ class _Walk:
         first_deadlock: int | None = None
         alive: set[int] = set()
         complete = True
-        at = 0
-        while at < len(self._states):
-            enabled = self._enabled[at]
-            self._enabled[at] = ()  # not needed again: free the memory
-            if not enabled and self._is_end(net, at):
+        state = 0
+        while state < len(self._states):
+            enabled = self._enabled[state]
+            self._enabled[state] = ()  # not needed again: free the memory
+            if not enabled and self._is_end(net, state):
                 ends += 1
             elif not enabled:
                 deadlocks += 1
-                first_deadlock = at if first_deadlock is None else first_deadlock
+                first_deadlock = state if first_deadlock is None else first_deadlock
             else:
                 alive.update(enabled)
                 edges += len(enabled)
-                if not self._expand(at, enabled):
+                if not self._expand(state, enabled):
                     complete = False
                     break
-            at += 1
-            if self._on_progress is not None and not at % _STATES_PER_REPORT:
+            state += 1
+            if self._on_progress is not None and not state % _STATES_PER_REPORT:
                 self._on_progress(len(self._states))
         return self._result(net, edges, ends, deadlocks, first_deadlock, alive, complete=complete)
 
-    def _is_end(self, net: Net, at: int) -> bool:
-        counts = self._packed.counts(self._states[at])
+    def _is_end(self, net: Net, state: int) -> bool:
+        counts = self._packed.counts(self._states[state])
         return net.is_completed({place for place, count in counts.items() if count})
 
-    def _expand(self, at: int, enabled: tuple[int, ...]) -> bool:
+    def _expand(self, state: int, enabled: tuple[int, ...]) -> bool:
         """Add the successors of a state. Returns False if they would exceed the limit."""
         packed, index, states = self._packed, self._index, self._states
         overflow_bits, keeps, change = packed.overflow_bits, packed.keeps, packed.change
-        marking = states[at]
+        marking = states[state]
         for transition in enabled:
             if keeps[transition] == KEEPS_ALL:
                 after = marking + change[transition]
@@ -142,12 +145,12 @@ class _Walk:
                 continue
             if after & overflow_bits:
                 raise TooNarrow
-            if len(states) >= self._max:
+            if len(states) >= self._max_states:
                 return False
             index[after] = len(states)
             states.append(after)
-            self._parent.append(at)
-            self._via.append(transition)
+            self._parents.append(state)
+            self._fired.append(transition)
             self._add_state(after, transition, enabled)
         return True
 
@@ -157,7 +160,7 @@ class _Walk:
         overflow_bits, needs = packed.overflow_bits, packed.needs
         limits, bits = packed.limits, packed.bits
         padded = marking | overflow_bits
-        affected, looked_at = self._reach[via]
+        affected, looked_at = self._affected[via]
         found = [each for each in before if each not in looked_at]
         for each in affected:
             if (padded - needs[each]) & overflow_bits == overflow_bits:
@@ -166,12 +169,12 @@ class _Walk:
                     found.append(each)
         found.sort()
         self._enabled.append(tuple(found))
-        if ((self._top | overflow_bits) - marking) & overflow_bits != overflow_bits:
-            self._top = self._maximum_counts(marking)
+        if ((self._max_counts | overflow_bits) - marking) & overflow_bits != overflow_bits:
+            self._max_counts = self._maximum_counts(marking)
 
     def _maximum_counts(self, marking: int) -> int:
-        """`_top`, with the counts of `marking` for those places where they are higher."""
-        packed, top = self._packed, self._top
+        """`_max_counts`, with the counts of `marking` for those places where they are higher."""
+        packed, top = self._packed, self._max_counts
         width, field = packed.bits + 1, (1 << packed.bits) - 1
         more = packed.overflow_bits & ~((top | packed.overflow_bits) - marking)
         for spot in packed.spots(more):
@@ -190,7 +193,7 @@ class _Walk:
         complete: bool,
     ) -> StateSpace:
         packed = self._packed
-        bounds = packed.counts(self._top)
+        bounds = packed.counts(self._max_counts)
         return StateSpace(
             states=len(self._states),
             edges=edges,
@@ -211,7 +214,7 @@ class _Walk:
 
     def _path(self, state: int) -> tuple[TransitionId, ...]:
         path = []
-        while self._parent[state] >= 0:
-            path.append(self._packed.transitions[self._via[state]])
-            state = self._parent[state]
+        while self._parents[state] >= 0:
+            path.append(self._packed.transitions[self._fired[state]])
+            state = self._parents[state]
         return tuple(reversed(path))

@@ -115,8 +115,8 @@ def _call_with_parameters(function: _Scope, name: str) -> ast.stmt:
     parameters = [arg.arg for arg in function.args.posonlyargs + function.args.args]
     required = len(parameters) - len(function.args.defaults)
     by_name = bool(parameters) and all(arg in PARAMETERS for arg in parameters)
-    given = parameters if by_name else list(PARAMETERS[: min(required, len(PARAMETERS))])
-    passed: list[ast.expr] = [ast.Name(arg, ast.Load()) for arg in given]
+    names = parameters if by_name else list(PARAMETERS[: min(required, len(PARAMETERS))])
+    passed: list[ast.expr] = [ast.Name(arg, ast.Load()) for arg in names]
     arguments = ast.arguments([], [ast.arg(each) for each in PARAMETERS], None, [], [], None, [])
     body: list[ast.stmt]
     if isinstance(function, ast.Lambda):
@@ -146,13 +146,13 @@ def _move_to_file(tree: ast.Module, inscription: Inscription) -> ast.Module:
 
 def _returns(body: Sequence[ast.AST]) -> bool:
     """Whether `body` has a `return` or `yield`, apart from nested scopes."""
-    left = list(body)
-    while left:
-        node = left.pop()
+    to_visit = list(body)
+    while to_visit:
+        node = to_visit.pop()
         if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom):
             return True
         if not isinstance(node, _SCOPES):
-            left.extend(ast.iter_child_nodes(node))
+            to_visit.extend(ast.iter_child_nodes(node))
     return False
 
 
@@ -171,14 +171,16 @@ def _is_constant(statement: ast.stmt) -> bool:
 def _syntax_diagnostic(
     error: SyntaxError, inscription: Inscription, *, has_file_lines: bool
 ) -> NetDiagnostic:
-    at = inscription.span
+    code_span = inscription.span
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     if not inscription.keeps_lines:
-        line, column = at.line, at.column
+        line, column = code_span.line, code_span.column
     elif not has_file_lines:
-        line, column = line + at.line - 1, column + at.column - 1
-    place = Span(at.file, line, column, line, column + 1)
-    return _diagnostic(Severity.ERROR, "python.syntax", f"Not valid Python: {error.msg}", place)
+        line, column = line + code_span.line - 1, column + code_span.column - 1
+    error_span = Span(code_span.file, line, column, line, column + 1)
+    return _diagnostic(
+        Severity.ERROR, "python.syntax", f"Not valid Python: {error.msg}", error_span
+    )
 
 
 def _diagnostic(severity: Severity, code: str, message: str, span: Span) -> NetDiagnostic:

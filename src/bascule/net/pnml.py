@@ -358,8 +358,8 @@ class _PnmlReader:
         digits = text.rpartition(",")[2].strip()
         if digits.isdecimal() and len(digits) <= MAX_DIGITS and int(digits) >= least:
             return int(digits)
-        shown = text if len(text) <= 40 else f"{text[:40]}… ({len(text):,} characters)"
-        message = f"'{name}' is a number of {least} or more, not '{shown}'"
+        short_text = text if len(text) <= 40 else f"{text[:40]}… ({len(text):,} characters)"
+        message = f"'{name}' is a number of {least} or more, not '{short_text}'"
         self._findings.error("value.type", message, (element.all(name) or [element])[0].span)
         return None
 

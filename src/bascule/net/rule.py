@@ -118,9 +118,9 @@ def return_tokens(marking: Marking, removed: Produced) -> Marking:
 def forwarded_tokens(net: Net, binding: Binding) -> Produced:
     """Tokens that a firing without code puts: for each arc the tokens of the binding in order,
     repeated up to the arc's weight."""
-    given = binding.tokens or (None,)
+    tokens = binding.tokens or (None,)
     return tuple(
-        (PlaceId(arc.target), tuple(islice(cycle(given), arc.weight)))
+        (PlaceId(arc.target), tuple(islice(cycle(tokens), arc.weight)))
         for arc in net.wiring[binding.transition].outputs
     )
 

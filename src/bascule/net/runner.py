@@ -249,8 +249,8 @@ class Runner:
         return sum(map(len, self.marking.values())) > MAX_TOKENS
 
     def _final_outcome(self) -> RunOutcome:
-        held = {place for place, tokens in self.marking.items() if tokens}
-        return RunOutcome.COMPLETED if self.net.is_completed(held) else RunOutcome.DEADLOCK
+        marked_places = {place for place, tokens in self.marking.items() if tokens}
+        return RunOutcome.COMPLETED if self.net.is_completed(marked_places) else RunOutcome.DEADLOCK
 
     def _choose(self) -> Binding | None:
         """Choose the next firing. Choose again if the hook changes the marking."""
@@ -316,8 +316,8 @@ class Runner:
                 self.net, binding, token if value is None else value, self._token_for_arc
             )
         except (ValueError, TypeError) as error:
-            at = self.net.transitions[binding.transition].span
-            raise InscriptionFailed(f"{at}: {error}") from error
+            span = self.net.transitions[binding.transition].span
+            raise InscriptionFailed(f"{span}: {error}") from error
 
     def _ensure_json(self, inscription: Inscription, value: Any) -> Any:
         """Raise unless `value` is a JSON value: otherwise a trace could not be replayed."""
@@ -434,9 +434,9 @@ def _inscription_error(inscription: Inscription, error: BaseException) -> Inscri
         if frame.filename == file and frame.lineno is not None
     ]
     line = lines[-1] if lines else inscription.span.line
-    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    raised = f"{type(error).__name__}: {error}".rstrip(": ")
     return InscriptionFailed(
-        f"{file}:{line}: {inscription.id} raised {what}",
+        f"{file}:{line}: {inscription.id} raised {raised}",
         file=file,
         line=line,
         inscription=inscription.id,

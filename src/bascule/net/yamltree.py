@@ -85,8 +85,8 @@ def read(text: str, file: str, findings: Findings) -> Node | None:
         findings.error("yaml.syntax", f"Not valid YAML: {problem}", start)
         return None
     if len(documents) != 1 or documents[0] is None:
-        what = "is empty" if not any(documents) else f"holds {len(documents)} YAML documents"
-        findings.error("yaml.documents", f"The file {what}; a net is one document", start)
+        problem = "is empty" if not any(documents) else f"holds {len(documents)} YAML documents"
+        findings.error("yaml.documents", f"The file {problem}; a net is one document", start)
         return None
     try:
         return _YamlReader(text, file, findings).node(documents[0])

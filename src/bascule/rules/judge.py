@@ -219,7 +219,7 @@ class _Walk:
             words = unwrapped.inner
 
     def _apply_deny_and_ask_rules(self, words: Sequence[Word]) -> None:
-        maybe = None
+        possible_rule = None
         for verdict, rules in (
             (CommandVerdict.DENY, self._rules.deny),
             (CommandVerdict.ASK, self._rules.ask),
@@ -233,10 +233,10 @@ class _Walk:
                     self._record_command(words, verdict, reason, rule, is_by_rule=True)
                     return
                 if found is RuleMatch.MAYBE:
-                    maybe = maybe or rule
-        if maybe is not None:
-            reason = f"a word is unknown, and the rule `{maybe}` may match"
-            self._record_command(words, CommandVerdict.ASK, reason, maybe)
+                    possible_rule = possible_rule or rule
+        if possible_rule is not None:
+            reason = f"a word is unknown, and the rule `{possible_rule}` may match"
+            self._record_command(words, CommandVerdict.ASK, reason, possible_rule)
 
     def _judge_wrapper(self, name: str, words: Sequence[Word], unwrapped: Unwrapped) -> None:
         for objection in unwrapped.objections:
@@ -263,7 +263,7 @@ class _Walk:
         if name in HARMLESS:
             self._judge_test(name, words)
         elif name in SHELL_CHANGING:
-            self._apply_allow_rules(words, (), at_least=2)
+            self._apply_allow_rules(words, (), min_words=2)
             if name in {"pushd", "popd"} and in_shell:
                 return After(state.in_directories(None), state.in_directories(None))
         elif name == "printf" and _may_assign(words):
@@ -275,22 +275,24 @@ class _Walk:
         return unchanged
 
     def _apply_allow_rules(
-        self, words: Sequence[Word], found: Sequence[Risk], *, at_least: int = 1
+        self, words: Sequence[Word], found_risks: Sequence[Risk], *, min_words: int = 1
     ) -> None:
+        """Allow a command if a matching rule of at least `min_words` words contains all risky
+        words. Otherwise the command needs approval."""
         matching = [rule for rule in self._rules.allow if matches_allow(rule, words)]
-        long_enough = [rule for rule in matching if len(rule.words) >= at_least]
+        long_enough = [rule for rule in matching if len(rule.words) >= min_words]
         for rule in long_enough:
-            if all(each.index is not None and each.index < len(rule.words) for each in found):
+            if all(each.index is not None and each.index < len(rule.words) for each in found_risks):
                 self._record_command(words, CommandVerdict.ALLOW, f"a rule allows `{rule}`", rule)
                 return
         if long_enough:
-            self._record_command(words, CommandVerdict.ASK, found[0].reason, long_enough[0])
+            self._record_command(words, CommandVerdict.ASK, found_risks[0].reason, long_enough[0])
         elif matching:
             reason = "it changes the shell, so a rule needs at least two words"
-            self._record_command(words, CommandVerdict.ASK, reason, matching[0], proposable=True)
+            self._record_command(words, CommandVerdict.ASK, reason, matching[0], is_proposable=True)
         else:
             self._record_command(
-                words, CommandVerdict.ASK, "no rule allows it", proposable=not found
+                words, CommandVerdict.ASK, "no rule allows it", is_proposable=not found_risks
             )
 
     def _judge_test(self, name: str, words: Sequence[Word]) -> None:
@@ -453,7 +455,7 @@ class _Walk:
         reason: str,
         rule: Rule | None = None,
         *,
-        proposable: bool = False,
+        is_proposable: bool = False,
         is_by_rule: bool = False,
     ) -> None:
         known = tuple(
@@ -465,7 +467,7 @@ class _Walk:
             verdict,
             reason,
             rule,
-            known if proposable else None,
+            known if is_proposable else None,
             is_by_rule=is_by_rule,
         )
 
