@@ -43,6 +43,7 @@ class Capture:
     """Newer stat data of files that changed between the walk and the copy."""
     gone: set[str] = field(default_factory=set)
     not_kept: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Size and reason by path."""
     ignored: set[str] = field(default_factory=set)
     racy: set[str] = field(default_factory=set)
     """Files that may change again without a new timestamp. The next walk compares contents."""
@@ -86,9 +87,9 @@ class Capturer:
         for path, found in sorted(files.items(), key=lambda item: (item[1].size, item[0])):
             ignored = self.is_ignored(path)
             size = found.size
-            if size > (limits.ignored_file_bytes if ignored else limits.file_bytes):
-                limit = limits.ignored_file_bytes if ignored else limits.file_bytes
-                reason = f"larger than {human_size(limit)}"
+            max_bytes = limits.ignored_file_bytes if ignored else limits.file_bytes
+            if size > max_bytes:
+                reason = f"larger than {human_size(max_bytes)}"
                 done.not_kept[path] = (size, f"ignored by git and {reason}" if ignored else reason)
             elif ignored and kept_ignored_bytes + size > limits.ignored_total_bytes:
                 total = human_size(limits.ignored_total_bytes)

@@ -22,11 +22,11 @@ def diff_lines(change: Change, read: Callable[[Content], bytes]) -> Iterator[str
         yield f"{path}: a content was not kept"
         return
     try:
-        texts = [[line.decode() for line in lines] for lines in (old, new)]
+        old_text, new_text = ([line.decode() for line in lines] for lines in (old, new))
     except UnicodeDecodeError:
         yield f"Binary files {old_name} and {new_name} differ"
         return
-    yield from difflib.unified_diff(texts[0], texts[1], old_name, new_name, lineterm="")
+    yield from difflib.unified_diff(old_text, new_text, old_name, new_name, lineterm="")
 
 
 def _lines(version: Version | None, read: Callable[[Content], bytes]) -> list[bytes] | None:

@@ -23,7 +23,7 @@ def left_out_notice(store: CheckpointStore) -> str:
         else f"{one_line(each.path)} ({each.reason})"
         for each in left_out[:_MAX_NAMED_FILES]
     )
-    more = (
+    unnamed = (
         f" and {len(left_out) - _MAX_NAMED_FILES} more" if len(left_out) > _MAX_NAMED_FILES else ""
     )
-    return f"Checkpoints leave out {named}{more}; a restore does not bring these back"
+    return f"Checkpoints leave out {named}{unnamed}; a restore does not bring these back"

@@ -254,15 +254,20 @@ class Observer:
                 seen.tree[directory][name] = done.stats[path]
 
     def _compare(self, state: State, seen: ScanResult, batch: BlobBatch) -> None:
-        pairs = [
+        changes = [
             (path, state.version(path), self._new_version(seen, path)) for path in seen.candidates
         ]
-        wanted = {before.content for _, before, _ in pairs if before is not None}
+        wanted = {before.content for _, before, _ in changes if before is not None}
         self._copy_out({each for each in wanted if is_git_object(each)}, seen, batch)
-        pairs = [
-            (path, self._with_copied_content(before, seen), after) for path, before, after in pairs
+        changes = [
+            (path, self._with_copied_content(before, seen), after)
+            for path, before, after in changes
         ]
-        seen.changes = [each for each in pairs if is_worth_recording(each[1], each[2])]
+        seen.changes = [
+            (path, before, after)
+            for path, before, after in changes
+            if is_worth_recording(before, after)
+        ]
 
     def _new_version(self, seen: ScanResult, path: str) -> Version | None:
         found = _stat(seen.tree, path)

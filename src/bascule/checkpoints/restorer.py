@@ -331,8 +331,7 @@ def _changes_kind(step: RestoreStep) -> bool:
         return False
     if step.target is None:
         return True
-    kinds = (step.current.stat.is_directory, step.target.stat.is_directory)
-    return kinds[0] != kinds[1]
+    return step.current.stat.is_directory != step.target.stat.is_directory
 
 
 def _depth(step: RestoreStep) -> tuple[int, str]:

@@ -463,7 +463,8 @@ class CheckpointStore:
         not_kept |= capture.not_kept
         ignored |= capture.ignored
         if seen.skipped is not None:
-            not_kept = {path: why for path, why in not_kept.items() if why[0] >= 0}
+            # Size -1: a directory that was left out.
+            not_kept = {path: (size, why) for path, (size, why) in not_kept.items() if size >= 0}
             not_kept |= {path: (-1, why) for path, why in seen.skipped.items()}
         # Identical listing objects have the same stat data. Only their contents may differ.
         trees = (seen.tree, old.tree)

@@ -119,6 +119,7 @@ class _Walker:
                     continue  # removed since the directory was read
                 mode = found.st_mode
                 old = old_of(name)
+                # The indexes are those of the fields of `FileStat`; access by name is slower.
                 if (
                     old is not None
                     and old[3] == found.st_ctime_ns

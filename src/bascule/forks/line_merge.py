@@ -89,17 +89,21 @@ def _regions(
     base: list[bytes], ours: list[bytes], theirs: list[bytes]
 ) -> Iterator[tuple[bool, LineConflict]]:
     """All regions in order, and whether all three versions share the region."""
-    at = _Block(0, 0, 0, 0)
+    position = _Block(0, 0, 0, 0)
     end = _Block(len(base), len(ours), len(theirs), 0)
     for block in (*_shared(base, ours, theirs), end):
-        if (at.base, at.ours, at.theirs) != (block.base, block.ours, block.theirs):
-            yield False, _region(at, block)
+        if (position.base, position.ours, position.theirs) != (
+            block.base,
+            block.ours,
+            block.theirs,
+        ):
+            yield False, _region(position, block)
         after = _Block(
             block.base + block.length, block.ours + block.length, block.theirs + block.length, 0
         )
         if block.length:
             yield True, _region(block, after)
-        at = after
+        position = after
 
 
 def _region(start: _Block, end: _Block) -> LineConflict:
@@ -112,10 +116,11 @@ def _region(start: _Block, end: _Block) -> LineConflict:
 
 def _shared(base: list[bytes], ours: list[bytes], theirs: list[bytes]) -> Iterator[_Block]:
     """The blocks of lines that all three versions have in common."""
-    one, other = _matches(base, ours), _matches(base, theirs)
+    ours_matches, theirs_matches = _matches(base, ours), _matches(base, theirs)
     i = j = 0
-    while i < len(one) and j < len(other):
-        (base_1, ours_at, length_1), (base_2, theirs_at, length_2) = one[i], other[j]
+    while i < len(ours_matches) and j < len(theirs_matches):
+        base_1, ours_at, length_1 = ours_matches[i]
+        base_2, theirs_at, length_2 = theirs_matches[j]
         start = max(base_1, base_2)
         end = min(base_1 + length_1, base_2 + length_2)
         if start < end:
@@ -135,10 +140,13 @@ def _matches(base: list[bytes], side: list[bytes]) -> list[tuple[int, int, int]]
     tail = 0
     while tail < shorter - head and base[-1 - tail] == side[-1 - tail]:
         tail += 1
-    middle = base[head : len(base) - tail], side[head : len(side) - tail]
-    if len(middle[0]) + len(middle[1]) > MAX_DIFFERING_LINES:
+    base_middle, side_middle = base[head : len(base) - tail], side[head : len(side) - tail]
+    if len(base_middle) + len(side_middle) > MAX_DIFFERING_LINES:
         raise TooManyLines(f"more than {MAX_DIFFERING_LINES} lines differ")
-    matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
-    found = [(head + at, head + there, size) for at, there, size in matcher.get_matching_blocks()]
+    matcher = difflib.SequenceMatcher(None, base_middle, side_middle, autojunk=False)
+    found = [
+        (head + base_start, head + side_start, length)
+        for base_start, side_start, length in matcher.get_matching_blocks()
+    ]
     blocks = [(0, 0, head), *found, (len(base) - tail, len(side) - tail, tail)]
-    return [block for block in blocks if block[2]]
+    return [(base_start, side_start, length) for base_start, side_start, length in blocks if length]
