@@ -25,7 +25,7 @@ def readable(output: str) -> str:
 
 def _last_state(line: str) -> str:
     """The text of `line` after all carriage returns, as a progress bar uses them."""
-    shown = ""
-    for drawn in line.split("\r"):
-        shown = drawn + shown[len(drawn) :]
-    return shown
+    visible = ""
+    for part in line.split("\r"):
+        visible = part + visible[len(part) :]
+    return visible

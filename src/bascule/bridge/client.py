@@ -324,11 +324,11 @@ class BridgeClient:
                 return
             self._state = _State.CONNECTED
             waiting = list(self._pending.values())
-            again = [each for each in waiting if is_same_peer or _may_be_sent(each)]
-            for each in again:
+            to_send = [each for each in waiting if is_same_peer or _may_be_sent(each)]
+            for each in to_send:
                 each.is_sent = True
         for each in waiting:
-            if each in again:
+            if each in to_send:
                 self._send(each)
             else:
                 self._settle(each.request.id, None, _forgotten_error())

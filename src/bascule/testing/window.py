@@ -151,7 +151,7 @@ class FakeWindow(Closable):
                 "oh_event": self._on_action,
                 "oh_cancel": self._on_cancel,
                 "oh_received": self._on_received,
-                "health": self._asked_for_health,
+                "health": self._on_health,
                 "review.show": self._on_review_show,
                 "review.answer": self._on_review_answer,
                 "superseded": self._superseded,
@@ -233,7 +233,7 @@ class FakeWindow(Closable):
     def _capabilities(self) -> frozenset[str]:
         return self._sandbox.capabilities | ({"bridge"} if self.editor is not None else set())
 
-    async def _asked_for_health(self, _data: object = None) -> object:
+    async def _on_health(self, _data: object = None) -> object:
         if self.editor_is_dead:
             await asyncio.Event().wait()
         started = time.perf_counter()
@@ -261,20 +261,20 @@ class FakeWindow(Closable):
         """Contains no await, so that actions begin in the order in which they arrived."""
         action_id = EventId(event["id"])
         self.agents.add(event["agent"])
-        known = self.journal.begun.get(action_id)
-        if known is None and float(event.get("age") or 0) > ACTION_LIFE:
+        entry = self.journal.begun.get(action_id)
+        if entry is None and float(event.get("age") or 0) > ACTION_LIFE:
             error = OutcomeUnknown("The window may have forgotten an action that is so old")
             self._answer(action_id, error_observation(error, action_id))
-        elif known is None:
+        elif entry is None:
             self.journal.begin(action_id, self.host_id)
             self.done.append(action_id)
             self._start(self._do(action_id, event))
-        elif known.observation is not None:
-            self._start(self._send(known.observation))
-        elif known.has_ended:
+        elif entry.observation is not None:
+            self._start(self._send(entry.observation))
+        elif entry.has_ended:
             error = OutcomeUnknown("The action ran, but its observation is no longer stored")
             self._answer(action_id, error_observation(error, action_id))
-        elif known.host_id != self.host_id:
+        elif entry.host_id != self.host_id:
             error = OutcomeUnknown("The window was reloaded while it did this")
             self._answer(action_id, error_observation(error, action_id))
 

@@ -66,9 +66,9 @@ class McpHttpServer(Closable):
         The library ties an MCP session id to `scope["user"]`, so a client can use the id only with
         the same token and URL.
         """
-        identity, at = principal
+        identity, target = principal
         scope[_PRINCIPAL] = principal
-        name = f"{identity.scope}:{identity.owner}:{identity.name}:{at.session}:{at.window}"
+        name = f"{identity.scope}:{identity.owner}:{identity.name}:{target.session}:{target.window}"
         token = AccessToken(token="", client_id=name, scopes=[])
         scope["user"] = AuthenticatedUser(token)
         ended = scope[_ENDED] = asyncio.Event()

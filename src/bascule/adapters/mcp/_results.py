@@ -165,13 +165,13 @@ def _command_note(seen: CmdOutput) -> str:
     about = seen.metadata
     lost = ""
     if about.left_out_bytes:
-        where = f"; all of it is in {about.log_path}" if about.log_path else ""
-        lost = f"[{about.left_out_bytes} bytes of output are not included{where}]\n"
+        log_hint = f"; all of it is in {about.log_path}" if about.log_path else ""
+        lost = f"[{about.left_out_bytes} bytes of output are not included{log_hint}]\n"
     match about.state:
         case "done":
             ended = " The shell ended with it; the next command gets a new one." * about.shell_ended
-            where = f", in {about.working_dir}" if about.working_dir else ""
-            return f"{lost}[exit status {about.exit_code}{where}]{ended}"
+            directory = f", in {about.working_dir}" if about.working_dir else ""
+            return f"{lost}[exit status {about.exit_code}{directory}]{ended}"
         case "running":
             return (
                 f"{lost}[The program still runs: read_output waits for more, type_input answers "

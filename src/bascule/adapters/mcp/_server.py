@@ -68,18 +68,20 @@ def make_server(
         return connection.state
 
     async def list_tools() -> list[types.Tool]:
-        here = await client_state()
-        able = await here.capabilities()
-        tools = [_as_mcp_tool(each) for each in TOOLS if able is None or each.kind.kind in able]
+        client = await client_state()
+        supported = await client.capabilities()
+        tools = [
+            _as_mcp_tool(each) for each in TOOLS if supported is None or each.kind.kind in supported
+        ]
         return tools + [
-            each.tool for each in _SERVER_TOOLS.values() if each.is_offered(here.targets)
+            each.tool for each in _SERVER_TOOLS.values() if each.is_offered(client.targets)
         ]
 
     async def call_tool(name: str, arguments: dict[str, Any]) -> types.CallToolResult:
-        here = await client_state()
+        client = await client_state()
         with acting_for(server.request_context.request):
-            answer = await _call(here, name, arguments, server)
-        return _result(here, answer)
+            answer = await _call(client, name, arguments, server)
+        return _result(client, answer)
 
     server.list_tools()(list_tools)  # type: ignore[no-untyped-call]
     server.call_tool(validate_input=False)(call_tool)
@@ -100,7 +102,7 @@ async def _lifespan(_: Server[McpConnection, Any]) -> AsyncIterator[McpConnectio
 
 
 async def _call(
-    here: ClientState, name: str, arguments: dict[str, Any], server: Server[McpConnection, Any]
+    client: ClientState, name: str, arguments: dict[str, Any], server: Server[McpConnection, Any]
 ) -> ToolResult:
     tool, server_tool = _TOOLS.get(name), _SERVER_TOOLS.get(name)
     if tool is None and server_tool is None:
@@ -116,13 +118,13 @@ async def _call(
         return _invalid_arguments(f"The arguments of {name} are wrong: {complaint}")
     if tool is None:
         assert server_tool is not None
-        return await server_tool.do(here, arguments)
+        return await server_tool.do(client, arguments)
     context = server.request_context
     token = context.meta.progressToken if context.meta is not None else None
     if token is None:
-        return await here.do(tool, arguments, None)
+        return await client.do(tool, arguments, None)
     async with ProgressReporter(context.session, token, str(context.request_id)) as reporter:
-        return await here.do(tool, arguments, reporter.add)
+        return await client.do(tool, arguments, reporter.add)
 
 
 def _argument_error(schema: Mapping[str, Any], arguments: Arguments) -> str:
@@ -139,8 +141,8 @@ def _invalid_arguments(message: str) -> ToolResult:
     return ToolResult(text=message, note="[action.invalid]", facts=facts, is_error=True)
 
 
-def _result(here: ClientState, answer: ToolResult) -> types.CallToolResult:
-    text = here.pages.fit(answer.text, with_tail=answer.with_tail)
+def _result(client: ClientState, answer: ToolResult) -> types.CallToolResult:
+    text = client.pages.fit(answer.text, with_tail=answer.with_tail)
     if answer.note:
         text = "\n".join(filter(None, (text.rstrip("\n"), answer.note)))
     content: list[types.ContentBlock] = [types.TextContent(type="text", text=text)]

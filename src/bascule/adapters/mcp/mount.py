@@ -47,29 +47,29 @@ class McpMount(Mount):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         identity = identity_of(scope)
         try:
-            at = _target_of(scope["path"].removeprefix(self.prefix), scope["query_string"])
-            self._ensure_may(identity, at.session)
+            target = _target_of(scope["path"].removeprefix(self.prefix), scope["query_string"])
+            self._ensure_may(identity, target.session)
             server = await self._ready()
         except BasculeError as error:
             status = 404 if isinstance(error, NoSuchSession) else None
             await ERRORS.send(scope, send, error, status)
             return
-        await server.answer(scope, receive, send, principal=(identity, at))
+        await server.answer(scope, receive, send, principal=(identity, target))
 
     async def aclose(self) -> None:
         self._closed = True
         if self._server is not None:
             await self._server.aclose()
 
-    def targets(self, identity: Identity, at: ClientTarget) -> ToolTargets:
+    def targets(self, identity: Identity, target: ClientTarget) -> ToolTargets:
         """The targets for a client: only the session in its URL, or else the windows and sessions
         that its token may use."""
         sessions = _HubSessions(self._hub, identity)
-        if at.session:
-            return SingleTarget(partial(sessions.open, at.session))
+        if target.session:
+            return SingleTarget(partial(sessions.open, target.session))
         offered = sessions if self._hub.sessions.are_available else None
         link = partial(self._hub.windows, identity)
-        return HubTargets(link, sessions=offered, window=at.window)
+        return HubTargets(link, sessions=offered, window=target.window)
 
     def _ensure_may(self, identity: Identity, session: str) -> None:
         is_its_own = identity.scope == "session" and session == identity.session_id

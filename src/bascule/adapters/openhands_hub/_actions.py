@@ -45,8 +45,8 @@ async def act_in_session(
     give the agent no answer. Raises `Refused` if the session is missing, unreachable or not
     running.
     """
-    asked = sessions.get(who, session_id).spec.environment
-    is_strict = asked.get(STRICT, "") not in ("", "0")
+    variables = sessions.get(who, session_id).spec.environment
+    is_strict = variables.get(STRICT, "") not in ("", "0")
     try:
         action = with_timeout(decode_action(event), DEFAULT_TIMEOUT)
         if is_strict and isinstance(action, CmdRun):
@@ -59,8 +59,8 @@ async def act_in_session(
         raise Refused(502, error) from error
     except BasculeError as error:
         seen = error_observation(error, None)
-    if isinstance(seen, CmdOutput) and seen.metadata.timed_out and asked.get(ADVICE):
-        seen = _with_advice(seen, unquote(asked[ADVICE]))
+    if isinstance(seen, CmdOutput) and seen.metadata.timed_out and variables.get(ADVICE):
+        seen = _with_advice(seen, unquote(variables[ADVICE]))
     if isinstance(seen, Error) and _is_hidden(event):
         seen = _hidden_output(seen, event)
     return reply_envelope(event, seen)

@@ -89,14 +89,14 @@ class OpenHandsV0Mount(Mount):
         who = identity_of(scope)
         inside = _INSIDE.fullmatch(scope["path"].encode())
         if inside is not None:
-            rest = (inside[2] or b"").decode()
-            return await self._serve_session(scope, receive, SessionId(inside[1].decode()), rest)
+            session_id, rest = inside[1].decode(), (inside[2] or b"").decode()
+            return await self._serve_session(scope, receive, SessionId(session_id), rest)
         if who.scope not in _SCOPES:
             raise AccessDenied(
                 f"This call needs a token of scope agent, not one of scope {who.scope}"
             )
-        word, _, rest = scope["path"].removeprefix(f"{PREFIX}/").partition("/")
-        match scope["method"], word:
+        endpoint, _, rest = scope["path"].removeprefix(f"{PREFIX}/").partition("/")
+        match scope["method"], endpoint:
             case "GET", "sessions":
                 return await self._runtimes.show(who, rest)
             case "GET", "runtime":
@@ -110,7 +110,7 @@ class OpenHandsV0Mount(Mount):
             case "POST", "start":
                 return await self._runtimes.start(who, read_start(await _body(receive)))
             case "POST", "pause" | "resume" | "stop":
-                return await self._change(who, word, await _body(receive))
+                return await self._change(who, endpoint, await _body(receive))
             case "POST", "build":
                 raise InvalidRequest("Nothing is built here: a session starts without an image")
         raise Refused(404, InvalidRequest(f"There is nothing at {scope['path']!r} on this hub"))

@@ -138,10 +138,10 @@ class BasculeRuntime(Runtime):
         event = event_to_dict(action)
         event.pop("id", None)  # OpenHands' ids restart at 0 in each conversation; ours are unique
         try:
-            ours = decode_action(event)
-            if isinstance(ours, CmdRun):
-                ours = replace(ours, shell=self._shell)
-            seen = self._open_runtime.act(ours, on_progress=self._progress())
+            bascule_action = decode_action(event)
+            if isinstance(bascule_action, CmdRun):
+                bascule_action = replace(bascule_action, shell=self._shell)
+            seen = self._open_runtime.act(bascule_action, on_progress=self._progress())
         except BasculeError as error:
             logger.warning("the %s action failed: %s", action.action, error.message)
             return ErrorObservation(error.message, error_id=error.code)

@@ -49,9 +49,9 @@ class SandboxRuntime(BasculeRuntime):
             return self._open_session(self._hub_runtimes)
         directory = Path(self.config.workspace_base or _conversation_directory(self.sid)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
-        given = self.config.sandbox.runtime_startup_env_vars
-        soft = float(given.get("NO_CHANGE_TIMEOUT_SECONDS", _SOFT_TIMEOUT))
-        settings = SandboxSettings(shells=ShellSettings(soft_timeout=soft))
+        variables = self.config.sandbox.runtime_startup_env_vars
+        soft_timeout = float(variables.get("NO_CHANGE_TIMEOUT_SECONDS", _SOFT_TIMEOUT))
+        settings = SandboxSettings(shells=ShellSettings(soft_timeout=soft_timeout))
         runtime = SyncRuntime(LocalRuntime(directory, settings=settings, default_timeout=None))
         runtime.connect()
         return runtime, str(directory)
@@ -103,11 +103,11 @@ class SandboxRuntime(BasculeRuntime):
 
     def copy_from(self, path: str) -> Path:
         """Create a zip of `path`. The caller removes the zip."""
-        where = self.workspace_root / path
+        source = self.workspace_root / path
         with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
             target = Path(file.name)
         try:
-            return self._open_runtime.download(str(where), target)
+            return self._open_runtime.download(str(source), target)
         except NoSuchPath as error:
             target.unlink()
             raise FileNotFoundError(error.message) from error

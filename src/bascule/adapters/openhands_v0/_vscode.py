@@ -61,26 +61,26 @@ class VSCodeRuntime(BasculeRuntime):
 
     def copy_from(self, path: str) -> Path:
         """Create a zip of `path`. The caller removes the zip."""
-        where = self.workspace_root / path
-        quoted = shlex.quote(str(where))
-        self._command(f"test -e {quoted}", FileNotFoundError(f"There is no {where} to copy"))
+        source = self.workspace_root / path
+        quoted = shlex.quote(str(source))
+        self._command(f"test -e {quoted}", FileNotFoundError(f"There is no {source} to copy"))
         pack = f"if test -d {quoted}; then tar -czf - -C {quoted} .; else "
-        pack += f"tar -czf - -C {shlex.quote(str(where.parent))} {shlex.quote(where.name)}; fi"
-        failed = RuntimeError(f"{where} could not be packed")
-        encoded = self._command(f"set -o pipefail; {{ {pack}; }} | base64", failed)
+        pack += f"tar -czf - -C {shlex.quote(str(source.parent))} {shlex.quote(source.name)}; fi"
+        error = RuntimeError(f"{source} could not be packed")
+        encoded = self._command(f"set -o pipefail; {{ {pack}; }} | base64", error)
         return _as_zip(base64.b64decode(encoded))
 
     def _unpack(self, packed: bytes, directory: str) -> None:
-        failed = RuntimeError(f"The files could not be unpacked in {directory}")
-        file = self._command("mktemp", failed).strip()
+        error = RuntimeError(f"The files could not be unpacked in {directory}")
+        file = self._command("mktemp", error).strip()
         for start in range(0, len(packed), _MAX_PIECE_BYTES):
             text = base64.encodebytes(packed[start : start + _MAX_PIECE_BYTES]).decode()
-            self._command(f"base64 -d >> {file} <<'END'\n{text}END", failed)
+            self._command(f"base64 -d >> {file} <<'END'\n{text}END", error)
         unpack = f"mkdir -p {directory} && tar -xzf {file} -C {directory} --no-same-owner"
-        self._command(f"{unpack}; s=$?; rm -f {file}; (exit $s)", failed)
+        self._command(f"{unpack}; s=$?; rm -f {file}; (exit $s)", error)
 
-    def _command(self, command: str, failed: Exception) -> str:
-        """Run a command that the user does not see, and return its output. Raises `failed` if the
+    def _command(self, command: str, error: Exception) -> str:
+        """Run a command that the user does not see, and return its output. Raises `error` if the
         command fails."""
         action = CmdRun(
             command,
@@ -93,8 +93,8 @@ class VSCodeRuntime(BasculeRuntime):
         )
         seen: Any = self._open_runtime.act(action)
         if not isinstance(seen, CmdOutput) or seen.exit_code != 0:
-            failed.add_note(seen.content)
-            raise failed
+            error.add_note(seen.content)
+            raise error
         return seen.content
 
 

@@ -79,8 +79,8 @@ class TerminalExecutor(RuntimeExecutor[TerminalAction, TerminalObservation]):
         metadata = answer.metadata.model_copy(
             update={"prefix": f"{_RESET}\n\n{answer.metadata.prefix}"}
         )
-        shown = {"command": f"[RESET] {action.command}", "metadata": metadata}
-        return answer.model_copy(update=shown)
+        changed = {"command": f"[RESET] {action.command}", "metadata": metadata}
+        return answer.model_copy(update=changed)
 
     def interrupt(self) -> None:
         self._runtime.act(Interrupt(self._shell))

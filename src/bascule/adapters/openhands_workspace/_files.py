@@ -24,28 +24,28 @@ _MAX_NAME_BYTES: Final = 255
 
 async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
     """Write the file to `path`, whatever its original name. Returns its size in bytes."""
-    where = _absolute(path)
-    here = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
+    target = _absolute(path)
+    temporary_dir = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
     try:
-        size = await asyncio.to_thread(_copy, file, Path(here, where.name))
-        await runtime.upload(Path(here, where.name), str(where.parent))
+        size = await asyncio.to_thread(_copy, file, Path(temporary_dir, target.name))
+        await runtime.upload(Path(temporary_dir, target.name), str(target.parent))
     finally:
-        await asyncio.to_thread(shutil.rmtree, here)
+        await asyncio.to_thread(shutil.rmtree, temporary_dir)
     return size
 
 
 async def download(runtime: SessionRuntime, path: str) -> Response:
     """Stream the file to the client. The hub does not store the file, so the size of the file does
     not matter."""
-    where = _absolute(path)
+    source = _absolute(path)
     async with AsyncExitStack() as stack:
         found = await stack.enter_async_context(
-            (await runtime.sandbox_client()).download(str(where))
+            (await runtime.sandbox_client()).download(str(source))
         )
         if found.is_zip:
             raise IsADirectory(f"It is a directory: {path}")
         held = stack.pop_all()
-    name = quote(where.name)
+    name = quote(source.name)
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     if found.size is not None:
         headers["Content-Length"] = str(found.size)
@@ -55,12 +55,12 @@ async def download(runtime: SessionRuntime, path: str) -> Response:
 
 
 def _absolute(path: str) -> PurePosixPath:
-    where = PurePosixPath(path)
-    if not where.is_absolute() or where.name in ("", ".."):
+    absolute = PurePosixPath(path)
+    if not absolute.is_absolute() or absolute.name in ("", ".."):
         raise InvalidPath(f"The path must be absolute and name a file: {path!r}")
-    if "\0" in path or len(os.fsencode(where.name)) > _MAX_NAME_BYTES:
-        raise InvalidPath(f"The file name is too long: {where.name[:50]!r}…")
-    return where
+    if "\0" in path or len(os.fsencode(absolute.name)) > _MAX_NAME_BYTES:
+        raise InvalidPath(f"The file name is too long: {absolute.name[:50]!r}…")
+    return absolute
 
 
 def _copy(file: UploadFile, to: Path) -> int:

@@ -141,8 +141,8 @@ def _changes_in(fields: Iterator[str]) -> Iterator[tuple[str, str]]:
 
 async def _run(run: Run, script: str, *, path: str, ref: str, directory: str | None) -> str | None:
     """The output of the script; None if there is no repository."""
-    given = f"path={shlex.quote(path)}; ref={shlex.quote(ref)}\n"
-    ended = await run(given + _BASE + script, directory=directory, timeout=_TIMEOUT)
+    assignments = f"path={shlex.quote(path)}; ref={shlex.quote(ref)}\n"
+    ended = await run(assignments + _BASE + script, directory=directory, timeout=_TIMEOUT)
     if ended.status == _NO_REPOSITORY or (directory and ended.status == 1 and not ended.out):
         return None
     if ended.status:

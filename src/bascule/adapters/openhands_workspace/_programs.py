@@ -18,7 +18,7 @@ from bascule.core.observations import CmdOutput
 from bascule.hub.sessions.session_runtime import SessionRuntime
 from bascule.runtime.verbs import expect
 
-LIMIT: Final = 12 << 20
+MAX_OUTPUT_BYTES: Final = 12 << 20
 """Maximum bytes of stdout and of stderr. The rest is cut off."""
 _KILL_TIMEOUT: Final = 10.0
 """Seconds to wait for a killed program to end."""
@@ -62,7 +62,7 @@ class ProgramRunner:
         key = key or secrets.token_hex(8)
         files = f"/tmp/.bascule-{secrets.token_hex(8)}"  # noqa: S108 - the name is random
         try:
-            status = await self._to_its_end(
+            status = await self._run_to_end(
                 runtime, _wrapped(command, directory, files), timeout=timeout, key=key
             )
             await self._fetching.acquire()
@@ -89,7 +89,7 @@ class ProgramRunner:
         if (shell := self._shells.get(key)) is not None:
             await runtime.act(Interrupt(shell, kill=True))
 
-    async def _to_its_end(
+    async def _run_to_end(
         self, runtime: SessionRuntime, command: str, *, timeout: float, key: str
     ) -> int | None:
         """Run a program and return its exit code; None if it was ended after the timeout."""
@@ -103,8 +103,8 @@ class ProgramRunner:
         if seen.metadata.state == "done":
             return seen.metadata.exit_code
         await runtime.act(Interrupt(shell, kill=True))
-        rest = CmdRun("", shell=shell, timeout=_KILL_TIMEOUT, blocking=True)
-        ended = expect(await runtime.act(rest), CmdOutput)
+        wait_for_end = CmdRun("", shell=shell, timeout=_KILL_TIMEOUT, blocking=True)
+        ended = expect(await runtime.act(wait_for_end), CmdOutput)
         if ended.metadata.state == "running":
             self._lost.add(shell)
             raise ActionTimedOut(f"The program could not be ended after {timeout} seconds")
@@ -119,16 +119,16 @@ class ProgramRunner:
 async def _fetched(runtime: SessionRuntime, files: str) -> tuple[bytes, bytes]:
     """The program's stdout and stderr. The limit is enforced again here, because a program in the
     session could replace `truncate`."""
-    out = await runtime.read_start(f"{files}/out", limit=LIMIT)
-    return out, await runtime.read_start(f"{files}/err", limit=LIMIT)
+    out = await runtime.read_start(f"{files}/out", limit=MAX_OUTPUT_BYTES)
+    return out, await runtime.read_start(f"{files}/err", limit=MAX_OUTPUT_BYTES)
 
 
 def _wrapped(command: str, directory: str | None, files: str) -> str:
     """The shell command that runs `command` with its output in `files`. Without a directory,
     the command runs in the shell's start directory, the session's workspace."""
-    place = f"cd -- {shlex.quote(directory)} && " if directory else ""
+    change_directory = f"cd -- {shlex.quote(directory)} && " if directory else ""
     return (
-        f"mkdir -m 700 {files}; ({place}eval {shlex.quote(command)}) "
+        f"mkdir -m 700 {files}; ({change_directory}eval {shlex.quote(command)}) "
         f"</dev/null >{files}/out 2>{files}/err; status=$?; "
-        f"truncate -s '<{LIMIT}' {files}/out {files}/err; (exit $status)"
+        f"truncate -s '<{MAX_OUTPUT_BYTES}' {files}/out {files}/err; (exit $status)"
     )
