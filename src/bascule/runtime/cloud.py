@@ -56,7 +56,7 @@ class CloudRuntime(Verbs):
 
     @property
     def session_id(self) -> str:
-        return self._connected[0].id
+        return self.session.id
 
     @property
     def session(self) -> HubSession:
@@ -66,7 +66,7 @@ class CloudRuntime(Verbs):
     @property
     def vscode_url(self) -> str:
         """URL of the session's VS Code."""
-        return self._connected[0].vscode_url
+        return self.session.vscode_url
 
     async def web_hosts(self) -> dict[str, int]:
         """URLs of the session's apps, with the ports they listen on."""

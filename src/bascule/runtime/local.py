@@ -69,9 +69,9 @@ class LocalRuntime(Verbs):
         if self._process:
             self._inner = await self._start_child(settings)
         else:
-            here = InProcessRuntime(settings, default_timeout=self.default_timeout)
-            await here.connect()
-            self._inner = here
+            runtime = InProcessRuntime(settings, default_timeout=self.default_timeout)
+            await runtime.connect()
+            self._inner = runtime
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         return await self._unless_died(self._open.act(action, on_progress=on_progress))

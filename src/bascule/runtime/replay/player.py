@@ -99,8 +99,9 @@ class _Playback:
 
     async def _wait_for(self, numbers: tuple[int, ...]) -> None:
         for number in numbers:
-            if (known := self._running.pop(number, None)) is not None:
-                await asyncio.wait({known[1]})
+            if (running := self._running.pop(number, None)) is not None:
+                _, task = running
+                await asyncio.wait({task})
 
     async def _wait_as_recorded(self, before: Step, step: Step) -> None:
         """Give running steps the time that they had in the recording. Then end the step `before`,

@@ -102,13 +102,13 @@ class _ScriptBuilder:
                 "`action` nor `observation`",
                 line=line,
             )
-        overlay, whole = overlay_of(event), to_bascule_event(event)
+        overlay, full_event = overlay_of(event), to_bascule_event(event)
         self._missed += int(overlay.get("missed") or 0)
         self._working_dir = self._working_dir or str(overlay.get("working_dir") or "")
         if "action" in event:
-            self._action(line, whole, overlay)
+            self._action(line, full_event, overlay)
         else:
-            self._observation(whole, overlay)
+            self._observation(full_event, overlay)
 
     def _action(self, line: int, event: Mapping[str, Any], overlay: Mapping[str, Any]) -> None:
         kind, own_id = str(event["action"]), event.get("id")
@@ -125,8 +125,8 @@ class _ScriptBuilder:
         try:
             action = decode_action({**event, "id": None})
         except BasculeError as error:
-            where = f"{self._name}, line {line}"
-            raise InvalidTrajectory(f"{where}: {error.message}", line=line) from error
+            position = f"{self._name}, line {line}"
+            raise InvalidTrajectory(f"{position}: {error.message}", line=line) from error
         step = Step(
             number=len(self._steps) + 1,
             line=line,

@@ -185,8 +185,8 @@ class PlainSpawner(Spawner):
         try:
             return _spawn_held(plan, workspace, self._vscode)
         except OSError as error:
-            what = f"The sandbox's process did not start: {error}"
-            raise SandboxStartFailed(what) from error
+            message = f"The sandbox's process did not start: {error}"
+            raise SandboxStartFailed(message) from error
 
     # Finding ------------------------------------------------------------------------------
 

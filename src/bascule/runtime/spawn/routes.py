@@ -81,8 +81,10 @@ def _default_gateway() -> str:
     """The default gateway; in a container this is the host."""
     with open("/proc/net/route") as file:  # noqa: PTH123
         rows = [line.split() for line in file.readlines()[1:]]
-    number = next(int(row[2], 16) for row in rows if int(row[1], 16) == int(row[7], 16) == 0)
-    return socket.inet_ntoa(struct.pack("=I", number))
+    # Columns of the file: interface, destination, gateway, ... and, as number 7, the mask.
+    routes = [(int(row[1], 16), int(row[2], 16), int(row[7], 16)) for row in rows]
+    default = next(gateway for target, gateway, mask in routes if target == mask == 0)
+    return socket.inet_ntoa(struct.pack("=I", default))
 
 
 if __name__ == "__main__":

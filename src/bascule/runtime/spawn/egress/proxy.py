@@ -181,11 +181,15 @@ async def _join(
     server: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     body: int | None,
 ) -> None:
-    """Copy bytes both ways until the server has sent everything, or a connection breaks."""
+    """Copy bytes both ways until the server has sent everything, or a connection breaks.
+
+    `body`: the maximum number of bytes from the client; None: no maximum.
+    """
+    (client_reader, client_writer), (server_reader, server_writer) = client, server
     async with asyncio.TaskGroup() as both:
-        up = both.create_task(_copy(client[0], server[1], body))
-        await _copy(server[0], client[1], None)
-        up.cancel()
+        to_server = both.create_task(_copy(client_reader, server_writer, body))
+        await _copy(server_reader, client_writer, None)
+        to_server.cancel()
 
 
 async def _copy(

@@ -194,8 +194,8 @@ def _new_namespace() -> None:
 
 
 def _mount_tmpfs(path: Path, flags: int, options: str) -> None:
-    where = os.fsencode(path)
-    _check(_libc.mount(b"tmpfs", where, b"tmpfs", flags, options.encode()), str(path))
+    target = os.fsencode(path)
+    _check(_libc.mount(b"tmpfs", target, b"tmpfs", flags, options.encode()), str(path))
 
 
 def _syscall(*words: object) -> int:

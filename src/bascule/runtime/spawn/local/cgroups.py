@@ -145,9 +145,9 @@ class CgroupsV2(Cgroups):
         """Raises `OSError` if groups cannot be created here."""
         self._base = mounted / name
         _make_dir(self._base)
-        for above in (mounted, self._base):
+        for group in (mounted, self._base):
             _write(
-                above / "cgroup.subtree_control", " ".join(f"+{kind}" for kind in _V2_CONTROLLERS)
+                group / "cgroup.subtree_control", " ".join(f"+{kind}" for kind in _V2_CONTROLLERS)
             )
 
     def make(self, name: str, limits: SessionLimits) -> Sequence[Path]:

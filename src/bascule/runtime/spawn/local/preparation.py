@@ -101,13 +101,13 @@ class SandboxPreparation:
         self._ensure_network(plan)
         self._open_directories(plan, opened)
         before = _earlier_user(opened) if plan.folder is not None else None
-        uid, gid = self._user(plan, opened)
-        root = self._root(plan, opened)
+        uid, gid = self._choose_user(plan, opened)
+        root = self._lease_root(plan, opened)
         record = SandboxRecord(
             session_id=plan.session_id,
             uid=uid,
             root=root,
-            network=self._network(plan, opened),
+            network=self._lease_network_user(plan, opened),
             run_dir=str(plan.run_dir),
             is_isolated=bool(self.machine.bubblewrap),
             egress=plan.egress,
@@ -174,7 +174,9 @@ class SandboxPreparation:
                     opened.pop("dir:hub"), plan.hub_socket.name
                 )
 
-    def _user(self, plan: SandboxPlan, opened: dict[str, int]) -> tuple[int, int]:
+    def _choose_user(self, plan: SandboxPlan, opened: dict[str, int]) -> tuple[int, int]:
+        """The UID and GID of the session's user. If the UID is leased, adds the lease to
+        `opened`."""
         workspace = os.fstat(opened["dir:workspace"])
         if not self.machine.is_root:
             return os.geteuid(), os.getegid()
@@ -228,22 +230,22 @@ class SandboxPreparation:
     def _uses_descriptors(self) -> bool:
         return self.machine.is_root and bool(self.machine.bubblewrap)
 
-    def _root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
-        """The UID of the second user, root, for a session that needs such a user.
+    def _lease_root(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
+        """Lease the UID of the second user, root, for a session that needs such a user.
 
-        None on machines where this is impossible, and in a host folder: files of two UIDs cannot
-        both map to the folder's owner.
+        Returns None on machines where this is impossible, and in a host folder: files of two UIDs
+        cannot both map to the folder's owner.
         """
-        wanted = (
+        needs_root = (
             plan.file_layout == "openhands"
             and plan.user != session_paths.ROOT
             and plan.folder is None
         )
-        if not (wanted and self.has_sudo and "lease" in opened):
+        if not (needs_root and self.has_sudo and "lease" in opened):
             return None
         return self._lease("lease:root", [], opened)
 
-    def _network(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
+    def _lease_network_user(self, plan: SandboxPlan, opened: dict[str, int]) -> int | None:
         """The user for the process that connects the session's network: a leased UID if
         possible."""
         if plan.egress.mode != "open" or not (self.machine.is_root and self.machine.bubblewrap):

@@ -35,24 +35,24 @@ def open_real(path: Path) -> int:
     """
     if not path.is_absolute() or ".." in path.parts:
         raise AccessDenied(f"{path} must be an absolute path without '..'")
-    steps = list(reversed(path.parts[1:]))
-    here = os.open("/", _OPEN_PATH)
+    parts_left = list(reversed(path.parts[1:]))
+    current = os.open("/", _OPEN_PATH)
     links = 0
     try:
-        while steps:
-            below = _step(here, steps.pop(), path)
-            if not stat.S_ISLNK(os.fstat(below).st_mode):
-                os.close(here)
-                here = below
+        while parts_left:
+            next_entry = _step(current, parts_left.pop(), path)
+            if not stat.S_ISLNK(os.fstat(next_entry).st_mode):
+                os.close(current)
+                current = next_entry
                 continue
             links += 1
-            here, more = _follow(here, below, path, links)
-            steps += more
-        return os.open(".", _DIRECTORY, dir_fd=here)
+            current, target_parts = _follow(current, next_entry, path, links)
+            parts_left += target_parts
+        return os.open(".", _DIRECTORY, dir_fd=current)
     except NotADirectoryError as error:
         raise AccessDenied(f"{path} is not a directory") from error
     finally:
-        os.close(here)
+        os.close(current)
 
 
 def open_beneath(root: Path, path: Path) -> int:

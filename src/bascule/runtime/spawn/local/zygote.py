@@ -34,8 +34,8 @@ class PendingSandbox:
     async def open(cls) -> tuple[Self, socket.socket]:
         """Also returns the other end of the connection, for the processes that report. The caller
         closes this end when the processes have inherited it."""
-        ours, theirs = socket.socketpair()
-        return cls(*await asyncio.open_connection(sock=ours)), theirs
+        warden_end, sandbox_end = socket.socketpair()
+        return cls(*await asyncio.open_connection(sock=warden_end)), sandbox_end
 
     async def next_step(self) -> Mapping[str, int] | None:
         """The next finished step; None when no process is left to report."""
@@ -124,19 +124,19 @@ class Zygote(Closable):
                     return
 
     async def _start(self) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
+        warden_socket, zygote_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with zygote_socket:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", f"{__package__}._zygote_main"),
-                *(str(theirs.fileno()), str(os.getpid())),
+                *(str(zygote_socket.fileno()), str(os.getpid())),
                 stdin=asyncio.subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[zygote_socket.fileno()],
                 start_new_session=True,
                 env=_environment(),
             )
-        self._link = ours
-        descriptor = ours.fileno()
-        asyncio.get_running_loop().add_reader(descriptor, self._on_report, ours)
+        self._link = warden_socket
+        descriptor = warden_socket.fileno()
+        asyncio.get_running_loop().add_reader(descriptor, self._on_report, warden_socket)
 
     def _on_report(self, link: socket.socket) -> None:
         message = b""
