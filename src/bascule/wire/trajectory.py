@@ -1,8 +1,8 @@
 """Converts records to OpenHands trajectories, which OpenHands' own tools can read.
 
-OpenHands ignores the additional key `bascule` of an event. It holds arguments and extras that
-OpenHands' classes would refuse, and the kinds that only Bascule has: OpenHands sees these events
-as `null`. `to_bascule_event` merges both parts again.
+OpenHands ignores the additional key `bascule` of an event, the overlay. The overlay holds arguments
+and extras that OpenHands' classes would refuse. For a kind that only Bascule has, the overlay also
+holds the kind, and OpenHands sees `null`. `to_bascule_event` merges event and overlay.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from . import _openhands
 
 OVERLAY: Final = "bascule"
 _NULL_KIND: Final = "null"
-_UNANSWERED: Final = 10_000
+_MAX_UNANSWERED: Final = 10_000
 """Maximum number of actions without an observation. Beyond it, the oldest are forgotten."""
 _METADATA: Final = ("tool_call_metadata", "llm_metrics", "timeout", "success")
 _UNKNOWN_RESULT: Final = "outcome.unknown"
@@ -29,7 +29,7 @@ class Trajectory:
     """
 
     def __init__(self) -> None:
-        self._begun: dict[str, int] = {}
+        self._unanswered: dict[str, int] = {}
         """Entry numbers of the actions without an observation, by action id."""
         self._working_dir = ""
 
@@ -39,28 +39,28 @@ class Trajectory:
         event = entry.get("event")
         event = event if isinstance(event, Mapping) else {}
         match entry["kind"]:
-            case "action" if str(event.get("id")) not in self._begun:
+            case "action" if str(event.get("id")) not in self._unanswered:
                 return self._action(entry, event)
             case "observation":
                 return self._observation(entry, event)
             case "failed":
-                return self._failed(entry)
+                return self._unknown_result(entry)
             case _:
                 return None
 
     def _action(self, entry: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, Any]:
-        own_id = str(event.get("id"))
-        self._begun[own_id] = entry["n"]
-        while len(self._begun) > _UNANSWERED:
-            del self._begun[next(iter(self._begun))]
+        action_id = str(event.get("id"))
+        self._unanswered[action_id] = entry["n"]
+        while len(self._unanswered) > _MAX_UNANSWERED:
+            del self._unanswered[next(iter(self._unanswered))]
         kind, args = _split(event, "action", "args", _openhands.ARGS)
-        overlay = _overlay(entry, "who") | {"id": own_id} | args.overlay_fields
+        overlay = _overlay(entry, "who") | {"id": action_id} | args.overlay_fields
         if entry.get("working_dir", "") not in ("", self._working_dir):
             self._working_dir = overlay["working_dir"] = entry["working_dir"]
         return {
             **_head(entry, event, "agent"),
             "action": kind,
-            "args": args.theirs,
+            "args": args.openhands_fields,
             **_tail(event, overlay),
         }
 
@@ -68,19 +68,19 @@ class Trajectory:
         kind, extras = _split(event, "observation", "extras", _openhands.EXTRAS)
         return {
             **_head(entry, event, "environment"),
-            **self._cause(event.get("cause")),
+            **self._take_cause(event.get("cause")),
             "observation": kind,
             "content": str(event.get("content", "")),
-            "extras": extras.theirs,
+            "extras": extras.openhands_fields,
             **_tail(event, _overlay(entry, "seconds", "checkpoint") | extras.overlay_fields),
         }
 
-    def _failed(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """The event for an action with unknown result.
+    def _unknown_result(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """The event for a `failed` entry: the result of its action is unknown.
 
-        The action stays in `_begun`, because its window may still send the observation.
+        The action stays in `_unanswered`, because its window may still send the observation.
         """
-        known = self._begun.get(str(entry.get("cause")))
+        known = self._unanswered.get(str(entry.get("cause")))
         return {
             **_head(entry, {}, "environment"),
             **({} if known is None else {"cause": known}),
@@ -90,8 +90,9 @@ class Trajectory:
             OVERLAY: {**_overlay(entry, "seconds"), "lost": True},
         }
 
-    def _cause(self, own_id: object) -> dict[str, int]:
-        known = self._begun.pop(str(own_id), None)
+    def _take_cause(self, action_id: object) -> dict[str, int]:
+        """The field `cause` of an observation. From now on, its action counts as answered."""
+        known = self._unanswered.pop(str(action_id), None)
         return {} if known is None else {"cause": known}
 
 
@@ -101,13 +102,13 @@ def to_bascule_event(event: Mapping[str, Any]) -> dict[str, Any]:
     overlay = event.get(OVERLAY)
     if not isinstance(overlay, Mapping):
         return whole
-    for word, part in (("action", "args"), ("observation", "extras")):
-        if word not in event:
+    for kind_key, fields_key in (("action", "args"), ("observation", "extras")):
+        if kind_key not in event:
             continue
-        if isinstance(overlay.get(word), str):
-            whole[word] = overlay[word]
-        if isinstance(overlay.get(part), Mapping):
-            whole[part] = {**(event.get(part) or {}), **overlay[part]}
+        if isinstance(overlay.get(kind_key), str):
+            whole[kind_key] = overlay[kind_key]
+        if isinstance(overlay.get(fields_key), Mapping):
+            whole[fields_key] = {**(event.get(fields_key) or {}), **overlay[fields_key]}
     return whole
 
 
@@ -120,29 +121,33 @@ def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    theirs: dict[str, Any]
+    openhands_fields: dict[str, Any]
     """The fields that OpenHands' class accepts."""
     overlay_fields: dict[str, Any]
     """The fields for the overlay."""
 
 
 def _split(
-    event: Mapping[str, Any], word: str, part: str, known: Mapping[str, frozenset[str]]
+    event: Mapping[str, Any], kind_key: str, fields_key: str, known: Mapping[str, frozenset[str]]
 ) -> tuple[str, _Parts]:
-    """The kind of the event for OpenHands, and its fields: those of OpenHands and the others."""
-    kind, fields = str(event.get(word)), event.get(part)
+    """The kind of the event for OpenHands, and its fields, split by whether OpenHands accepts them.
+
+    `kind_key` and `fields_key`: keys of the event that hold its kind and its fields. `known`: the
+    fields that OpenHands accepts, by kind.
+    """
+    kind, fields = str(event.get(kind_key)), event.get(fields_key)
     fields = dict(fields) if isinstance(fields, Mapping) else {}
-    if kind == "run" and part == "extras":  # this class accepts any field
+    if kind == "run" and fields_key == "extras":  # this class accepts any field
         return kind, _Parts(fields, {})
     if kind not in known:
-        return _NULL_KIND, _Parts({}, {word: kind, part: fields})
-    theirs = {name: value for name, value in fields.items() if name in known[kind]}
+        return _NULL_KIND, _Parts({}, {kind_key: kind, fields_key: fields})
+    openhands_fields = {name: value for name, value in fields.items() if name in known[kind]}
     rest = {
         name: value
         for name, value in fields.items()
         if name not in known[kind] and value is not None and value is not False and value != ""
     }
-    return kind, _Parts(theirs, {part: rest} if rest else {})
+    return kind, _Parts(openhands_fields, {fields_key: rest} if rest else {})
 
 
 def _head(entry: Mapping[str, Any], event: Mapping[str, Any], source: str) -> dict[str, Any]:

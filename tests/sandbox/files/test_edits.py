@@ -23,15 +23,15 @@ def test_a_text_that_occurs_once_is_replaced_and_any_other_is_not(
 ) -> None:
     count = text.count(old)
     if count == 1:
-        edited = replace_once(text, old, new, shown="f")
+        edited = replace_once(text, old, new, shown_path="f")
         assert edited.content == text.replace(old, new)
         assert edited.line == text[: text.index(old)].count("\n") + 1
     elif count > 1:
         with pytest.raises(EditAmbiguous):
-            replace_once(text, old, new, shown="f")
+            replace_once(text, old, new, shown_path="f")
     elif text.count(old.strip()) == 0:
         with pytest.raises(EditNoMatch):
-            replace_once(text, old, new, shown="f")
+            replace_once(text, old, new, shown_path="f")
 
 
 @given(texts, st.integers(-1, 8), texts)
@@ -49,13 +49,13 @@ def test_inserted_lines_stand_between_those_that_were_there(text: str, line: int
     expected = "\n".join([*lines[:line], *new.split("\n"), *lines[line:]])
     assert edited.content in (expected, expected + "\n")
     assert edited.content.endswith("\n") or (text and not text.endswith("\n"))
-    assert edited.content.split("\n")[edited.line - 1 :][: edited.lines] == new.split("\n")
+    assert edited.content.split("\n")[edited.line - 1 :][: edited.line_count] == new.split("\n")
 
 
 @pytest.mark.parametrize("case", _VECTORS["replace"], ids=lambda case: case["name"])
 def test_a_replacement_is_the_same_as_in_the_extension(case: dict[str, Any]) -> None:
     before, old, new = (text(case[name]) for name in ("text", "old", "new"))
-    check(case, lambda: replace_once(before, old, new, shown="f"))
+    check(case, lambda: replace_once(before, old, new, shown_path="f"))
 
 
 @pytest.mark.parametrize("case", _VECTORS["insert"], ids=lambda case: case["name"])

@@ -38,7 +38,7 @@ def test_lines_are_counted_as_a_list_would(text: str) -> None:
 @given(texts, st.integers(0, 30), st.integers(1, 5))
 def test_blocks_of_any_size_give_the_same(text: str, count: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lines_module, "_BLOCK", block)
+        patch.setattr(lines_module, "_BLOCK_SIZE", block)
 
         assert skip_lines(text, count) == len("".join(model(text)[:count]))
 
@@ -46,7 +46,7 @@ def test_blocks_of_any_size_give_the_same(text: str, count: int, block: int) -> 
 def test_a_file_is_skipped_through_like_its_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lines_module, "_READ", 7)
+    monkeypatch.setattr(lines_module, "_READ_BYTES", 7)
     data = b"".join(b"line %d\n" % n for n in range(50)) + b"last"
     (tmp_path / "f").write_bytes(data)
     descriptor = os.open(tmp_path / "f", os.O_RDONLY)

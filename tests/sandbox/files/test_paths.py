@@ -82,9 +82,9 @@ def test_a_relative_path_that_leads_outside_is_told_with_where_it_was_taken_from
 def test_a_path_that_ends_in_no_name_is_a_directory(tmp_path: Path) -> None:
     paths = Paths()
     for path in ("/", f"{tmp_path}/.."):
-        with pytest.raises(IsADirectory), paths.place(path, "/"):
+        with pytest.raises(IsADirectory), paths.pin(path, "/"):
             pass
-        with pytest.raises(InvalidPath), paths.place(path, "/", follow=False):
+        with pytest.raises(InvalidPath), paths.pin(path, "/", follow=False):
             pass
 
 
@@ -95,8 +95,8 @@ def test_every_path_to_a_file_has_the_same_key(tmp_path: Path) -> None:
     paths = Paths()
     keys = set()
     for path in ("a/file", "b/file", "c", "a/../b/file", str(tmp_path / "a" / "file")):
-        with paths.place(path, str(tmp_path)) as place:
-            keys.add(place.key)
+        with paths.pin(path, str(tmp_path)) as pinned:
+            keys.add(pinned.key)
 
     assert len(keys) == 1
 

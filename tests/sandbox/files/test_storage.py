@@ -47,8 +47,8 @@ def common() -> Iterator[Path]:
 
 
 def replace(storage: Storage, path: Path, content: bytes) -> None:
-    with storage.paths.place(str(path), "/") as place:
-        storage.replace(place, content)
+    with storage.paths.pin(str(path), "/") as pinned:
+        storage.replace(pinned, content)
 
 
 @contextmanager
@@ -114,8 +114,8 @@ def test_a_replaced_file_keeps_its_owner(tmp_path: Path, storage: Storage) -> No
 @needs_root
 def test_new_files_and_directories_go_to_the_owner_given(tmp_path: Path) -> None:
     storage = Storage(Paths(owner=FileOwner(1234, 5678)))
-    with storage.paths.place("a/b/c.txt", str(tmp_path), make_parents=True) as place:
-        storage.replace(place, b"x")
+    with storage.paths.pin("a/b/c.txt", str(tmp_path), make_parents=True) as pinned:
+        storage.replace(pinned, b"x")
 
     for made in ("a", "a/b", "a/b/c.txt"):
         found = (tmp_path / made).stat()
@@ -225,8 +225,8 @@ def test_what_is_not_a_file_is_refused_without_waiting_for_it(
 
     with pytest.raises(refusal):
         replace(storage, tmp_path / "f", b"x")
-    with pytest.raises(refusal), storage.paths.place(str(tmp_path / "f"), "/") as place:
-        storage.load(place, limit=10, advice="")
+    with pytest.raises(refusal), storage.paths.pin(str(tmp_path / "f"), "/") as pinned:
+        storage.load(pinned, limit=10, advice="")
 
 
 def test_a_file_past_the_limit_is_refused_with_the_way_out(
@@ -236,14 +236,14 @@ def test_a_file_past_the_limit_is_refused_with_the_way_out(
 
     with (
         pytest.raises(FileTooLarge, match=r"11 bytes.*limit of 10.* Go round"),
-        storage.paths.place(str(tmp_path / "f"), "/") as place,
+        storage.paths.pin(str(tmp_path / "f"), "/") as pinned,
     ):
-        storage.load(place, limit=10, advice="Go round")
+        storage.load(pinned, limit=10, advice="Go round")
 
 
 def test_a_file_that_says_it_is_empty_is_read_to_its_end(storage: Storage) -> None:
-    with storage.paths.place("/proc/self/status", "/") as place:
-        assert storage.load(place, limit=1 << 20, advice="").data.startswith(b"Name:")
+    with storage.paths.pin("/proc/self/status", "/") as pinned:
+        assert storage.load(pinned, limit=1 << 20, advice="").data.startswith(b"Name:")
 
 
 def test_a_version_that_is_no_longer_there_is_not_replaced(
@@ -260,21 +260,21 @@ def test_a_version_that_is_no_longer_there_is_not_replaced(
 
     for change in (change_in_place, file.unlink, put_another_there):
         file.write_bytes(b"old")
-        with storage.paths.place(str(file), "/") as place:
-            version = storage.load(place, limit=100, advice="")
+        with storage.paths.pin(str(file), "/") as pinned:
+            version = storage.load(pinned, limit=100, advice="")
             change()
             with pytest.raises(EditConflict):
-                storage.replace(place, b"mine", over=version)
+                storage.replace(pinned, b"mine", over=version)
 
     assert file.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
 
 
 def test_what_must_be_new_replaces_nothing(tmp_path: Path, storage: Storage) -> None:
-    with storage.paths.place(str(tmp_path / "f"), "/") as place:
-        storage.replace(place, b"first", must_be_new=True)
+    with storage.paths.pin(str(tmp_path / "f"), "/") as pinned:
+        storage.replace(pinned, b"first", must_be_new=True)
         with pytest.raises(PathExists):
-            storage.replace(place, b"second", must_be_new=True)
+            storage.replace(pinned, b"second", must_be_new=True)
 
     assert (tmp_path / "f").read_bytes() == b"first"
     assert os.listdir(tmp_path) == ["f"]
@@ -291,9 +291,9 @@ def test_content_that_breaks_off_leaves_the_old_file_and_nothing_beside_it(
 
     with (
         pytest.raises(EOFError),
-        storage.paths.place(str(tmp_path / "f"), "/") as place,
+        storage.paths.pin(str(tmp_path / "f"), "/") as pinned,
     ):
-        storage.replace(place, broken())
+        storage.replace(pinned, broken())
 
     assert (tmp_path / "f").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["f"]
@@ -424,9 +424,9 @@ storage = Storage(Paths([root]))
 def once():
     for path in ("f", "a/b/f", "../x", "f/x", "link", "loop"):
         try:
-            with storage.paths.place(path, root, make_parents=True) as place:
-                storage.replace(place, b"x")
-                storage.load(place, limit=10, advice="")
+            with storage.paths.pin(path, root, make_parents=True) as pinned:
+                storage.replace(pinned, b"x")
+                storage.load(pinned, limit=10, advice="")
         except BasculeError:
             pass
 os.symlink("f", root + "/link"); os.symlink("loop", root + "/loop")

@@ -18,7 +18,10 @@ _MAIN: Final = Path(__file__).with_name("_pdf_main.py")
 
 
 def pdf_body(file: Path) -> str:
-    """Return HTML that shows the file, or the reason why it cannot, with an alternative. Blocks."""
+    """Return HTML that shows the file, or says why the file cannot be shown and what to do instead.
+
+    Blocks the calling thread.
+    """
     result = _read(file)
     if "pages" not in result:
         reason = _error_text(result)
@@ -34,7 +37,8 @@ def pdf_body(file: Path) -> str:
 
 
 def _page(number: int, count: int, page: dict[str, Any]) -> str:
-    # A canvas, like those of PDF viewers. No script may draw on it, so the image is its background.
+    # A <canvas>, as in PDF viewers such as pdf.js: the tree of the page lists it with its label.
+    # Scripts are blocked on this page and cannot draw, so the image is the canvas's background.
     return (
         f"<h2>Page {number} of {count}</h2>"
         f'<canvas aria-label="Page {number} of {count}" width="{page["width"]}" '

@@ -13,7 +13,8 @@ from typing import Self
 
 from bascule.core.errors import MissingTool
 
-_READ = 1 << 16
+_READ_BYTES = 1 << 16
+_MAX_STDERR_BYTES = 4096
 
 
 class DeadlineExceeded(Exception):
@@ -83,7 +84,7 @@ class BoundedProcess:
         """Return the start of the child's stderr. Waits for its exit: call it after `pieces`."""
         self._process.wait()
         self._stderr.seek(0)
-        return self._stderr.read(4096).decode("utf-8", "replace").strip()
+        return self._stderr.read(_MAX_STDERR_BYTES).decode("utf-8", "replace").strip()
 
     def _blocks(self) -> Iterator[bytes]:
         assert self._process.stdout is not None
@@ -94,7 +95,7 @@ class BoundedProcess:
             left = self._deadline - time.monotonic()
             if left <= 0 or not readable.poll(left * 1000):
                 raise DeadlineExceeded
-            block = os.read(output, _READ)
+            block = os.read(output, _READ_BYTES)
             if not block:
                 return
             yield block

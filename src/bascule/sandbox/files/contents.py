@@ -21,15 +21,17 @@ from bascule.core.errors import InvalidArchive
 from .staging import NEW_FILE_MODE
 from .unpacking import Archive, ArchiveEntry, safe_parts
 
-_MAX_LINK: Final = 4096
-_MAX_READ: Final = 1 << 20
-_PACKED: Final[Mapping[bytes, Any]] = {
+_MAX_LINK_BYTES: Final = 4096
+_MAX_READ_BYTES: Final = 1 << 20
+_DETECTION_BYTES: Final = 512
+"""Bytes at the start of an archive that show its format."""
+_OPENERS: Final[Mapping[bytes, Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ\0": lzma.open,
 }
 """Function that opens a compressed tar, by the first bytes of the file."""
-_BROKEN: Final = (
+_BROKEN_ARCHIVE_ERRORS: Final = (
     *(BadZipFile, zlib.error, lzma.LZMAError, gzip.BadGzipFile, tarfile.TarError),
     *(EOFError, NotImplementedError, UnicodeDecodeError),
 )
@@ -50,7 +52,7 @@ def open_archive(stream: IO[bytes], limits: UnpackLimits) -> Iterator[Archive]:
     """Open an archive and check all its entries. Raises `InvalidArchive`, here or on unpacking."""
     length = stream.seek(0, os.SEEK_END)
     stream.seek(0)
-    begin = stream.read(512)
+    begin = stream.read(_DETECTION_BYTES)
     stream.seek(0)
     try:
         with ExitStack() as held:
@@ -59,11 +61,11 @@ def open_archive(stream: IO[bytes], limits: UnpackLimits) -> Iterator[Archive]:
             else:
                 file = held.enter_context(_zip_file(stream))
                 yield Archive(_zip_entries(file, length, limits))
-    except _BROKEN as error:
+    except _BROKEN_ARCHIVE_ERRORS as error:
         raise InvalidArchive(f"The archive is broken: {error}") from error
 
 
-class _Limit:
+class _LimitCounter:
     """Counts entries and bytes of an archive and raises when a limit is exceeded."""
 
     def __init__(self, length: int, limits: UnpackLimits) -> None:
@@ -94,9 +96,9 @@ def _zip_file(stream: IO[bytes]) -> ZipFile:
 
 
 def _zip_entries(file: ZipFile, length: int, limits: UnpackLimits) -> list[ArchiveEntry]:
-    limit = _Limit(length, limits)
+    counter = _LimitCounter(length, limits)
     for info in file.infolist():
-        limit.add(info.file_size)
+        counter.add(info.file_size)
     return [_zip_entry(file, info, length) for info in file.infolist()]
 
 
@@ -126,7 +128,7 @@ def _zip_entry(file: ZipFile, info: ZipInfo, length: int) -> ArchiveEntry:
 
 
 def _zip_link(file: ZipFile, info: ZipInfo) -> str:
-    if info.file_size > _MAX_LINK:
+    if info.file_size > _MAX_LINK_BYTES:
         raise InvalidArchive(f"The link {info.filename!r} in the archive is too long")
     return os.fsdecode(file.read(info))
 
@@ -135,11 +137,11 @@ def _zip_link(file: ZipFile, info: ZipInfo) -> str:
 
 
 def _is_tar(begin: bytes) -> bool:
-    return begin[257:262] == b"ustar" or begin.startswith(tuple(_PACKED))
+    return begin[257:262] == b"ustar" or begin.startswith(tuple(_OPENERS))
 
 
 def _tar(stream: IO[bytes], begin: bytes, held: ExitStack) -> tarfile.TarFile:
-    for mark, opener in _PACKED.items():
+    for mark, opener in _OPENERS.items():
         if begin.startswith(mark):
             stream = held.enter_context(opener(stream))
     bounded = cast("IO[bytes]", _Bounded(stream))
@@ -156,7 +158,7 @@ class _Bounded(io.RawIOBase):
         self._stream = stream
 
     def read(self, size: int = -1) -> bytes:
-        if not 0 <= size <= _MAX_READ:
+        if not 0 <= size <= _MAX_READ_BYTES:
             raise InvalidArchive("The archive has a header that is too long")
         return self._stream.read(size)
 
@@ -168,11 +170,11 @@ class _Bounded(io.RawIOBase):
 
 
 def _tar_entries(tar: tarfile.TarFile, length: int, limits: UnpackLimits) -> list[ArchiveEntry]:
-    limit = _Limit(length, limits)
+    counter = _LimitCounter(length, limits)
     entries = []
     files: set[tuple[str, ...]] = set()
     for member in _members(tar):
-        limit.add(member.size)
+        counter.add(member.size)
         entry = _tar_entry(tar, member)
         if entry.same_as and entry.same_as not in files:
             raise InvalidArchive(

@@ -7,7 +7,8 @@ from difflib import SequenceMatcher
 
 _BLOCK = 1 << 16
 _MAX_MATCHED = 2000
-"""If either side has more changed lines, the diff is one hunk: matching takes quadratic time."""
+"""Maximum changed lines on either side that are matched with each other, which takes quadratic
+time. Beyond that, the diff is one hunk."""
 
 
 def unified_diff(old: str, new: str, path: str) -> str:
@@ -31,8 +32,8 @@ def _hunks(old: list[str], new: list[str], above: int) -> Iterator[str]:
 
 
 def line_changes(old: str, new: str) -> list[tuple[int, int, int, int]]:
-    """Return, in order, (start, end, start, end): lines of `old` and the lines of `new` that
-    replace them."""
+    """Return the changes in order, each as (start, end, start, end): the range of lines of `old`,
+    and the range of lines of `new` that replaces it. Line numbers start at 0."""
     if old == new:
         return []
     start = _line_start(old, _common_start(old, new))

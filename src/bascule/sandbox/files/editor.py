@@ -44,7 +44,9 @@ EDIT_LIMIT = 10 << 20
 """Maximum size in bytes of a file that is edited or viewed whole."""
 
 HISTORY_DEPTH = 10
+"""Maximum number of edits of one file that can be undone."""
 HISTORY_LIMIT = 64 << 20
+"""Maximum bytes of the history of all files together."""
 
 _COMMANDS = ("view", "create", "str_replace", "insert", "undo_edit")
 _DOCUMENTS = frozenset((".docx", ".xlsx", ".pptx", ".pdf", ".mp3", ".wav", ".m4a", ".flac"))
@@ -77,10 +79,10 @@ class FileEditor:
             done = self._do(action, cwd)
         except BasculeError as error:
             existed = self._exists(action.path, cwd)
-            done = _Done(_error(error), existed=existed, error_id=error.code)
+            done = _EditResult(_error(error), existed=existed, error_id=error.code)
         return FileEdited(
             content=done.content,
-            path=self._shown(action.path, cwd),
+            path=self._shown_path(action.path, cwd),
             prev_exist=done.existed,
             old_content=action.old_str,
             new_content=action.new_str,
@@ -96,13 +98,13 @@ class FileEditor:
             content = self._view(action.path, action.view_range, cwd)
         except BasculeError as error:
             content, code = _error(error), error.code
-        shown = self._shown(action.path, cwd)
-        return FileContent(content=content, path=shown, impl_source="oh_aci", error_id=code)
+        shown_path = self._shown_path(action.path, cwd)
+        return FileContent(content=content, path=shown_path, impl_source="oh_aci", error_id=code)
 
-    def _do(self, action: FileEdit, cwd: str) -> _Done:
+    def _do(self, action: FileEdit, cwd: str) -> _EditResult:
         match action.command:
             case "view":
-                return _Done(self._view(action.path, action.view_range, cwd), existed=True)
+                return _EditResult(self._view(action.path, action.view_range, cwd), existed=True)
             case "create":
                 return self._create(action, cwd)
             case "str_replace":
@@ -114,99 +116,103 @@ class FileEditor:
         known = ", ".join(_COMMANDS)
         raise EditInvalid(f"Unrecognized command {action.command!r}. Known commands: {known}")
 
-    def _create(self, action: FileEdit, cwd: str) -> _Done:
+    def _create(self, action: FileEdit, cwd: str) -> _EditResult:
         text = _required(action.file_text, "file_text", action)
         _ensure_no_document(action.path)
         with (
-            self._paths.place(action.path, cwd, make_parents=True) as place,
-            self._storage.turn(place),
+            self._paths.pin(action.path, cwd, make_parents=True) as pinned,
+            self._storage.exclusive(pinned),
         ):
             try:
-                data = TextFormat().encode(text, place.shown)
-                self._storage.replace(place, data, must_be_new=True)
+                data = TextFormat().encode(text, pinned.shown_path)
+                self._storage.replace(pinned, data, must_be_new=True)
             except (PathExists, FileExistsError):
                 raise PathExists(
-                    f"{_invalid_path(place.shown)} File already exists at: {place.shown}."
-                    " `create` overwrites nothing; change it with `str_replace` or `insert`."
+                    f"{_invalid_path(pinned.shown_path)} File already exists at: "
+                    f"{pinned.shown_path}. `create` overwrites nothing; change it with "
+                    "`str_replace` or `insert`."
                 ) from None
-            shown = place.shown
-            return _Done(
-                f"File created successfully at: {shown}",
+            shown_path = pinned.shown_path
+            return _EditResult(
+                f"File created successfully at: {shown_path}",
                 existed=False,
-                diff=unified_diff("", text, shown),
+                diff=unified_diff("", text, shown_path),
             )
 
-    def _str_replace(self, action: FileEdit, cwd: str) -> _Done:
+    def _str_replace(self, action: FileEdit, cwd: str) -> _EditResult:
         old = _required(action.old_str, "old_str", action)
         if old == action.new_str:
             raise EditInvalid(
                 "No replacement was performed. `new_str` and `old_str` must be different."
             )
-        with self._opened(action.path, cwd) as file:
+        with self._open_text(action.path, cwd) as file:
             old, new = file.as_text(old), file.as_text(action.new_str or "")
-            return self._save(file, replace_once(file.text, old, new, shown=file.shown))
+            return self._save(file, replace_once(file.text, old, new, shown_path=file.shown_path))
 
-    def _insert(self, action: FileEdit, cwd: str) -> _Done:
+    def _insert(self, action: FileEdit, cwd: str) -> _EditResult:
         line = _required(_as_line(action.insert_line), "insert_line", action)
         new = _required(action.new_str, "new_str", action)
-        with self._opened(action.path, cwd) as file:
+        with self._open_text(action.path, cwd) as file:
             return self._save(file, insert_lines(file.text, line, file.as_text(new)))
 
-    def _undo(self, action: FileEdit, cwd: str) -> _Done:
-        with self._opened(action.path, cwd) as file:
-            made = self._history.last(file.place.key)
-            if made is None:
-                raise NoEditHistory(f"No edit history found for {file.shown}.")
-            data = _content_without(made, file)
-            text = unix_lines(decode(data, file.shown).content)
-            self._storage.replace(file.place, data, over=file.version)
-            self._history.drop_last(file.place.key)
-            view = show_file(text, file.shown, whole=text)
-            return _Done(
-                f"Last edit to {file.shown} undone successfully. {view}",
+    def _undo(self, action: FileEdit, cwd: str) -> _EditResult:
+        with self._open_text(action.path, cwd) as file:
+            recorded = self._history.last(file.pinned.key)
+            if recorded is None:
+                raise NoEditHistory(f"No edit history found for {file.shown_path}.")
+            data = _content_without(recorded, file)
+            text = unix_lines(decode(data, file.shown_path).content)
+            self._storage.replace(file.pinned, data, over=file.version)
+            self._history.drop_last(file.pinned.key)
+            view = show_file(text, file.shown_path, whole=text)
+            return _EditResult(
+                f"Last edit to {file.shown_path} undone successfully. {view}",
                 existed=True,
-                diff=unified_diff(file.text, text, file.shown),
+                diff=unified_diff(file.text, text, file.shown_path),
             )
 
-    def _save(self, file: _Opened, edited: Edited) -> _Done:
-        data = file.format.encode(edited.content, file.shown)
-        self._storage.replace(file.place, data, over=file.version)
-        self._history.push(file.place.key, RecordedEdit(file.version.data, data))
-        snippet = show_snippet(edited.content, edited.line, edited.lines, file.shown)
-        return _Done(
-            f"The file {file.shown} has been edited. {snippet}{_REVIEW}",
+    def _save(self, file: _OpenFile, edited: Edited) -> _EditResult:
+        data = file.format.encode(edited.content, file.shown_path)
+        self._storage.replace(file.pinned, data, over=file.version)
+        self._history.push(file.pinned.key, RecordedEdit(file.version.data, data))
+        snippet = show_snippet(edited.content, edited.line, edited.line_count, file.shown_path)
+        return _EditResult(
+            f"The file {file.shown_path} has been edited. {snippet}{_REVIEW}",
             existed=True,
-            diff=unified_diff(file.text, edited.content, file.shown),
+            diff=unified_diff(file.text, edited.content, file.shown_path),
         )
 
     @contextmanager
-    def _opened(self, path: str, cwd: str) -> Iterator[_Opened]:
+    def _open_text(self, path: str, cwd: str) -> Iterator[_OpenFile]:
         """Open a text file for editing, and keep other threads from editing it meanwhile."""
-        with self._existing(path, cwd) as place, self._storage.turn(place):
+        with self._existing(path, cwd) as pinned, self._storage.exclusive(pinned):
             advice = "Change it with a program in the shell"
-            version = self._storage.load(place, limit=self._limit, advice=advice)
-            text = decode(version.data, place.shown)
-            file = _Opened(place, version, text.content, text.format)
+            version = self._storage.load(pinned, limit=self._limit, advice=advice)
+            text = decode(version.data, pinned.shown_path)
+            file = _OpenFile(pinned, version, text.content, text.format)
             yield replace(file, text=file.as_text(text.content))
 
     @contextmanager
     def _existing(self, path: str, cwd: str) -> Iterator[PinnedPath]:
-        shown = self._paths.absolute(path, cwd)
+        shown_path = self._paths.absolute(path, cwd)
         try:
-            with self._paths.place(path, cwd) as place:
-                _ensure_no_document(shown)
-                yield place
+            with self._paths.pin(path, cwd) as pinned:
+                _ensure_no_document(shown_path)
+                yield pinned
         except NoSuchPath as error:
             raise NoSuchPath(
-                f"{_invalid_path(shown)} The path {shown} does not exist."
+                f"{_invalid_path(shown_path)} The path {shown_path} does not exist."
                 " Look for it with `view` on a directory, or make it with `create`."
             ) from error
         except IsADirectory as error:
             raise IsADirectory(
-                f"{_invalid_path(shown)} The path {shown} is a directory, which only `view` shows."
+                f"{_invalid_path(shown_path)} The path {shown_path} is a directory, which only "
+                "`view` shows."
             ) from error
         except BinaryFile as error:
-            raise BinaryFile(f"{shown} is not text and cannot be viewed or edited here") from error
+            raise BinaryFile(
+                f"{shown_path} is not text and cannot be viewed or edited here"
+            ) from error
 
     def _view(self, path: str, view_range: Sequence[int] | None, cwd: str) -> str:
         try:
@@ -216,28 +222,28 @@ class FileEditor:
                 return show_directory(directory, self._paths.absolute(path, cwd))
         except (NotADirectory, NoSuchPath):
             pass
-        with self._existing(path, cwd) as place:
+        with self._existing(path, cwd) as pinned:
             if not view_range:
-                text = unix_lines(self._excerpts.lines(place, 0, -1))
-                return show_file(text, place.shown, whole=text)
-            return self._view_lines(place, view_range)
+                text = unix_lines(self._excerpts.lines(pinned, 0, -1))
+                return show_file(text, pinned.shown_path, whole=text)
+            return self._view_lines(pinned, view_range)
 
-    def _view_lines(self, place: PinnedPath, view_range: Sequence[int]) -> str:
+    def _view_lines(self, pinned: PinnedPath, view_range: Sequence[int]) -> str:
         first, last = _as_range(view_range)
-        found = unix_lines(self._excerpts.lines(place, first - 1, last))
+        found = unix_lines(self._excerpts.lines(pinned, first - 1, last))
         if not found:
-            line_count = count_lines(self._excerpts.lines(place, 0, first - 1))
+            line_count = count_lines(self._excerpts.lines(pinned, 0, first - 1))
             raise InvalidRange(
-                f"{_invalid_range(view_range)} {place.shown} has lines {[1, line_count]};"
+                f"{_invalid_range(view_range)} {pinned.shown_path} has lines {[1, line_count]};"
                 f" the first element `{first}` should be one of them."
             )
-        view = show_file(found.removesuffix("\n"), place.shown, first=first)
+        view = show_file(found.removesuffix("\n"), pinned.shown_path, first=first)
         end = first + count_lines(found) - 1
         if end < last:
             view += f"\nNOTE: the file ends with line {end}.\n"
         return view
 
-    def _shown(self, path: str, cwd: str) -> str:
+    def _shown_path(self, path: str, cwd: str) -> str:
         try:
             return self._paths.absolute(path, cwd)
         except BasculeError:
@@ -245,14 +251,14 @@ class FileEditor:
 
     def _exists(self, path: str, cwd: str) -> bool:
         try:
-            with self._paths.place(path, cwd) as place:
-                return place.stat() is not None
+            with self._paths.pin(path, cwd) as pinned:
+                return pinned.stat() is not None
         except BasculeError:
             return False
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
+class _EditResult:
     content: str
     existed: bool
     diff: str = ""
@@ -260,53 +266,55 @@ class _Done:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    place: PinnedPath
+class _OpenFile:
+    pinned: PinnedPath
     version: FileVersion
     text: str
     format: TextFormat
 
     @property
-    def shown(self) -> str:
-        return self.place.shown
+    def shown_path(self) -> str:
+        return self.pinned.shown_path
 
-    def as_text(self, given: str) -> str:
-        """Convert `given` to the line endings of `text`: plain newlines if the file has CR LF."""
-        return unix_lines(given) if self.format.crlf else given
+    def as_text(self, content: str) -> str:
+        """Convert `content` to the line endings of `text`: plain newlines if the file has CR LF."""
+        return unix_lines(content) if self.format.crlf else content
 
 
-def _content_without(made: RecordedEdit, file: _Opened) -> bytes:
-    """Return the file's content with the edit undone; later changes by others are kept."""
-    if file.version.data == made.after:
-        return made.before
+def _content_without(recorded: RecordedEdit, file: _OpenFile) -> bytes:
+    """Return the content of the file without the recorded edit. Later changes by others are
+    kept."""
+    if file.version.data == recorded.after:
+        return recorded.before
     before, after, now = (
-        decode(data, file.shown).content for data in (made.before, made.after, file.version.data)
+        decode(data, file.shown_path).content
+        for data in (recorded.before, recorded.after, file.version.data)
     )
     undone = without_edit(before, after, now)
     if undone is None:
         raise EditConflict(
-            f"{file.shown} was changed since the last edit, in the same lines or right beside"
+            f"{file.shown_path} was changed since the last edit, in the same lines or right beside"
             " them; nothing was undone. Look at it with `view` and use `str_replace`"
         )
-    return file.format.encode(undone, file.shown)
+    return file.format.encode(undone, file.shown_path)
 
 
 def _error(error: BasculeError) -> str:
     return f"ERROR:\n{error.message}"
 
 
-def _invalid_path(shown: str) -> str:
-    return f"Invalid `path` parameter: {shown}."
+def _invalid_path(shown_path: str) -> str:
+    return f"Invalid `path` parameter: {shown_path}."
 
 
 def _invalid_range(view_range: Sequence[int]) -> str:
     return f"Invalid `view_range` parameter: {list(view_range)}."
 
 
-def _ensure_no_document(shown: str) -> None:
-    if PurePosixPath(shown).suffix.lower() in _DOCUMENTS:
+def _ensure_no_document(shown_path: str) -> None:
+    if PurePosixPath(shown_path).suffix.lower() in _DOCUMENTS:
         raise NotSupported(
-            f"{shown} is a document or recording, and those are not turned into text here."
+            f"{shown_path} is a document or recording, and those are not turned into text here."
             " Use a program in the shell (`pdftotext`, `pandoc`, …)"
         )
 

@@ -25,11 +25,11 @@ class Edited:
     content: str
     line: int
     """The first line that changed, from 1."""
-    lines: int
+    line_count: int
     """How many lines hold the new text."""
 
 
-def replace_once(text: str, old: str, new: str, *, shown: str) -> Edited:
+def replace_once(text: str, old: str, new: str, *, shown_path: str) -> Edited:
     """Replace the only occurrence of `old`.
 
     If `old` does not occur literally, the search is repeated with other line endings, and then
@@ -49,7 +49,7 @@ def replace_once(text: str, old: str, new: str, *, shown: str) -> Edited:
         return Edited(content, text.count("\n", 0, at) + 1, instead.count("\n") + 1)
     raise EditNoMatch(
         f"No replacement was performed, old_str `{_quoted(old)}` did not appear verbatim in"
-        f" {shown}."
+        f" {shown_path}."
     )
 
 

@@ -9,7 +9,7 @@ from bascule.core.errors import BinaryFile, FileTooLarge
 from .lines import skip_lines_in_file, slice_lines
 from .paths import PinnedPath
 from .storage import Storage, ensure_fits, read_up_to
-from .textfile import SAMPLE, decode, is_wide, looks_binary
+from .textfile import SAMPLE_BYTES, decode, is_wide, looks_binary
 
 
 class Excerpts:
@@ -25,35 +25,37 @@ class Excerpts:
         self._limit = limit
         self._advice = advice
 
-    def lines(self, place: PinnedPath, start: int, end: int) -> str:
-        """Return lines `start` up to, not including, `end` with their line endings; 0-based. An
-        `end` of -1 means the end of the file."""
-        try:
-            version = self._storage.load(place, limit=self._limit, advice=self._advice)
-        except FileTooLarge:
-            return self._part(place, start, end)
-        return slice_lines(decode(version.data, place.shown).content, start, end)
+    def lines(self, pinned: PinnedPath, start: int, end: int) -> str:
+        """Return the lines from `start` up to, but not including, `end`, with their line endings.
 
-    def _part(self, place: PinnedPath, start: int, end: int) -> str:
-        with self._storage.reading(place) as (descriptor, found):
-            sample = os.pread(descriptor, SAMPLE, 0)
+        Line numbers start at 0. An `end` of -1 means the end of the file.
+        """
+        try:
+            version = self._storage.load(pinned, limit=self._limit, advice=self._advice)
+        except FileTooLarge:
+            return self._part(pinned, start, end)
+        return slice_lines(decode(version.data, pinned.shown_path).content, start, end)
+
+    def _part(self, pinned: PinnedPath, start: int, end: int) -> str:
+        with self._storage.reading(pinned) as (descriptor, file_stat):
+            sample = os.pread(descriptor, SAMPLE_BYTES, 0)
             if looks_binary(sample):
-                raise BinaryFile("ERROR_BINARY_FILE", path=place.shown)
+                raise BinaryFile("ERROR_BINARY_FILE", path=pinned.shown_path)
             if (start, end) == (0, -1):
-                ensure_fits(found.st_size, self._limit, place.shown, self._advice)
+                ensure_fits(file_stat.st_size, self._limit, pinned.shown_path, self._advice)
             if is_wide(sample):
                 advice = "Convert it to UTF-8 first (`iconv`), or download it"
-                ensure_fits(found.st_size, self._limit, place.shown, advice)
+                ensure_fits(file_stat.st_size, self._limit, pinned.shown_path, advice)
             first = skip_lines_in_file(descriptor, start)
-            last = found.st_size
+            last = file_stat.st_size
             if end >= 0:
                 last = skip_lines_in_file(descriptor, end - start, start=first)
             if last - first > self._limit:
                 raise FileTooLarge(
-                    f"These lines of {place.shown} have {last - first:,} bytes, past the limit of"
-                    f" {self._limit:,}. Ask for fewer",
+                    f"These lines of {pinned.shown_path} have {last - first:,} bytes, past the "
+                    f"limit of {self._limit:,}. Ask for fewer",
                     size=last - first,
                 )
             os.lseek(descriptor, first, os.SEEK_SET)
             data = read_up_to(descriptor, last - first, expected=last - first)
-            return decode(data, place.shown).content
+            return decode(data, pinned.shown_path).content

@@ -28,7 +28,7 @@ from .search import Search
 from .storage import Storage
 from .transfers import FileTransfers
 
-_Executes = Callable[[Any, str], Observation]
+_Execute = Callable[[Any, str], Observation]
 
 
 class FileActions:
@@ -42,7 +42,7 @@ class FileActions:
         self.transfers = FileTransfers(storage)
         self._editor = FileEditor(storage)
         search = Search(self.paths, ripgrep=shutil.which("rg"))
-        self._by_kind: Mapping[type[Action], _Executes] = {
+        self._by_kind: Mapping[type[Action], _Execute] = {
             FileRead: self._read,
             FileWrite: self.files.write,
             FileEdit: self._editor.edit,

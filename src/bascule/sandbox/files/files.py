@@ -62,14 +62,14 @@ class SandboxFiles:
         detected from them. Raises `BinaryFile`, `FileTooLarge`, `InvalidRange`.
         """
         _ensure_range(action.start, action.end)
-        with self._paths.place(action.path, cwd) as place:
+        with self._paths.pin(action.path, cwd) as pinned:
             kind = media_type(action.path)
             if kind is not None:
                 advice = "Download it instead"
-                data = self._storage.load(place, limit=self._limit, advice=advice).data
-                return FileContent(content=data_url(kind, data), path=place.shown)
-            content = self._excerpts.lines(place, action.start, action.end)
-            return FileContent(content=content, path=place.shown)
+                data = self._storage.load(pinned, limit=self._limit, advice=advice).data
+                return FileContent(content=data_url(kind, data), path=pinned.shown_path)
+            content = self._excerpts.lines(pinned, action.start, action.end)
+            return FileContent(content=content, path=pinned.shown_path)
 
     def write(self, action: FileWrite, cwd: str) -> FileWritten:
         """Replace the file's text, or its lines `start` to `end`, by `content`.
@@ -79,17 +79,17 @@ class SandboxFiles:
         """
         _ensure_range(action.start, action.end)
         with (
-            self._paths.place(action.path, cwd, make_parents=True) as place,
-            self._storage.turn(place),
+            self._paths.pin(action.path, cwd, make_parents=True) as pinned,
+            self._storage.exclusive(pinned),
         ):
             content = end_with_newline(action.content)
             if action.start == 0 and action.end == -1:
-                old = self._format_of(place, content)
-                data = _encode_or_utf8(old, content, place.shown)
-                self._storage.replace(place, data)
+                old = self._format_of(pinned, content)
+                data = _encode_or_utf8(old, content, pinned.shown_path)
+                self._storage.replace(pinned, data)
             else:
-                self._replace_lines(place, content, action.start, action.end)
-            return FileWritten(path=place.shown)
+                self._replace_lines(pinned, content, action.start, action.end)
+            return FileWritten(path=pinned.shown_path)
 
     def make_dir(self, action: MakeDir, cwd: str) -> DirMade:
         try:
@@ -99,31 +99,34 @@ class SandboxFiles:
             raise PathExists(f"{action.path} exists, or leads through a file") from error
         except NoSuchPath:
             pass
-        with self._paths.place(action.path, cwd, make_parents=True) as place:
-            created = make_directory(place.directory, place.name, self._paths.owner)
-            return DirMade(path=place.shown, created=created)
+        with self._paths.pin(action.path, cwd, make_parents=True) as pinned:
+            created = make_directory(pinned.directory, pinned.name, self._paths.owner)
+            return DirMade(path=pinned.shown_path, created=created)
 
     def remove_dir(self, action: RemoveDir, cwd: str) -> DirRemoved:
         """Remove a directory. Refuses a symbolic link to a directory."""
-        with self._paths.place(action.path, cwd, follow=False) as place:
-            found = place.stat()
+        with self._paths.pin(action.path, cwd, follow=False) as pinned:
+            found = pinned.stat()
             if found is None:
-                raise NoSuchPath(f"No such directory: {place.shown}")
+                raise NoSuchPath(f"No such directory: {pinned.shown_path}")
             if not stat.S_ISDIR(found.st_mode):
-                raise NotADirectory(f"{place.shown} is not a directory; remove it as a file")
+                raise NotADirectory(f"{pinned.shown_path} is not a directory; remove it as a file")
             if action.recursive:
-                _remove_tree(place)
+                _remove_tree(pinned)
             else:
-                os.rmdir(place.name, dir_fd=place.directory)
-            return DirRemoved(path=place.shown)
+                os.rmdir(pinned.name, dir_fd=pinned.directory)
+            return DirRemoved(path=pinned.shown_path)
 
     def remove(self, action: Remove, cwd: str) -> FileRemoved:
-        with self._paths.place(action.path, cwd, follow=False) as place, self._storage.turn(place):
-            found = place.stat()
+        with (
+            self._paths.pin(action.path, cwd, follow=False) as pinned,
+            self._storage.exclusive(pinned),
+        ):
+            found = pinned.stat()
             if found is not None and stat.S_ISDIR(found.st_mode):
-                raise IsADirectory(f"{place.shown} is a directory; remove it as one")
-            os.unlink(place.name, dir_fd=place.directory)
-            return FileRemoved(path=place.shown)
+                raise IsADirectory(f"{pinned.shown_path} is a directory; remove it as one")
+            os.unlink(pinned.name, dir_fd=pinned.directory)
+            return FileRemoved(path=pinned.shown_path)
 
     def list_dir(self, action: ListDir, cwd: str) -> DirListing:
         """List a directory. With `depth` above 1, entries follow directly after their directory."""
@@ -160,40 +163,42 @@ class SandboxFiles:
         found.sort(key=lambda each: (each[0], each[1].lower(), each[1]))
         return [printable(name) + "/" * (not is_file) for is_file, name in found]
 
-    def _format_of(self, place: PinnedPath, content: str) -> TextFormat:
+    def _format_of(self, pinned: PinnedPath, content: str) -> TextFormat:
         """Return the format in which to write `content`: that of the existing file if it is text.
 
         Only the start of a large file is examined. If the start is plain ASCII and `content` is
         not, the rest is read too (up to the limit) to find out whether it is UTF-8.
         """
         try:
-            with self._storage.reading(place) as (descriptor, found):
+            with self._storage.reading(pinned) as (descriptor, found):
                 data = read_up_to(descriptor, _START, expected=found.st_size)
                 if len(data) == _START:
                     if content.isascii() or not data.isascii() or found.st_size > self._limit:
                         return format_of_start(data)
                     data += read_up_to(descriptor, self._limit, expected=found.st_size - _START)
-            return decode(data, place.shown).format
+            return decode(data, pinned.shown_path).format
         except (FileNotFoundError, BinaryFile):
             return TextFormat()
 
-    def _replace_lines(self, place: PinnedPath, content: str, start: int, end: int) -> None:
+    def _replace_lines(self, pinned: PinnedPath, content: str, start: int, end: int) -> None:
         try:
             advice = "Change it with a program in the shell"
-            version = self._storage.load(place, limit=self._limit, advice=advice)
+            version = self._storage.load(pinned, limit=self._limit, advice=advice)
         except FileNotFoundError:
-            self._storage.replace(place, TextFormat().encode(content, place.shown))
+            self._storage.replace(pinned, TextFormat().encode(content, pinned.shown_path))
             return
-        old = decode(version.data, place.shown)
-        new = _with_lines_replaced(old, content, start, end, place.shown)
-        self._storage.replace(place, old.format.encode(new, place.shown), over=version)
+        old = decode(version.data, pinned.shown_path)
+        new = _with_lines_replaced(old, content, start, end, pinned.shown_path)
+        self._storage.replace(pinned, old.format.encode(new, pinned.shown_path), over=version)
 
 
-def _with_lines_replaced(old: DecodedText, content: str, start: int, end: int, shown: str) -> str:
+def _with_lines_replaced(
+    old: DecodedText, content: str, start: int, end: int, shown_path: str
+) -> str:
     line_count = count_lines(old.content)
     if start > line_count:
         raise InvalidRange(
-            f"{shown} has {line_count} lines; none can be written after line {start}"
+            f"{shown_path} has {line_count} lines; none can be written after line {start}"
         )
     first = skip_lines(old.content, start)
     before = end_with_newline(old.content[:first])
@@ -201,23 +206,24 @@ def _with_lines_replaced(old: DecodedText, content: str, start: int, end: int, s
     return before + content + after
 
 
-def _encode_or_utf8(old: TextFormat, content: str, shown: str) -> bytes:
+def _encode_or_utf8(old: TextFormat, content: str, shown_path: str) -> bytes:
     """Encode in the old encoding, or in UTF-8 if it lacks a character.
 
     Safe because none of the old text remains in the file.
     """
     try:
-        return old.encode(content, shown)
+        return old.encode(content, shown_path)
     except UndecodableFile:
-        return TextFormat(crlf=old.crlf).encode(content, shown)
+        return TextFormat(crlf=old.crlf).encode(content, shown_path)
 
 
-def _remove_tree(place: PinnedPath) -> None:
+def _remove_tree(pinned: PinnedPath) -> None:
     try:
-        shutil.rmtree(place.name, dir_fd=place.directory)
+        shutil.rmtree(pinned.name, dir_fd=pinned.directory)
     except RecursionError:
         raise StorageFailed(
-            f"{place.shown} is nested too deeply to be removed here; use `rm -rf` in the shell"
+            f"{pinned.shown_path} is nested too deeply to be removed here; "
+            "use `rm -rf` in the shell"
         ) from None
 
 

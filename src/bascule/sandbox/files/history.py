@@ -31,30 +31,33 @@ class EditHistory:
         self._limit = limit
         self._lock = threading.Lock()
         self._versions: deque[tuple[Hashable, RecordedEdit]] = deque()
+        """Key of the file and edit, oldest first."""
         self._size = 0
 
-    def push(self, key: Hashable, made: RecordedEdit) -> None:
+    def push(self, key: Hashable, edit: RecordedEdit) -> None:
         with self._lock:
-            mine = [each for each in self._versions if each[0] == key]
-            if len(mine) == self._depth:
-                self._forget(mine[0])
-            self._versions.append((key, made))
-            self._size += made.size
+            of_file = [version for version in self._versions if version[0] == key]
+            if len(of_file) == self._depth:
+                self._forget(of_file[0])
+            self._versions.append((key, edit))
+            self._size += edit.size
             while self._size > self._limit:
                 self._forget(self._versions[0])
 
     def last(self, key: Hashable) -> RecordedEdit | None:
         with self._lock:
-            return next((made for each, made in reversed(self._versions) if each == key), None)
+            return next((edit for owner, edit in reversed(self._versions) if owner == key), None)
 
     def drop_last(self, key: Hashable) -> None:
         with self._lock:
             for index in reversed(range(len(self._versions))):
-                if self._versions[index][0] == key:
-                    self._size -= self._versions[index][1].size
+                owner, edit = self._versions[index]
+                if owner == key:
+                    self._size -= edit.size
                     del self._versions[index]
                     return
 
     def _forget(self, version: tuple[Hashable, RecordedEdit]) -> None:
         self._versions.remove(version)
-        self._size -= version[1].size
+        _, edit = version
+        self._size -= edit.size

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import AnyStr
 
-_BLOCK = 1 << 14
-_READ = 1 << 20
+_BLOCK_SIZE = 1 << 14
+_READ_BYTES = 1 << 20
 
 
 def skip_lines(text: AnyStr, count: int, *, start: int = 0) -> int:
@@ -20,7 +20,7 @@ def skip_lines(text: AnyStr, count: int, *, start: int = 0) -> int:
     while count > 0:
         if at >= end:
             return end
-        stop = min(at + _BLOCK, end)
+        stop = min(at + _BLOCK_SIZE, end)
         here = text.count(newline, at, stop)
         if here < count:
             at, count = stop, count - here
@@ -49,7 +49,7 @@ def skip_lines_in_file(descriptor: int, count: int, *, start: int = 0) -> int:
     """Like `skip_lines`, for an open file of any size."""
     at = start
     while count > 0:
-        block = os.pread(descriptor, _READ, at)
+        block = os.pread(descriptor, _READ_BYTES, at)
         if not block:
             break
         here = block.count(b"\n")

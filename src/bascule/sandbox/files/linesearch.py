@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from bascule.core.errors import BinaryFile
 
-from .textfile import SAMPLE, decode, decode_line, is_wide, looks_binary
+from .textfile import SAMPLE_BYTES, decode, decode_line, is_wide, looks_binary
 
 MAX_LINE = 16 << 20
 """Maximum bytes of a line; longer lines are skipped."""
@@ -23,9 +23,12 @@ MAX_LINE = 16 << 20
 MAX_TEXT = 1000
 """Maximum characters of a line in a result."""
 
-_BEFORE = 200
-_AT_ONCE = 8 << 20
+_CONTEXT_BEFORE = 200
+"""Characters of a long line shown before the match."""
+_MAX_AT_ONCE = 8 << 20
+"""Maximum bytes of a file that is read whole; a larger file is read line by line."""
 _MAX_WIDE = 64 << 20
+"""Maximum bytes read of a file in UTF-16 or UTF-32, which cannot be read line by line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class LineSearch:
 
     def search(self, descriptor: int, path: str) -> Iterator[LineMatch]:
         """Yield the lines of a file that match; none for a binary file."""
-        sample = os.pread(descriptor, SAMPLE, 0)
+        sample = os.pread(descriptor, SAMPLE_BYTES, 0)
         if looks_binary(sample):
             return
         for number, line in enumerate(self._lines(descriptor, path, is_wide(sample)), 1):
@@ -58,8 +61,8 @@ class LineSearch:
 
     def _lines(self, descriptor: int, path: str, wide: bool) -> Iterator[str]:
         with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(_MAX_WIDE if wide else _AT_ONCE)
-            if wide or len(data) < _AT_ONCE:
+            data = file.read(_MAX_WIDE if wide else _MAX_AT_ONCE)
+            if wide or len(data) < _MAX_AT_ONCE:
                 if wide or self._needle in data:
                     with suppress(BinaryFile):  # a byte order mark that does not fit the content
                         yield from _split(decode(data, path).content)
@@ -73,7 +76,7 @@ def excerpt(line: str, at: int) -> str:
     """Return the line; for a long line, only the part around position `at`."""
     if len(line) <= MAX_TEXT:
         return line
-    start = max(0, min(at - _BEFORE, len(line) - MAX_TEXT))
+    start = max(0, min(at - _CONTEXT_BEFORE, len(line) - MAX_TEXT))
     end = start + MAX_TEXT
     return "…" * (start > 0) + line[start:end] + "…" * (end < len(line))
 
@@ -86,7 +89,8 @@ def _split(content: str) -> Iterator[str]:
 
 
 def _bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield lines; one that is too long is replaced by an empty line, to keep numbers right."""
+    """Yield lines. A line that is too long becomes an empty line, so that line numbers stay
+    right."""
     while raw := file.readline(MAX_LINE):
         if len(raw) < MAX_LINE or raw.endswith(b"\n"):
             yield raw

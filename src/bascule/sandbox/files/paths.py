@@ -30,9 +30,10 @@ from bascule.core.errors import (
     StorageFailed,
 )
 
-_PINNED = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_READABLE = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_PIN_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_LISTING_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_LINKS = 40
+"""Maximum number of links followed for one path; the same as in Linux."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class PinnedPath:
 
     directory: int
     name: str
-    shown: str
+    shown_path: str
     """The absolute path for messages; links and `..` are not resolved."""
     key: tuple[int, int, str]
     """Identifies the file: equal for all paths that lead to this directory and name."""
@@ -72,7 +73,8 @@ class Paths:
 
     Raises `PathOutsideRoots` for a path that leads out of the roots after links and `..` are
     resolved. It does so whether or not the path exists, so that callers learn nothing about the
-    outside. While `place` or `directory` is open, every `OSError` is converted to a `BasculeError`.
+    outside. Inside `with pin(…)` or `with directory(…)`, every `OSError` is converted to a
+    `BasculeError`.
     """
 
     def __init__(
@@ -105,39 +107,45 @@ class Paths:
             with self.directory(path, cwd) as directory:
                 return Path(real_path(directory))
         except (NotADirectory, NoSuchPath):
-            with self.place(path, cwd) as place:
-                return Path(real_path(place.directory), place.name)
+            with self.pin(path, cwd) as pinned:
+                return Path(real_path(pinned.directory), pinned.name)
 
     @contextmanager
-    def place(
+    def pin(
         self, path: str, cwd: str, *, follow: bool = True, make_parents: bool = False
     ) -> Iterator[PinnedPath]:
-        """Hold the place of a file. With `follow`, a link is resolved to its target's place."""
-        shown = self.absolute(path, cwd)
-        with self._with_base_directory(path, cwd), self._naming(shown):
-            parent, name = os.path.split(shown)
+        """Open the parent directory of a file, and close it at the end of the `with` block.
+
+        With `follow`, a link at the end of the path is replaced by its target.
+        """
+        shown_path = self.absolute(path, cwd)
+        with self._with_base_directory(path, cwd), self._converting_errors(shown_path):
+            parent, name = os.path.split(shown_path)
             if name in ("", ".."):
-                wrong = IsADirectory if follow else InvalidPath
-                raise wrong(f"{shown} is a directory, and its own name is not in the path")
-            if follow and self._is_root(shown):
-                raise IsADirectory(f"Path is a directory: {shown}. This works on files only")
-            directory = self._open(parent, shown, make=make_parents)
+                error_class = IsADirectory if follow else InvalidPath
+                raise error_class(
+                    f"{shown_path} is a directory, and its own name is not in the path"
+                )
+            if follow and self._is_root(shown_path):
+                raise IsADirectory(f"Path is a directory: {shown_path}. This works on files only")
+            directory = self._open(parent, shown_path, make=make_parents)
             try:
                 if follow:
-                    directory, name = self._follow(directory, name, shown)
-                held = os.fstat(directory)
-                yield PinnedPath(directory, name, shown, (held.st_dev, held.st_ino, name))
+                    directory, name = self._follow(directory, name, shown_path)
+                parent_stat = os.fstat(directory)
+                key = parent_stat.st_dev, parent_stat.st_ino, name
+                yield PinnedPath(directory, name, shown_path, key)
             finally:
                 os.close(directory)
 
     @contextmanager
     def directory(self, path: str, cwd: str, *, make: bool = False) -> Iterator[int]:
         """Hold a directory open for listing; `make` creates it and its parents if missing."""
-        shown = self.absolute(path, cwd)
-        with self._with_base_directory(path, cwd), self._naming(shown):
-            pinned = self._open(shown, shown, make=make)
+        shown_path = self.absolute(path, cwd)
+        with self._with_base_directory(path, cwd), self._converting_errors(shown_path):
+            pinned = self._open(shown_path, shown_path, make=make)
             try:
-                readable = os.open(".", _READABLE, dir_fd=pinned)
+                readable = os.open(".", _LISTING_FLAGS, dir_fd=pinned)
             finally:
                 os.close(pinned)
             try:
@@ -145,32 +153,34 @@ class Paths:
             finally:
                 os.close(readable)
 
-    def _open(self, path: str, shown: str, *, make: bool = False, base: int | None = None) -> int:
+    def _open(
+        self, path: str, shown_path: str, *, make: bool = False, base: int | None = None
+    ) -> int:
         """Open a directory inside the roots; `make` creates missing directories."""
         try:
-            directory = os.open(path, _PINNED, dir_fd=base)
+            directory = os.open(path, _PIN_FLAGS, dir_fd=base)
         except FileNotFoundError:
             if not make or os.path.split(path)[1] in ("", ".", ".."):
                 raise
-            directory = self._make(path, shown, base)
+            directory = self._make(path, shown_path, base)
         try:
-            self._ensure_inside(directory, shown)
+            self._ensure_inside(directory, shown_path)
         except BaseException:
             os.close(directory)
             raise
         return directory
 
-    def _make(self, path: str, shown: str, base: int | None) -> int:
-        parent, name = os.path.split(path)
-        above = self._open(parent or ".", shown, make=True, base=base)
+    def _make(self, path: str, shown_path: str, base: int | None) -> int:
+        parent_path, name = os.path.split(path)
+        parent = self._open(parent_path or ".", shown_path, make=True, base=base)
         try:
-            make_directory(above, name, self.owner)
+            make_directory(parent, name, self.owner)
             # Refuse a link that somebody created here meanwhile: it could lead out of the roots.
-            return os.open(name, _PINNED | os.O_NOFOLLOW, dir_fd=above)
+            return os.open(name, _PIN_FLAGS | os.O_NOFOLLOW, dir_fd=parent)
         finally:
-            os.close(above)
+            os.close(parent)
 
-    def _follow(self, directory: int, name: str, shown: str) -> tuple[int, str]:
+    def _follow(self, directory: int, name: str, shown_path: str) -> tuple[int, str]:
         """Follow links; return the directory and name of the target.
 
         Reuses the descriptor `directory`, which the caller closes in any case.
@@ -184,34 +194,35 @@ class Paths:
                 raise
             parent, name = os.path.split(target)
             if name in ("", ".", ".."):
-                raise IsADirectory(f"{shown} is a link to a directory")
-            following = self._open(parent or ".", shown, base=directory)
+                raise IsADirectory(f"{shown_path} is a link to a directory")
+            following = self._open(parent or ".", shown_path, base=directory)
             os.dup2(following, directory, inheritable=False)
             os.close(following)
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
-    def _ensure_inside(self, directory: int, shown: str) -> None:
+    def _ensure_inside(self, directory: int, shown_path: str) -> None:
         if self._roots is not None and not self._is_inside(real_path(directory)):
-            raise self._outside(shown)
+            raise self._outside(shown_path)
 
     def _is_inside(self, real: str) -> bool:
-        return self._roots is None or _as_prefix(real, real=True).startswith(self._roots)
+        return self._roots is None or _as_prefix(real, is_real=True).startswith(self._roots)
 
-    def _leads_inside(self, shown: str) -> bool:
-        """Whether the path is inside the roots and an error may name it; if in doubt, False."""
+    def _leads_inside(self, shown_path: str) -> bool:
+        """Whether the path is inside the roots, so that an error may describe what is there. False
+        if that cannot be determined."""
         try:
-            return self._is_inside(os.path.realpath(shown))
+            return self._is_inside(os.path.realpath(shown_path))
         except OSError:  # somebody replaced a link during the check
             return False
 
-    def _is_root(self, shown: str) -> bool:
-        """Whether the path is a root. Its parent is outside the roots, but an error that says so
-        about the root itself would confuse the user."""
-        return self._roots is not None and f"{shown.rstrip('/')}/" in self._roots
+    def _is_root(self, shown_path: str) -> bool:
+        """Whether the path is one of the roots. Opening the parent of a root would fail with "is
+        outside the allowed directories", which would confuse the user."""
+        return self._roots is not None and f"{shown_path.rstrip('/')}/" in self._roots
 
-    def _outside(self, shown: str) -> PathOutsideRoots:
+    def _outside(self, shown_path: str) -> PathOutsideRoots:
         allowed = ", ".join(root.rstrip("/") or "/" for root in self._roots or ())
-        return PathOutsideRoots(f"{shown} is outside the allowed directories: {allowed}")
+        return PathOutsideRoots(f"{shown_path} is outside the allowed directories: {allowed}")
 
     @contextmanager
     def _with_base_directory(self, path: str, cwd: str) -> Iterator[None]:
@@ -226,56 +237,57 @@ class Paths:
             ) from None
 
     @contextmanager
-    def _naming(self, shown: str) -> Iterator[None]:
+    def _converting_errors(self, shown_path: str) -> Iterator[None]:
+        """Convert every `OSError` to a `BasculeError` that names the path."""
         try:
             yield
         except OSError as error:
-            if self._roots is not None and not self._leads_inside(shown):
-                raise self._outside(shown) from None
-            raise failure(error, shown) from error
+            if self._roots is not None and not self._leads_inside(shown_path):
+                raise self._outside(shown_path) from None
+            raise failure(error, shown_path) from error
 
 
-def make_directory(above: int, name: str, owner: FileOwner | None) -> bool:
-    """Create a directory in an open one; returns False if the name exists already."""
+def make_directory(parent: int, name: str, owner: FileOwner | None) -> bool:
+    """Create a directory in the open directory `parent`; False if the name exists already."""
     try:
-        os.mkdir(name, dir_fd=above)
+        os.mkdir(name, dir_fd=parent)
     except FileExistsError:
         return False
     if owner is not None:
-        os.chown(name, owner.uid, owner.gid, dir_fd=above, follow_symlinks=False)
+        os.chown(name, owner.uid, owner.gid, dir_fd=parent, follow_symlinks=False)
     return True
 
 
-def ensure_regular(found: os.stat_result, shown: str) -> None:
+def ensure_regular(file_stat: os.stat_result, shown_path: str) -> None:
     """Raise for a directory, pipe, device or socket, whose content cannot be replaced."""
-    if stat.S_ISDIR(found.st_mode):
-        raise IsADirectory(f"Path is a directory: {shown}. This works on files only")
-    if not stat.S_ISREG(found.st_mode):
-        raise InvalidPath(f"{shown} is a pipe, socket or device, not a file")
+    if stat.S_ISDIR(file_stat.st_mode):
+        raise IsADirectory(f"Path is a directory: {shown_path}. This works on files only")
+    if not stat.S_ISREG(file_stat.st_mode):
+        raise InvalidPath(f"{shown_path} is a pipe, socket or device, not a file")
 
 
-def failure(error: OSError, shown: str) -> BasculeError:
+def failure(error: OSError, shown_path: str) -> BasculeError:
     """Convert an `OSError` to the matching `BasculeError`."""
     reason = (error.strerror or str(error)).lower()
     match error.errno:
         case errno.ENOENT:
-            return NoSuchPath(f"File not found: {shown}")
+            return NoSuchPath(f"File not found: {shown_path}")
         case errno.EEXIST:
-            return PathExists(f"{shown} exists already")
+            return PathExists(f"{shown_path} exists already")
         case errno.EISDIR:
-            return IsADirectory(f"Path is a directory: {shown}. This works on files only")
+            return IsADirectory(f"Path is a directory: {shown_path}. This works on files only")
         case errno.ENOTDIR:
-            return NotADirectory(f"{shown} is not a directory, or leads through a file")
+            return NotADirectory(f"{shown_path} is not a directory, or leads through a file")
         case errno.ENOTEMPTY:
             return DirectoryNotEmpty(
-                f"{shown} is not empty; set `recursive` to remove its contents"
+                f"{shown_path} is not empty; set `recursive` to remove its contents"
             )
         case errno.EACCES | errno.EPERM:
-            return PermissionRefused(f"{shown}: {reason.capitalize()}")
+            return PermissionRefused(f"{shown_path}: {reason.capitalize()}")
         case errno.ENAMETOOLONG | errno.ELOOP | errno.EINVAL | errno.ENXIO:
-            return InvalidPath(f"{_shortened(shown)}: {reason}")
+            return InvalidPath(f"{_shortened(shown_path)}: {reason}")
         case _:
-            return StorageFailed(f"{shown}: {reason}")
+            return StorageFailed(f"{shown_path}: {reason}")
 
 
 def printable(name: str) -> str:
@@ -288,10 +300,13 @@ def real_path(descriptor: int) -> str:
     return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 -- twice as fast as pathlib
 
 
-def _as_prefix(path: Path | str, *, real: bool = False) -> str:
-    """Return the real path with a slash at its end, so that `/a` is no prefix of `/ab`."""
-    return (str(path) if real else os.path.realpath(path)).rstrip("/") + "/"
+def _as_prefix(path: Path | str, *, is_real: bool = False) -> str:
+    """Return the real path with a slash at its end, so that `/a` is no prefix of `/ab`.
+
+    `is_real`: `path` is a real path already, without links.
+    """
+    return (str(path) if is_real else os.path.realpath(path)).rstrip("/") + "/"
 
 
-def _shortened(shown: str) -> str:
-    return shown if len(shown) <= 200 else f"{shown[:100]}…{shown[-100:]}"
+def _shortened(shown_path: str) -> str:
+    return shown_path if len(shown_path) <= 200 else f"{shown_path[:100]}…{shown_path[-100:]}"

@@ -13,7 +13,7 @@ from bascule.core.actions import Grep
 
 from .bounded_process import BoundedProcess
 from .linesearch import MAX_LINE, LineMatch, excerpt
-from .textfile import SAMPLE, decode_line, looks_binary
+from .textfile import SAMPLE_BYTES, decode_line, looks_binary
 from .walk import VERSION_CONTROL
 
 _MAX_PIECE = 2 * MAX_LINE
@@ -69,7 +69,7 @@ def is_binary(directory: int, path: str) -> bool:
     except OSError:
         return True
     try:
-        return looks_binary(os.pread(descriptor, SAMPLE, 0))
+        return looks_binary(os.pread(descriptor, SAMPLE_BYTES, 0))
     finally:
         os.close(descriptor)
 

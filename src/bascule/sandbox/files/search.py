@@ -29,7 +29,8 @@ from .walk import walk_files
 SEARCH_TIMEOUT = 30.0
 """Timeout in seconds of a search whose action has none."""
 
-_PART_FOR_SEARCHING = 0.9
+_SEARCHING_SHARE = 0.9
+"""Share of the timeout in which files are searched. The rest is for returning the results."""
 
 
 class Search:
@@ -48,7 +49,7 @@ class Search:
         """
         _ensure_limit(action.limit)
         matches = compile_glob(action.pattern).fullmatch
-        shown = self._paths.absolute(action.path, cwd)
+        shown_path = self._paths.absolute(action.path, cwd)
         ages: list[tuple[int, str]] = []
         late = False
         with self._paths.directory(action.path, cwd) as directory:
@@ -59,11 +60,12 @@ class Search:
             except DeadlineExceeded:
                 late = True
         newest = heapq.nsmallest(action.limit, ages)
-        paths = [_joined(shown, path) for _, path in newest]
+        paths = [_joined(shown_path, path) for _, path in newest]
         note = _late_note(late) or _limit_note(len(ages) > action.limit, action.limit, "files")
         return GlobResult(
-            content="\n".join(paths or [f"No files match {action.pattern!r} in {shown}"]) + note,
-            path=shown,
+            content="\n".join(paths or [f"No files match {action.pattern!r} in {shown_path}"])
+            + note,
+            path=shown_path,
             pattern=action.pattern,
             paths=paths,
             truncated=bool(note),
@@ -77,7 +79,7 @@ class Search:
         """
         _ensure_limit(action.limit)
         _ensure_line_pattern(action.pattern)
-        shown = self._paths.absolute(action.path, cwd)
+        shown_path = self._paths.absolute(action.path, cwd)
         hits: list[LineMatch] = []
         late = False
         with ExitStack() as held:
@@ -90,21 +92,23 @@ class Search:
             except DeadlineExceeded:
                 late = True
         matches = [
-            GrepMatch(path=_joined(shown, hit.path), line=hit.line, text=hit.text)
+            GrepMatch(path=_joined(shown_path, hit.path), line=hit.line, text=hit.text)
             for hit in hits[: action.limit]
         ]
         note = _late_note(late) or _limit_note(len(hits) > action.limit, action.limit, "lines")
         lines = [f"{match.path}:{match.line}:{match.text}" for match in matches]
         return GrepResult(
-            content="\n".join(lines or [f"No lines match {action.pattern!r} in {shown}"]) + note,
-            path=shown,
+            content="\n".join(lines or [f"No lines match {action.pattern!r} in {shown_path}"])
+            + note,
+            path=shown_path,
             pattern=action.pattern,
             matches=matches,
             truncated=bool(note),
         )
 
     def _files(self, directory: int, action: Glob) -> Iterator[tuple[str, int, str]]:
-        """Yield for each file: its path, an open parent directory, and its path from there."""
+        """Yield for each file: its path, an open directory above it, and its path from that
+        directory."""
         deadline = self._deadline(action)
         ignored = action.include_ignored
         if self._ripgrep is not None:
@@ -119,14 +123,14 @@ class Search:
             yield found.path, found.directory, found.entry.name
 
     def _open(self, path: str, cwd: str, held: ExitStack) -> tuple[int, int | None]:
-        """Open the directory to search and, if `path` is a file, that file."""
+        """Open the directory to search. If `path` is a file, open the file and its directory."""
         try:
             return held.enter_context(self._paths.directory(path, cwd)), None
         except NotADirectory:
-            place = held.enter_context(self._paths.place(path, cwd))
-        file = place.open(os.O_RDONLY)
+            pinned = held.enter_context(self._paths.pin(path, cwd))
+        file = pinned.open(os.O_RDONLY)
         held.callback(os.close, file)
-        return place.directory, file
+        return pinned.directory, file
 
     def _hits(self, action: Grep, directory: int, file: int | None) -> Iterator[LineMatch]:
         deadline = self._deadline(action)
@@ -157,7 +161,7 @@ class Search:
     def _deadline(self, action: Glob | Grep) -> float:
         """Return a deadline shortly before the action's own timeout, which would discard the
         results found so far."""
-        return time.monotonic() + _PART_FOR_SEARCHING * (action.timeout or self._timeout)
+        return time.monotonic() + _SEARCHING_SHARE * (action.timeout or self._timeout)
 
 
 def _hits_by_python(
@@ -195,8 +199,8 @@ def _modified(above: int, path: str) -> int:
         return 0
 
 
-def _joined(shown: str, path: str) -> str:
-    return f"{shown.rstrip('/')}/{printable(path)}" if path else shown
+def _joined(shown_path: str, path: str) -> str:
+    return f"{shown_path.rstrip('/')}/{printable(path)}" if path else shown_path
 
 
 def _ensure_limit(limit: int) -> None:

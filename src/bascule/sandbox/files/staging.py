@@ -24,44 +24,45 @@ class ReplacedFile:
 
     descriptor: int | None
     """Open for writing. None for the file of a running program, which allows only a rename."""
-    found: os.stat_result
+    file_stat: os.stat_result
 
     @property
     def is_linked(self) -> bool:
-        """Whether it has other hard links, which a rename would separate, and is writable."""
-        return self.descriptor is not None and self.found.st_nlink > 1
+        """Whether the file is writable and has other hard links, which a rename would separate."""
+        return self.descriptor is not None and self.file_stat.st_nlink > 1
 
 
 @contextmanager
-def opened_old(place: PinnedPath) -> Iterator[ReplacedFile | None]:
-    """Open the existing file; None if there is none.
+def opened_old(pinned: PinnedPath) -> Iterator[ReplacedFile | None]:
+    """Open the existing file for writing; None if the file does not exist.
 
-    Opening for writing checks the file's permissions. A rename would not check them.
+    Opening for writing checks the file's permissions, which a rename would not check.
     """
-    descriptor, found = _open_for_writing(place)
+    descriptor, file_stat = _open_for_writing(pinned)
     try:
-        if found is not None:
-            ensure_regular(found, place.shown)
-        yield None if found is None else ReplacedFile(descriptor, found)
+        if file_stat is not None:
+            ensure_regular(file_stat, pinned.shown_path)
+        yield None if file_stat is None else ReplacedFile(descriptor, file_stat)
     finally:
         if descriptor is not None:
             os.close(descriptor)
 
 
-def _open_for_writing(place: PinnedPath) -> tuple[int | None, os.stat_result | None]:
+def _open_for_writing(pinned: PinnedPath) -> tuple[int | None, os.stat_result | None]:
     try:
-        descriptor = place.open(os.O_WRONLY)
+        descriptor = pinned.open(os.O_WRONLY)
     except FileNotFoundError:
         return None, None
     except OSError as error:
         if error.errno != errno.ETXTBSY:
             raise
-        return None, place.stat()
+        return None, pinned.stat()
     return descriptor, os.fstat(descriptor)
 
 
 class StagedFile:
-    """A new version next to the old file; removed unless it is published."""
+    """The new version of a file, in a temporary file next to the old file. The temporary file is
+    removed unless it is published."""
 
     def __init__(self, descriptor: int, directory: int, name: str | None) -> None:
         self._descriptor = descriptor
@@ -70,18 +71,22 @@ class StagedFile:
 
     @classmethod
     @contextmanager
-    def beside(cls, place: PinnedPath, old: ReplacedFile | None) -> Iterator[StagedFile]:
+    def beside(cls, pinned: PinnedPath, old: ReplacedFile | None) -> Iterator[StagedFile]:
+        """Create the temporary file. If we may not create files in the directory, use one in the
+        system's temporary directory; its content is then copied into the old file."""
         name = f".bascule-{secrets.token_hex(6)}.tmp"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         # Nobody else may read the new content before the file has the mode of the old file.
         mode = NEW_FILE_MODE if old is None else 0o600
         try:
-            staged = cls(os.open(name, flags, mode, dir_fd=place.directory), place.directory, name)
+            staged = cls(
+                os.open(name, flags, mode, dir_fd=pinned.directory), pinned.directory, name
+            )
         except OSError as error:
             if old is None or old.descriptor is None or error.errno not in _NO_ROOM_BESIDE:
                 raise
             with tempfile.TemporaryFile() as elsewhere:
-                yield cls(elsewhere.fileno(), place.directory, None)
+                yield cls(elsewhere.fileno(), pinned.directory, None)
             return
         try:
             yield staged
@@ -97,18 +102,18 @@ class StagedFile:
         if owner is not None:
             os.fchown(self._descriptor, owner.uid, owner.gid)
 
-    def take_after(self, old: ReplacedFile) -> bool:
+    def copy_metadata(self, old: ReplacedFile) -> bool:
         """Copy owner, mode and attributes of the old file; False if we lack the permission."""
         if self._name is None:
             return False
-        found, mine = old.found, os.fstat(self._descriptor)
-        if (mine.st_uid, mine.st_gid) != (found.st_uid, found.st_gid):
+        file_stat, mine = old.file_stat, os.fstat(self._descriptor)
+        if (mine.st_uid, mine.st_gid) != (file_stat.st_uid, file_stat.st_gid):
             try:
-                os.fchown(self._descriptor, found.st_uid, found.st_gid)
+                os.fchown(self._descriptor, file_stat.st_uid, file_stat.st_gid)
             except PermissionError:
                 if old.descriptor is not None:
                     return False
-        mode = stat.S_IMODE(found.st_mode)
+        mode = stat.S_IMODE(file_stat.st_mode)
         try:
             os.fchmod(self._descriptor, mode)
         except PermissionError:
@@ -119,17 +124,18 @@ class StagedFile:
             _copy_attributes(old.descriptor, self._descriptor)
         return True
 
-    def publish(self, place: PinnedPath, *, must_be_new: bool) -> None:
-        if must_be_new and self._link_to(place):
+    def publish(self, pinned: PinnedPath, *, must_be_new: bool) -> None:
+        """Give the new file its final name. With `must_be_new`, fails if the name exists."""
+        if must_be_new and self._link_to(pinned):
             return
-        self.rename_to(place)
+        self.rename_to(pinned)
 
-    def rename_to(self, place: PinnedPath) -> None:
+    def rename_to(self, pinned: PinnedPath) -> None:
         assert self._name is not None
-        os.rename(self._name, place.name, src_dir_fd=self._directory, dst_dir_fd=place.directory)
+        os.rename(self._name, pinned.name, src_dir_fd=self._directory, dst_dir_fd=pinned.directory)
         self._name = None
 
-    def _link_to(self, place: PinnedPath) -> bool:
+    def _link_to(self, pinned: PinnedPath) -> bool:
         """Publish by hard link; returns False if the file system has no hard links.
 
         Unlike a rename, a link fails if the name exists already.
@@ -138,9 +144,9 @@ class StagedFile:
         try:
             os.link(
                 self._name,
-                place.name,
+                pinned.name,
                 src_dir_fd=self._directory,
-                dst_dir_fd=place.directory,
+                dst_dir_fd=pinned.directory,
                 follow_symlinks=False,
             )
         except OSError as error:

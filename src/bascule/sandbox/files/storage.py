@@ -23,23 +23,26 @@ from .locks import KeyedLocks
 from .paths import Paths, PinnedPath, ensure_regular
 from .staging import ReplacedFile, StagedFile, opened_old
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _NOT_REPLACEABLE = (errno.EBUSY, errno.EXDEV)
+"""Errors of a rename over a mount point."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A file's content at one moment, and its `stat`, which shows whether it changed since."""
+    """A file's content at one moment, and its `stat`, which shows whether the file changed since
+    then."""
 
     data: bytes
-    found: os.stat_result
+    file_stat: os.stat_result
 
 
 class Storage:
-    """Reads and replaces files at places. Thread-safe.
+    """Reads and replaces files. Thread-safe.
 
-    `turn` serializes writers in this process. Against other processes there is the atomic rename
-    and, with `over`, the check that the file is still the version that was read.
+    `exclusive` serializes writers in this process. Other processes are not locked out. For them,
+    files are replaced by an atomic rename, and with `over` only if the file is still the version
+    that was read.
     """
 
     def __init__(self, paths: Paths) -> None:
@@ -47,33 +50,34 @@ class Storage:
         self._locks = KeyedLocks()
 
     @contextmanager
-    def turn(self, place: PinnedPath) -> Iterator[None]:
-        """Block other writers of this place. Enter it before reading the old version."""
-        with self._locks.hold(place.key):
+    def exclusive(self, pinned: PinnedPath) -> Iterator[None]:
+        """Make other threads wait that want to write this file. Enter this context before you read
+        the old version."""
+        with self._locks.hold(pinned.key):
             yield
 
     @contextmanager
-    def reading(self, place: PinnedPath) -> Iterator[tuple[int, os.stat_result]]:
+    def reading(self, pinned: PinnedPath) -> Iterator[tuple[int, os.stat_result]]:
         """Open the file for reading, with its `stat`. Raises if it is not a regular file."""
-        descriptor = place.open(os.O_RDONLY)
+        descriptor = pinned.open(os.O_RDONLY)
         try:
-            found = os.fstat(descriptor)
-            ensure_regular(found, place.shown)
-            yield descriptor, found
+            file_stat = os.fstat(descriptor)
+            ensure_regular(file_stat, pinned.shown_path)
+            yield descriptor, file_stat
         finally:
             os.close(descriptor)
 
-    def load(self, place: PinnedPath, *, limit: int, advice: str) -> FileVersion:
+    def load(self, pinned: PinnedPath, *, limit: int, advice: str) -> FileVersion:
         """Read the whole file. Above `limit` bytes, raises `FileTooLarge` with `advice`."""
-        with self.reading(place) as (descriptor, found), self._exclusive_lock(found):
-            ensure_fits(found.st_size, limit, place.shown, advice)
-            data = read_up_to(descriptor, limit + 1, expected=found.st_size)
-            ensure_fits(len(data), limit, place.shown, advice)
-            return FileVersion(data, found)
+        with self.reading(pinned) as (descriptor, file_stat), self._exclusive_lock(file_stat):
+            ensure_fits(file_stat.st_size, limit, pinned.shown_path, advice)
+            data = read_up_to(descriptor, limit + 1, expected=file_stat.st_size)
+            ensure_fits(len(data), limit, pinned.shown_path, advice)
+            return FileVersion(data, file_stat)
 
     def replace(
         self,
-        place: PinnedPath,
+        pinned: PinnedPath,
         content: bytes | Iterable[bytes],
         *,
         over: FileVersion | None = None,
@@ -84,61 +88,65 @@ class Storage:
         Raises `EditConflict` if the file is no longer the version `over`, and `PathExists` if it
         must be new but exists. A failure leaves no temporary file.
         """
-        with opened_old(place) as old:
+        with opened_old(pinned) as old:
             if old is not None and must_be_new:
-                raise PathExists(f"{place.shown} exists already")
-            _ensure_unchanged(place, old.found if old else None, over)
-            with StagedFile.beside(place, old) as staged:
+                raise PathExists(f"{pinned.shown_path} exists already")
+            _ensure_unchanged(pinned, old.file_stat if old else None, over)
+            with StagedFile.beside(pinned, old) as staged:
                 staged.fill([content] if isinstance(content, bytes) else content)
                 if old is None:
                     staged.give_to(self.paths.owner)
-                    staged.publish(place, must_be_new=must_be_new)
-                elif old.is_linked or not staged.take_after(old):
-                    self._rewrite(place, old, staged, over)
+                    staged.publish(pinned, must_be_new=must_be_new)
+                elif old.is_linked or not staged.copy_metadata(old):
+                    self._rewrite(pinned, old, staged, over)
                 else:
-                    self._swap(place, old, staged, over)
+                    self._swap(pinned, old, staged, over)
 
     def _swap(
-        self, place: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
+        self, pinned: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
     ) -> None:
-        _ensure_unchanged(place, place.stat(), over)
+        _ensure_unchanged(pinned, pinned.stat(), over)
         try:
-            staged.rename_to(place)
+            staged.rename_to(pinned)
         except OSError as error:
             if old.descriptor is None or error.errno not in _NOT_REPLACEABLE:
                 raise
-            self._rewrite(place, old, staged, over)
+            self._rewrite(pinned, old, staged, over)
 
     def _rewrite(
-        self, place: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
+        self, pinned: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
     ) -> None:
         assert old.descriptor is not None
-        with self._exclusive_lock(old.found):
-            _ensure_unchanged(place, os.fstat(old.descriptor), over)
+        with self._exclusive_lock(old.file_stat):
+            _ensure_unchanged(pinned, os.fstat(old.descriptor), over)
             staged.copy_into(old.descriptor)
 
     @contextmanager
-    def _exclusive_lock(self, found: os.stat_result) -> Iterator[None]:
-        """Block readers of a file with several hard links, because it is rewritten in place."""
-        if found.st_nlink > 1:
-            with self._locks.hold((found.st_dev, found.st_ino)):
+    def _exclusive_lock(self, file_stat: os.stat_result) -> Iterator[None]:
+        """Make readers and writers of a file with several hard links wait for each other, because
+        such a file is rewritten in place."""
+        if file_stat.st_nlink > 1:
+            with self._locks.hold((file_stat.st_dev, file_stat.st_ino)):
                 yield
         else:
             yield
 
 
-def ensure_fits(size: int, limit: int, shown: str, advice: str) -> None:
+def ensure_fits(size: int, limit: int, shown_path: str, advice: str) -> None:
     if size > limit:
         raise FileTooLarge(
-            f"{shown} has {size:,} bytes, past the limit of {limit:,}. {advice}", size=size
+            f"{shown_path} has {size:,} bytes, past the limit of {limit:,}. {advice}", size=size
         )
 
 
 def read_up_to(descriptor: int, count: int, *, expected: int = 0) -> bytes:
-    """Read the next `count` bytes, or as many as there are. `expected` saves system calls."""
+    """Read the next `count` bytes, or fewer at the end of the file.
+
+    `expected`: how many bytes are probably left; a correct value saves system calls.
+    """
     pieces = []
     while count > 0:
-        piece = os.read(descriptor, min(count, max(expected + 1, _BLOCK)))
+        piece = os.read(descriptor, min(count, max(expected + 1, _BLOCK_BYTES)))
         if not piece:
             break
         pieces.append(piece)
@@ -148,14 +156,15 @@ def read_up_to(descriptor: int, count: int, *, expected: int = 0) -> bytes:
 
 
 def _ensure_unchanged(
-    place: PinnedPath, now: os.stat_result | None, over: FileVersion | None
+    pinned: PinnedPath, now: os.stat_result | None, over: FileVersion | None
 ) -> None:
     if over is None:
         return
-    then = over.found
-    if now is None or _identity(now) != _identity(then):
-        raise EditConflict(f"{place.shown} was changed by someone else meanwhile; read it again")
+    if now is None or _identity(now) != _identity(over.file_stat):
+        raise EditConflict(
+            f"{pinned.shown_path} was changed by someone else meanwhile; read it again"
+        )
 
 
-def _identity(found: os.stat_result) -> tuple[int, int, int, int]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+def _identity(file_stat: os.stat_result) -> tuple[int, int, int, int]:
+    return file_stat.st_dev, file_stat.st_ino, file_stat.st_size, file_stat.st_mtime_ns

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bascule.core.errors import BinaryFile, UndecodableFile
 
-SAMPLE = 8192
+SAMPLE_BYTES = 8192
 """Bytes at the start of a file that decide whether it is text or binary."""
 
 _MARKS = (
@@ -34,7 +34,7 @@ class TextFormat:
     crlf: bool = False
     """Whether every line ends in CR LF. False for mixed line endings, which stay unchanged."""
 
-    def encode(self, text: str, shown: str) -> bytes:
+    def encode(self, text: str, shown_path: str) -> bytes:
         """Raises `UndecodableFile` for a character that the file's encoding does not have."""
         if self.crlf:
             text = unix_lines(text).replace("\n", "\r\n")
@@ -42,8 +42,9 @@ class TextFormat:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
             raise UndecodableFile(
-                f"{shown} is encoded in {self.encoding}, which cannot represent "
-                f"{text[error.start]!r}. Convert the file first (`iconv`), or write the whole file",
+                f"{shown_path} is encoded in {self.encoding}, which cannot represent "
+                f"{text[error.start]!r}. Convert the file first (`iconv`), "
+                "or replace the whole file, which then becomes UTF-8",
                 encoding=self.encoding,
             ) from error
 
@@ -56,7 +57,7 @@ class DecodedText:
     format: TextFormat
 
 
-def decode(data: bytes, shown: str) -> DecodedText:
+def decode(data: bytes, shown_path: str) -> DecodedText:
     """Decode a text file. Raises `BinaryFile`. Encoding the result again gives the same bytes."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
@@ -65,13 +66,13 @@ def decode(data: bytes, shown: str) -> DecodedText:
             except UnicodeDecodeError:
                 continue
             return DecodedText(content, TextFormat(encoding, mark, is_crlf(content)))
-    if b"\0" in data[:SAMPLE]:
-        raise BinaryFile("ERROR_BINARY_FILE", path=shown)
+    if b"\0" in data[:SAMPLE_BYTES]:
+        raise BinaryFile("ERROR_BINARY_FILE", path=shown_path)
     try:
         content, encoding = data.decode("utf-8"), "utf-8"
     except UnicodeDecodeError:
-        if _has_many_controls(data[:SAMPLE]):
-            raise BinaryFile("ERROR_BINARY_FILE", path=shown) from None
+        if _has_many_controls(data[:SAMPLE_BYTES]):
+            raise BinaryFile("ERROR_BINARY_FILE", path=shown_path) from None
         content, encoding = _decode_legacy(data)
     return DecodedText(content, TextFormat(encoding, b"", is_crlf(content)))
 
@@ -82,7 +83,7 @@ def format_of_start(start: bytes) -> TextFormat:
         if start.startswith(mark):
             content = start[len(mark) :].decode(encoding, "ignore")
             return TextFormat(encoding, mark, _lines_are_crlf(content))
-    if looks_binary(start[:SAMPLE]):
+    if looks_binary(start[:SAMPLE_BYTES]):
         return TextFormat()
     try:
         content, encoding = _decode_start(start), "utf-8"
@@ -113,8 +114,8 @@ def looks_binary(sample: bytes) -> bool:
 
 
 def is_wide(sample: bytes) -> bool:
-    """Whether the file has a byte order mark of UTF-16 or UTF-32, where newlines have several
-    bytes."""
+    """Whether the sample starts with a byte order mark of UTF-16 or UTF-32. In these encodings a
+    newline has several bytes."""
     return sample.startswith(tuple(mark for mark, encoding in _MARKS if encoding != "utf-8"))
 
 

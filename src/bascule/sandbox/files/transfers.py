@@ -16,25 +16,31 @@ from .paths import ensure_regular, failure, real_path
 from .storage import Storage
 from .zipping import read_blocks, zip_directory, zip_file
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 class FileDownload:
-    """The bytes of a download and its file name. Iterate over it once; the end closes it.
+    """The bytes of a download and its file name. Iterate over the object once.
 
-    A caller that stops before the end closes it. The download reads the file that was opened, even
-    if its path is renamed or replaced meanwhile.
+    The end of the iteration closes the download. A caller that stops earlier must close it. The
+    download reads the file that was opened, even if the path is renamed or replaced meanwhile.
     """
 
     def __init__(
-        self, name: str, *, size: int | None, pieces: Iterator[bytes], shown: str, held: ExitStack
+        self,
+        name: str,
+        *,
+        size: int | None,
+        pieces: Iterator[bytes],
+        shown_path: str,
+        held: ExitStack,
     ) -> None:
         self.name = name
         """Suggested file name for the client."""
         self.size = size
         """In bytes; None for a zip, whose size is known only at the end."""
         self._pieces = pieces
-        self._shown = shown
+        self._shown = shown_path
         self._held = held
 
     @property
@@ -107,9 +113,12 @@ class FileTransfers:
         if "/" in filename or filename in ("", ".", ".."):
             raise InvalidPath(f"{filename!r} is not a valid file name")
         path = f"{self._paths.absolute(destination, cwd)}/{filename}"
-        with self._paths.place(path, cwd, make_parents=True) as place, self._storage.turn(place):
-            self._storage.replace(place, iter(lambda: stream.read(_BLOCK), b""))
-            return place.shown
+        with (
+            self._paths.pin(path, cwd, make_parents=True) as pinned,
+            self._storage.exclusive(pinned),
+        ):
+            self._storage.replace(pinned, iter(lambda: stream.read(_BLOCK_BYTES), b""))
+            return pinned.shown_path
 
     def _directory(self, path: str, cwd: str) -> FileDownload | None:
         with ExitStack() as held:
@@ -117,30 +126,30 @@ class FileTransfers:
                 directory = held.enter_context(self._paths.directory(path, cwd))
             except NotADirectory:
                 return None
-            shown = self._paths.absolute(path, cwd)
-            name = PurePosixPath(shown).name
+            shown_path = self._paths.absolute(path, cwd)
+            name = PurePosixPath(shown_path).name
             if name in ("", ".."):
                 name = PurePosixPath(real_path(directory)).name or "root"
             return FileDownload(
                 f"{name}.zip",
                 size=None,
                 pieces=zip_directory(directory),
-                shown=shown,
+                shown_path=shown_path,
                 held=held.pop_all(),
             )
 
     def _file(self, path: str, cwd: str, *, as_zip: bool) -> FileDownload:
         with ExitStack() as held:
-            place = held.enter_context(self._paths.place(path, cwd))
-            file = place.open(os.O_RDONLY)
+            pinned = held.enter_context(self._paths.pin(path, cwd))
+            file = pinned.open(os.O_RDONLY)
             held.callback(os.close, file)
-            found = os.fstat(file)
-            ensure_regular(found, place.shown)
-            name = PurePosixPath(place.shown).name
+            file_stat = os.fstat(file)
+            ensure_regular(file_stat, pinned.shown_path)
+            name = PurePosixPath(pinned.shown_path).name
             if as_zip:
                 name, pieces, size = f"{name}.zip", zip_file(file, name), None
             else:
-                pieces, size = read_blocks(file, found.st_size), found.st_size
+                pieces, size = read_blocks(file, file_stat.st_size), file_stat.st_size
             return FileDownload(
-                name, size=size, pieces=pieces, shown=place.shown, held=held.pop_all()
+                name, size=size, pieces=pieces, shown_path=pinned.shown_path, held=held.pop_all()
             )

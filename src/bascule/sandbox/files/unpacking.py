@@ -24,9 +24,9 @@ from bascule.core.errors import InvalidArchive
 from .paths import FileOwner, make_directory
 from .staging import write_all
 
-_BLOCK = 1 << 20
-_BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_BLOCK_BYTES = 1 << 20
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_DEPTH = 200
 
 
@@ -50,11 +50,12 @@ class ArchiveEntry:
     """For a hard link: the path of the earlier entry that it links to."""
 
     @property
-    def above(self) -> tuple[str, ...]:
+    def parent(self) -> tuple[str, ...]:
+        """The components of the path of its directory."""
         return self.parts[:-1]
 
     @property
-    def last(self) -> str:
+    def basename(self) -> str:
         return self.parts[-1]
 
 
@@ -94,31 +95,31 @@ class Archive:
                 _extract(entry, staged)
                 on_entry(number, len(self._entries))
             for entry in self._entries:
-                final.take_from(staged, entry)
+                final.move_from(staged, entry)
 
 
 def _extract(entry: ArchiveEntry, tree: _Tree) -> None:
     if entry.kind == stat.S_IFDIR:
         tree.make(entry.parts)
         return
-    tree.make(entry.above)
-    with _below(tree.directory, entry.above) as directory:
+    tree.make(entry.parent)
+    with _below(tree.directory, entry.parent) as directory:
         assert directory is not None
         if entry.same_as:
-            tree.link(entry.same_as, entry.last, directory)
+            tree.link(entry.same_as, entry.basename, directory)
             return
         if entry.kind == stat.S_IFLNK:
-            os.symlink(entry.target, entry.last, dir_fd=directory)
+            os.symlink(entry.target, entry.basename, dir_fd=directory)
         else:
             _extract_file(entry, directory)
-        tree.give(entry.last, directory)
+        tree.change_owner(entry.basename, directory)
 
 
 def _extract_file(entry: ArchiveEntry, directory: int) -> None:
-    descriptor = os.open(entry.last, _NEW, entry.mode, dir_fd=directory)
+    descriptor = os.open(entry.basename, _NEW_FILE_FLAGS, entry.mode, dir_fd=directory)
     try:
         with entry.open() as content:
-            while block := content.read(_BLOCK):
+            while block := content.read(_BLOCK_BYTES):
                 write_all(descriptor, block)
     finally:
         os.close(descriptor)
@@ -141,25 +142,30 @@ class _Tree:
             make_directory(above, parts[-1], self._owner)
         self._made.add(parts)
 
-    def link(self, there: tuple[str, ...], name: str, directory: int) -> None:
-        with _below(self.directory, there[:-1]) as source:
-            os.link(there[-1], name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False)
+    def link(self, target: tuple[str, ...], name: str, directory: int) -> None:
+        """Create a hard link `name` in `directory` to the file `target` of this tree."""
+        *parent, target_name = target
+        with _below(self.directory, parent) as source:
+            os.link(
+                target_name, name, src_dir_fd=source, dst_dir_fd=directory, follow_symlinks=False
+            )
 
-    def give(self, name: str, directory: int) -> None:
+    def change_owner(self, name: str, directory: int) -> None:
         if self._owner is not None:
             uid, gid = self._owner.uid, self._owner.gid
             os.chown(name, uid, gid, dir_fd=directory, follow_symlinks=False)
 
-    def take_from(self, other: _Tree, entry: ArchiveEntry) -> None:
+    def move_from(self, other: _Tree, entry: ArchiveEntry) -> None:
+        """Move an entry from the same path in another tree."""
         if entry.kind == stat.S_IFDIR:
             self.make(entry.parts)
             return
-        self.make(entry.above)
+        self.make(entry.parent)
         with (
-            _below(other.directory, entry.above) as source,
-            _below(self.directory, entry.above) as target,
+            _below(other.directory, entry.parent) as source,
+            _below(self.directory, entry.parent) as target,
         ):
-            os.rename(entry.last, entry.last, src_dir_fd=source, dst_dir_fd=target)
+            os.rename(entry.basename, entry.basename, src_dir_fd=source, dst_dir_fd=target)
 
 
 def _ensure_tree(entries: Sequence[ArchiveEntry]) -> None:
@@ -171,8 +177,9 @@ def _ensure_tree(entries: Sequence[ArchiveEntry]) -> None:
                 raise InvalidArchive(f"{entry.name!r} is in the archive twice")
             leaves.add(entry.parts)
     for entry in entries:
-        ends = len(entry.parts) + (entry.kind == stat.S_IFDIR)
-        if any(entry.parts[:end] in leaves for end in range(1, ends)):
+        # A directory must not have the path of a file either, so its own path is checked too.
+        stop = len(entry.parts) + (entry.kind == stat.S_IFDIR)
+        if any(entry.parts[:end] in leaves for end in range(1, stop)):
             raise InvalidArchive(f"{entry.name!r} is below a file or link of the archive")
 
 
@@ -184,7 +191,7 @@ def _ensure_link_inside(entry: ArchiveEntry) -> None:
     target = entry.target
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = next((n for n, part in enumerate(parts) if part != ".."), len(parts))
-    outside = target.startswith("/") or climbs > len(entry.above) or ".." in parts[climbs:]
+    outside = target.startswith("/") or climbs > len(entry.parent) or ".." in parts[climbs:]
     if not target or outside or "\0" in target:
         raise InvalidArchive(
             f"The link {entry.name!r} in the archive leads to {target!r}, outside the archive"
@@ -194,11 +201,11 @@ def _ensure_link_inside(entry: ArchiveEntry) -> None:
 def _ensure_no_clash(entries: Sequence[ArchiveEntry], destination: int) -> None:
     """Raise if a file would replace a directory or the reverse: the move would stop half way."""
     for entry in entries:
-        with _below(destination, entry.above) as directory:
+        with _below(destination, entry.parent) as directory:
             if directory is None:
                 continue
             try:
-                found = os.stat(entry.last, dir_fd=directory, follow_symlinks=False)
+                found = os.stat(entry.basename, dir_fd=directory, follow_symlinks=False)
             except FileNotFoundError:
                 continue
             if stat.S_ISDIR(found.st_mode) != (entry.kind == stat.S_IFDIR):
@@ -209,8 +216,9 @@ def _ensure_no_clash(entries: Sequence[ArchiveEntry], destination: int) -> None:
 
 @contextmanager
 def _below(directory: int, parts: Sequence[str]) -> Iterator[int | None]:
-    """Open the directory below `parts`, never through a link; None if it does not exist."""
-    held = os.open(".", _BELOW, dir_fd=directory)
+    """Open the directory `parts` below `directory`, never through a link; None if it does not
+    exist."""
+    held = os.open(".", _DIRECTORY_FLAGS, dir_fd=directory)
     try:
         yield held if _descend(held, parts) else None
     finally:
@@ -221,7 +229,7 @@ def _descend(held: int, parts: Sequence[str]) -> bool:
     """Move the descriptor `held` down to the directory `parts`; False if it does not exist."""
     for part in parts:
         try:
-            below = os.open(part, _BELOW, dir_fd=held)
+            below = os.open(part, _DIRECTORY_FLAGS, dir_fd=held)
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -239,7 +247,7 @@ def _stage(destination: int) -> Iterator[int]:
     name = f".bascule-{secrets.token_hex(6)}.tmp"
     os.mkdir(name, 0o700, dir_fd=destination)
     try:
-        stage = os.open(name, _BELOW, dir_fd=destination)
+        stage = os.open(name, _DIRECTORY_FLAGS, dir_fd=destination)
         try:
             yield stage
         finally:

@@ -14,7 +14,7 @@ VIEW_LIMIT = 16_000
 _CLIPPED = "Due to the max output limit, only part of this {} has been shown to you."
 
 
-def show_file(text: str, shown: str, *, first: int = 1, whole: str | None = None) -> str:
+def show_file(text: str, shown_path: str, *, first: int = 1, whole: str | None = None) -> str:
     """Show as much of `text` as fits, with line numbers from `first`.
 
     `whole`: the whole text of the file, if known.
@@ -26,22 +26,23 @@ def show_file(text: str, shown: str, *, first: int = 1, whole: str | None = None
         of = "" if whole is None else f" of {count_lines(whole)}"
         lines += f"\n{_CLIPPED.format('file')} Above are lines {first} to {last}{of}; ask for"
         lines += " others with `view_range`."
-    return f"Here's the result of running `cat -n` on {shown}:\n{lines}\n"
+    return f"Here's the result of running `cat -n` on {shown_path}:\n{lines}\n"
 
 
-def show_snippet(text: str, line: int, count: int, shown: str, *, around: int = 4) -> str:
+def show_snippet(text: str, line: int, count: int, shown_path: str, *, around: int = 4) -> str:
     """Show `count` lines from `line` on, and `around` lines before and after them."""
     first = max(1, line - around)
     last = line + count - 1 + around
     part = slice_lines(text, first - 1, last).removesuffix("\n")
-    return show_file(part, f"a snippet of {shown}", first=first, whole=text)
+    return show_file(part, f"a snippet of {shown_path}", first=first, whole=text)
 
 
-def show_directory(directory: int, shown: str) -> str:
-    """List two levels without hidden entries, which are only counted. Does not follow links."""
+def show_directory(directory: int, shown_path: str) -> str:
+    """List two levels. Hidden entries are left out; a last line says how many there are. Does not
+    follow links."""
     lines: list[str] = []
     size = 0
-    for line in _two_levels(directory, shown):
+    for line in _two_levels(directory, shown_path):
         size += len(line) + 1
         if size > VIEW_LIMIT and lines:
             lines.append(f"{_CLIPPED.format('directory')} View a directory inside, or use `ls`.")
@@ -51,24 +52,25 @@ def show_directory(directory: int, shown: str) -> str:
     if hidden:
         lines.append(
             f"\n{hidden} hidden files/directories in this directory are excluded."
-            f" You can use 'ls -la {shown}' to see them."
+            f" You can use 'ls -la {shown_path}' to see them."
         )
-    frame = (
-        f"Here's the files and directories up to 2 levels deep in {shown}, excluding hidden items:"
+    title = (
+        f"Here's the files and directories up to 2 levels deep in {shown_path}, "
+        "excluding hidden items:"
     )
-    return "\n".join([frame, *lines])
+    return "\n".join([title, *lines])
 
 
-def _two_levels(directory: int, shown: str) -> Iterator[str]:
-    yield f"{shown.rstrip('/')}/"
+def _two_levels(directory: int, shown_path: str) -> Iterator[str]:
+    yield f"{shown_path.rstrip('/')}/"
     for entry in _visible_entries(directory):
-        path = f"{shown.rstrip('/')}/{printable(entry.name)}"
+        path = f"{shown_path.rstrip('/')}/{printable(entry.name)}"
         yield path + "/" * entry.is_dir()
         if entry.is_dir(follow_symlinks=False):
             yield from _list_subdirectory(directory, entry.name, path)
 
 
-def _list_subdirectory(above: int, name: str, shown: str) -> Iterator[str]:
+def _list_subdirectory(above: int, name: str, shown_path: str) -> Iterator[str]:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         directory = os.open(name, flags, dir_fd=above)
@@ -76,7 +78,7 @@ def _list_subdirectory(above: int, name: str, shown: str) -> Iterator[str]:
         return
     try:
         for entry in _visible_entries(directory):
-            yield f"{shown}/{printable(entry.name)}" + "/" * entry.is_dir()
+            yield f"{shown_path}/{printable(entry.name)}" + "/" * entry.is_dir()
     finally:
         os.close(directory)
 

@@ -16,8 +16,8 @@ from bascule.core.ignore_rules import IgnoreLevel, is_ignored, parse_rules
 from .paths import real_path
 
 VERSION_CONTROL = (".git", ".hg", ".svn")
-_MAX_RULES = 1 << 20
-_BELOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_RULES_BYTES = 1 << 20
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _descend(frame: _Frame, name: str, *, include_ignored: bool) -> _Frame | Non
     if is_ignored(frame.levels, path, is_directory=True):
         return None
     try:
-        directory = os.open(name, _BELOW, dir_fd=frame.directory)
+        directory = os.open(name, _DIRECTORY_FLAGS, dir_fd=frame.directory)
     except (PermissionError, FileNotFoundError, NotADirectoryError):
         return None
     try:
@@ -110,7 +110,7 @@ def _level_in(directory: int, prefix: str) -> list[IgnoreLevel]:
     except OSError:
         return []
     try:
-        return _levels(os.read(descriptor, _MAX_RULES), cut=len(prefix))
+        return _levels(os.read(descriptor, _MAX_RULES_BYTES), cut=len(prefix))
     except OSError:
         return []
     finally:
@@ -128,7 +128,7 @@ def _levels_above(root: str) -> list[IgnoreLevel]:
             rules = (here / ".gitignore").read_bytes()
         except OSError:
             continue
-        levels += _levels(rules[:_MAX_RULES], prefix=prefix)
+        levels += _levels(rules[:_MAX_RULES_BYTES], prefix=prefix)
     return levels
 
 

@@ -5,7 +5,8 @@
 - A link to a file inside the directory becomes a copy of that file. Every other link (to a
   directory, to the outside, broken) stays a link.
 - Pipes, sockets, devices, and files that vanish meanwhile are left out.
-- A file that we may not read aborts the zip. Every client notices that, but not a missing file.
+- A file that we may not read aborts the zip. Every client notices an aborted zip, but no client
+  would notice that a file is missing.
 """
 
 from __future__ import annotations
@@ -20,8 +21,13 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from .paths import printable, real_path
 
-_BLOCK = 1 << 20
+_BLOCK_BYTES = 1 << 20
 _ZIP64_SIZE = 1 << 31
+_FIRST_ZIP_TIME = 315_619_200
+"""Unix time. A zip cannot store times before 1980, or after `_LAST_ZIP_TIME`, the end of 2107."""
+_LAST_ZIP_TIME = 4_354_819_199
+_DOS_DIRECTORY = 0x10
+"""Attribute of directories in a zip, for programs that ignore Unix modes."""
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -47,7 +53,7 @@ def zip_file(descriptor: int, name: str) -> Iterator[bytes]:
 def read_blocks(descriptor: int, size: int) -> Iterator[bytes]:
     """Yield at most `size` bytes, so that a file that grows meanwhile keeps its declared size."""
     while size > 0:
-        block = os.read(descriptor, min(_BLOCK, size))
+        block = os.read(descriptor, min(_BLOCK_BYTES, size))
         if not block:
             return
         size -= len(block)
@@ -78,7 +84,7 @@ class _Item:
     path: str
     directory: int
     name: str
-    found: os.stat_result
+    file_stat: os.stat_result
 
 
 def _items(root: int) -> Iterator[_Item]:
@@ -92,13 +98,13 @@ def _items(root: int) -> Iterator[_Item]:
                 _close_last(open_directories)
                 continue
             try:
-                found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                file_stat = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 below = None
-                if stat.S_ISDIR(found.st_mode):
+                if stat.S_ISDIR(file_stat.st_mode):
                     below = os.open(name, _DIRECTORY_FLAGS, dir_fd=directory)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            yield _Item(prefix + name, directory, name, found)
+            yield _Item(prefix + name, directory, name, file_stat)
             if below is not None:
                 open_directories.append((below, f"{prefix}{name}/", _names(below)))
     finally:
@@ -117,9 +123,9 @@ def _close_last(open_directories: list[tuple[int, str, Iterator[str]]]) -> None:
 
 
 def _add(archive: ZipFile, sink: _Sink, item: _Item, root: int) -> Iterator[bytes]:
-    kind = stat.S_IFMT(item.found.st_mode)
+    kind = stat.S_IFMT(item.file_stat.st_mode)
     if kind == stat.S_IFDIR:
-        archive.writestr(_info(f"{item.path}/", item.found), b"")
+        archive.writestr(_info(f"{item.path}/", item.file_stat), b"")
     elif kind == stat.S_IFLNK:
         yield from _add_link(archive, sink, item, root)
     elif kind == stat.S_IFREG:
@@ -141,7 +147,7 @@ def _add_link(archive: ZipFile, sink: _Sink, item: _Item, root: int) -> Iterator
         return
     with suppress(OSError):
         target = os.readlink(item.name, dir_fd=item.directory)
-        archive.writestr(_info(item.path, item.found), os.fsencode(target))
+        archive.writestr(_info(item.path, item.file_stat), os.fsencode(target))
 
 
 def _open_inside(item: _Item, root: int) -> int | None:
@@ -161,20 +167,19 @@ def _open_inside(item: _Item, root: int) -> int | None:
 
 
 def _add_content(archive: ZipFile, sink: _Sink, descriptor: int, path: str) -> Iterator[bytes]:
-    found = os.fstat(descriptor)
-    info = _info(path, found)
-    info.file_size = found.st_size
-    with archive.open(info, "w", force_zip64=found.st_size >= _ZIP64_SIZE) as entry:
-        for block in read_blocks(descriptor, found.st_size):
+    file_stat = os.fstat(descriptor)
+    info = _info(path, file_stat)
+    info.file_size = file_stat.st_size
+    with archive.open(info, "w", force_zip64=file_stat.st_size >= _ZIP64_SIZE) as entry:
+        for block in read_blocks(descriptor, file_stat.st_size):
             entry.write(block)
             yield sink.take()
 
 
-def _info(path: str, found: os.stat_result) -> ZipInfo:
-    # A zip cannot store times before 1980 or after 2107.
-    moment = time.localtime(min(max(found.st_mtime, 315_619_200), 4_354_819_199))
+def _info(path: str, file_stat: os.stat_result) -> ZipInfo:
+    moment = time.localtime(min(max(file_stat.st_mtime, _FIRST_ZIP_TIME), _LAST_ZIP_TIME))
     info = ZipInfo(printable(path), moment[:6])
-    info.external_attr = (found.st_mode & 0xFFFF) << 16
-    if stat.S_ISDIR(found.st_mode):
-        info.external_attr |= 0x10
+    info.external_attr = (file_stat.st_mode & 0xFFFF) << 16
+    if stat.S_ISDIR(file_stat.st_mode):
+        info.external_attr |= _DOS_DIRECTORY
     return info

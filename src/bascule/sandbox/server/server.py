@@ -29,8 +29,9 @@ class SandboxServer(Startable):
     """Creates a sandbox and serves it over HTTP from `start` until `aclose`.
 
     Stopping answers all pending requests with 503 and `sandbox.died`, and then ends every process
-    the sandbox started. If the server itself is killed, the keeper of its shells ends them. With
-    `ShellSettings.state_dir` the keeper preserves them for the next server instead.
+    the sandbox started. If the server itself is killed, a supervisor process, the keeper, ends the
+    shells and their programs. With `ShellSettings.state_dir`, the keeper leaves them running for
+    the next server.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class SandboxServer(Startable):
         self._sandbox_settings = sandbox
         self._socket = sock
         self._plugin = plugin
-        self._view: socket.socket | None = None
+        self._view_port_holder: socket.socket | None = None
         self._in_flight = InFlight()
         self._parts: tuple[Sandbox, SandboxRoutes, Listener] | None = None
         self._port = settings.port
@@ -88,19 +89,20 @@ class SandboxServer(Startable):
             await sandbox.aclose()
         if self._socket is not None:
             self._socket.close()
-        if self._view is not None:
-            self._view.close()
+        if self._view_port_holder is not None:
+            self._view_port_holder.close()
 
     def _make_parts(self) -> tuple[socket.socket, tuple[Sandbox, SandboxRoutes, Listener]]:
         """Runs in a thread, because it resolves host names and creates a directory."""
         host, port = self._settings.host, self._settings.port
         sock = self._socket or bound_socket(host, port, who="The action server")
         sock.setblocking(False)
-        host, port = self._settings.host, 0 if _path_of(sock) else sock.getsockname()[1]
-        if not port:
-            self._view = _reserved()
-            host, port = ("", 0) if self._view is None else self._view.getsockname()
-        served_at = ((host, port),) if port else ()
+        served_at: tuple[tuple[str, int], ...]
+        if not _path_of(sock):
+            served_at = ((host, sock.getsockname()[1]),)
+        else:
+            self._view_port_holder = _reserve_loopback_port()
+            served_at = (self._view_port_holder.getsockname(),) if self._view_port_holder else ()
         sandbox = Sandbox(self._sandbox_settings, served_at=served_at)
         routes = SandboxRoutes(sandbox, self._in_flight, self._settings, self._plugin)
         guarded = SandboxGuard(routes, self._settings)
@@ -113,11 +115,11 @@ def _path_of(sock: socket.socket) -> str:
     return sock.getsockname() if sock.family == socket.AF_UNIX else ""
 
 
-def _reserved() -> socket.socket | None:
-    """Reserve a loopback address for a server that listens on a unix socket.
+def _reserve_loopback_port() -> socket.socket | None:
+    """Reserve a loopback port for the URL of `/view`, if the server listens on a unix socket.
 
-    The agent's browser needs a host and port for the URL of `/view`. Nobody listens there, and no
-    other program can while the socket is open. Returns None in a network without loopback.
+    The agent's browser answers this URL itself, so nothing listens on the port. The open socket
+    only prevents other programs from using it. Returns None in a network without loopback.
     """
     try:
         return bound_socket("127.0.0.1", 0, who="The action server")

@@ -29,10 +29,10 @@ OnProgress = Callable[[str, int], None]
 
 _SCP: Final = re.compile(r"(?:([\w.+-]+)@)?([\w.-]+|\[[0-9a-fA-F:]+\]):(?!//)(\S+)")
 _PROGRESS: Final = re.compile(rb"(?:remote: )?([A-Z][A-Za-z ]+):\s+(\d+)%")
-_ERROR_LINES: Final = 12
+_MAX_ERROR_LINES: Final = 12
 _PREAMBLE: Final = b"Cloning into "
 """First line of git's output for every clone. It explains nothing, so error messages omit it."""
-_ANSWER: Final = """\
+_ASKPASS_SCRIPT: Final = """\
 #!/bin/sh
 case "$1" in
     Username*) line=1 ;;
@@ -40,7 +40,8 @@ case "$1" in
 esac
 exec sed -n "${line}p" "$BASCULE_GIT_CREDENTIAL"
 """
-"""Script that git runs to get a user name or password (GIT_ASKPASS); it contains neither."""
+"""Script that git runs to get a user name or password (GIT_ASKPASS). The script reads them from the
+memory file BASCULE_GIT_CREDENTIAL; it does not contain them."""
 _SETTINGS: Final = (
     *("-c", "credential.helper="),  # no helper is asked for credentials, and none stores them
     *("-c", "core.hooksPath=/dev/null"),
@@ -92,12 +93,12 @@ def read_repository(url: str, credential: Credential) -> Repository:
             raise InvalidRequest("ssh needs a private key, not a password in the URL")
         return Repository(url, credential)
     if parts.username is not None and not credential.password:
-        # A token without a password is in the place of the user name.
-        name, word = unquote(parts.username), unquote(parts.password or "")
-        credential = Credential(username=name, password=word)
-    place = f"[{host}]" if ":" in host else host
-    clean = parts._replace(netloc=place if port is None else f"{place}:{port}")
-    return Repository(clean.geturl(), credential)
+        # In https://TOKEN@host, the token is the user name and there is no password.
+        username, password = unquote(parts.username), unquote(parts.password or "")
+        credential = Credential(username=username, password=password)
+    url_host = f"[{host}]" if ":" in host else host
+    without_secret = parts._replace(netloc=url_host if port is None else f"{url_host}:{port}")
+    return Repository(without_secret.geturl(), credential)
 
 
 async def clone(
@@ -124,7 +125,7 @@ async def clone(
         await run("clone", "--progress", *checkout, "--", repository.url, ".")
         if ref:
             await _check_out(run, ref)
-        return await run.answer("rev-parse", "--verify", "--quiet", "HEAD")
+        return await run.output_of("rev-parse", "--verify", "--quiet", "HEAD")
 
 
 async def _check_out(run: _Git, ref: str) -> None:
@@ -154,36 +155,41 @@ class _Git:
         self._on_progress = on_progress
         self._last_progress: tuple[str, int] = ("", -1)
 
-    async def __call__(self, *words: str) -> None:
-        last: deque[str] = deque(maxlen=_ERROR_LINES)
-        status = await self._run(words, lambda line: self._on_line(line, last))
+    async def __call__(self, *arguments: str) -> None:
+        last: deque[str] = deque(maxlen=_MAX_ERROR_LINES)
+        status = await self._run(arguments, lambda line: self._on_line(line, last))
         if status != 0:
             message = self._masked("\n".join(last)) or f"it ended with status {status}"
-            raise CloneFailed(f"git {words[0]}: {message}")
+            raise CloneFailed(f"git {arguments[0]}: {message}")
 
-    async def answer(self, *words: str) -> str:
-        """The output of a git command; empty if it fails."""
+    async def output_of(self, *arguments: str) -> str:
+        """What a git command writes to stdout; empty if the command fails."""
         lines: list[bytes] = []
-        status = await self._run(words, lines.append, ask=True)
+        status = await self._run(arguments, lines.append, read_stdout=True)
         return b"".join(lines).decode().strip() if status == 0 else ""
 
     async def _run(
-        self, words: Sequence[str], on_line: Callable[[bytes], None], *, ask: bool = False
+        self,
+        arguments: Sequence[str],
+        on_line: Callable[[bytes], None],
+        *,
+        read_stdout: bool = False,
     ) -> int:
+        """Call `on_line` with each line of git's stderr, or stdout. Return git's exit status."""
         pipe, nothing = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
             self._program,
             *_SETTINGS,
-            *words,
+            *arguments,
             cwd=self._directory,
             env=dict(self._environment),
             stdin=nothing,
-            stdout=pipe if ask else nothing,
-            stderr=nothing if ask else pipe,
+            stdout=pipe if read_stdout else nothing,
+            stderr=nothing if read_stdout else pipe,
             start_new_session=True,
         )
         try:
-            output = process.stdout if ask else process.stderr
+            output = process.stdout if read_stdout else process.stderr
             assert output is not None
             rest = b""
             while data := await output.read(65536):
@@ -218,7 +224,7 @@ class _Git:
 def _git_environment(
     credential: Credential, environment: Mapping[str, str]
 ) -> Iterator[Mapping[str, str]]:
-    """Yield an environment in which git gets credentials only from us."""
+    """Yield an environment in which git uses only `credential`, and asks no user."""
     with ExitStack() as held:
         env = {
             **environment,
@@ -229,9 +235,9 @@ def _git_environment(
         }
         ssh = ["ssh", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new"]
         if credential.password or credential.username:
-            place = held.enter_context(tempfile.TemporaryDirectory(prefix="bascule-git-"))
-            script = Path(place, "answer")
-            script.write_text(_ANSWER)
+            directory = held.enter_context(tempfile.TemporaryDirectory(prefix="bascule-git-"))
+            script = Path(directory, "answer")
+            script.write_text(_ASKPASS_SCRIPT)
             script.chmod(0o700)
             lines = f"{credential.username}\n{credential.password}\n"
             env["GIT_ASKPASS"] = str(script)

@@ -35,15 +35,17 @@ IDLE: Final = 1800
 _NO_TOKEN: Final = "known-by-its-socket"  # noqa: S105
 """Placeholder token: windows need one to connect, but the hub identifies them by the session's
 socket."""
-_PAUSES: Final = (0.0, 1.0, 5.0, 30.0, 120.0)
-"""Seconds before VS Code with a headless window is restarted, by the number of failures; the last
-value applies to all further."""
-_USER: Final[Mapping[str, Any]] = {
+_RESTART_PAUSES: Final = (0.0, 1.0, 5.0, 30.0, 120.0)
+"""Seconds to wait before VS Code with a headless window is restarted: first after the crash, then
+after each failed restart. The last value is used for all further restarts."""
+_USER_SETTINGS: Final[Mapping[str, Any]] = {
     # Everybody with access to a session may run anything in it, so trust prompts do not help.
     "security.workspace.trust.enabled": False,
     # Keep unsaved text when VS Code or the session ends, and show it again.
     "files.hotExit": "onExitAndWindowClose",
 }
+_CONNECTED: Final = b"03"
+"""State of a connected socket in /proc/net/unix."""
 _CONSENT: Final[Mapping[str, str]] = {
     # The agent may run the same actions here as through the sandbox's own server.
     "*": "allow",
@@ -51,8 +53,11 @@ _CONSENT: Final[Mapping[str, str]] = {
 
 
 class SessionVSCode(Closable):
-    """Runs at most one VS Code server. It ends when no browser has used it for a while. With a
-    headless window it runs until `stop`, and is restarted after a crash."""
+    """Runs at most one VS Code server.
+
+    The server ends when no browser has used it for `idle_timeout` seconds. A server with a headless
+    window runs until `stop`, and is restarted after a crash.
+    """
 
     def __init__(
         self,
@@ -65,7 +70,7 @@ class SessionVSCode(Closable):
         events: SessionEvents,
     ) -> None:
         """`keystrokes`: file that VS Code windows touch when somebody types. `loopback_ports`: the
-        port on which windows reach the hub, and the one on which the headless window reaches VS
+        port on which windows reach the hub, and the port on which the headless window reaches VS
         Code."""
         self._launch = launch
         self._environment = environment
@@ -85,16 +90,18 @@ class SessionVSCode(Closable):
     def is_running(self) -> bool:
         return self._server is not None
 
-    async def start(self, *, token: str, window: bool, idle_timeout: int = IDLE) -> dict[str, Any]:
-        """Start VS Code if it is not running. `window`: open a headless window too.
+    async def start(
+        self, *, token: str, headless_window: bool, idle_timeout: int = IDLE
+    ) -> dict[str, Any]:
+        """Start VS Code if it is not running. `headless_window`: also open a headless window.
 
-        Raises `NotSupported` where there is no VS Code, or for `window` no Chromium,
-        `SandboxStartFailed` when it does not start.
+        Raises `NotSupported` if VS Code, or Chromium for a headless window, is not installed.
+        Raises `SandboxStartFailed` if VS Code does not start.
         """
         async with self._turn:
             if self._server is None:
                 await self._open(token or _NO_TOKEN, idle_timeout)
-            if window and self._tab is None:
+            if headless_window and self._tab is None:
                 await self._open_tab()
             self._order = token, idle_timeout
             return await self.status()
@@ -144,7 +151,7 @@ class SessionVSCode(Closable):
 
     def _settings(self, hub: str, token: str, idle_timeout: int, identity: Path) -> VSCodeSettings:
         extensions = self._launch.vscode_extensions
-        asks = self._launch.window_asks
+        command_consent = {"run": "ask"} if self._launch.window_asks else {}
         return VSCodeSettings(
             data=Path(self._launch.state_dir, "vscode"),
             shared_extensions=Path(extensions) if extensions else None,
@@ -153,9 +160,9 @@ class SessionVSCode(Closable):
             idle_timeout=idle_timeout,
             hub=hub,
             token=token,
-            user=_USER,
+            user=_USER_SETTINGS,
             machine={
-                "bascule.consent": {**_CONSENT, **({"run": "ask"} if asks else {})},
+                "bascule.consent": {**_CONSENT, **command_consent},
                 "bascule.identityFile": str(identity),
                 "bascule.python": sys.executable,
                 "bascule.keystrokeFile": str(self._keystrokes),
@@ -192,7 +199,7 @@ class SessionVSCode(Closable):
         await tab.start(self._processes.hide)
 
     async def _watch(self, server: VSCodeServer) -> None:
-        """Handle that the server ended by itself: it was idle or crashed."""
+        """Wait until the server ends without `stop`, because it was idle or crashed; clean up."""
         await server.wait_ended()
         async with self._turn:
             self._watching = None
@@ -208,9 +215,9 @@ class SessionVSCode(Closable):
         token, idle_timeout = self._order
         for failures in itertools.count():
             # A pause, not an event: a server that fails repeatedly must not load the machine.
-            await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
+            await asyncio.sleep(_RESTART_PAUSES[min(failures, len(_RESTART_PAUSES) - 1)])
             try:
-                await self.start(token=token, window=True, idle_timeout=idle_timeout)
+                await self.start(token=token, headless_window=True, idle_timeout=idle_timeout)
             except SandboxStartFailed as error:
                 logger.warning("VS Code does not start again: %s", error.message)
             else:
@@ -228,8 +235,10 @@ class SessionVSCode(Closable):
 
 
 def _identity(state_dir: Path) -> Path:
-    """Return the file with the id and key of the session's window, created if missing. They are the
-    same in every browser."""
+    """Return the file with the id and key of the session's window; create it if it is missing.
+
+    The id and key are the same in every browser.
+    """
     file = state_dir / "window.json"
     if not file.exists():
         identity = {"window_id": str(uuid.uuid4()), "window_key": secrets.token_urlsafe(32)}
@@ -246,6 +255,8 @@ def _find_chromium(path: str) -> str | None:
 
 def _connections(path: Path) -> int:
     """Return the number of browser connections, from the kernel's table of unix sockets."""
-    own = str(path).encode()  # an accepted socket has the path of its listener; state 03: connected
-    lines = (line.split() for line in Path("/proc/net/unix").read_bytes().splitlines()[1:])
-    return sum(1 for words in lines if len(words) == 8 and words[7] == own and words[5] == b"03")
+    own_path = str(path).encode()  # an accepted socket has the path of its listener
+    rows = (line.split() for line in Path("/proc/net/unix").read_bytes().splitlines()[1:])
+    # Columns: Num RefCount Protocol Flags Type St Inode Path. Sockets without a path have 7.
+    states = (row[5] for row in rows if len(row) == 8 and row[7] == own_path)
+    return sum(state == _CONNECTED for state in states)

@@ -34,12 +34,14 @@ class VSCodeRoutes:
         body = await json_body(request)
         if not isinstance(body, dict):
             raise InvalidRequest("The body must be an object")
-        token, window = body.get("token", ""), body.get("window", False)
-        if not isinstance(token, str) or not isinstance(window, bool):
+        token, headless_window = body.get("token", ""), body.get("window", False)
+        if not isinstance(token, str) or not isinstance(headless_window, bool):
             raise InvalidRequest("`token` must be a string and `window` true or false")
         idle = _seconds(body.get("idle_timeout", IDLE))
         return json_response(
-            await self._vscode.start(token=token, window=window, idle_timeout=idle)
+            await self._vscode.start(
+                token=token, headless_window=headless_window, idle_timeout=idle
+            )
         )
 
     async def stop(self, _: Request) -> Response:

@@ -1,18 +1,18 @@
 """The keeper: a small supervisor process that starts shells and ends all their processes.
 
-It runs as `python -I -S _keeper_main.py FD [DIRECTORY [SECONDS]]`, but from bytecode that
-`keeper.py` passes to it. It imports nothing from the package, and talks to the server over the
-socket FD. Every process a shell starts stays a descendant of the keeper, even if it detaches: the
+The keeper runs as `python -I -S _keeper_main.py FD [DIRECTORY [SECONDS]]`, but from bytecode that
+`keeper.py` passes to it. It imports nothing from the package. The socket FD connects it to the
+server. Every process a shell starts stays a descendant of the keeper, even if it detaches: the
 keeper is a "child subreaper", so it adopts orphans instead of init. Each shell is a subreaper too,
 so the processes of different shells stay apart. When the socket closes (also after `kill -9` of the
 server), the keeper kills all its descendants, removes DIRECTORY and exits.
 
-With SECONDS, it first waits that long for another server to connect to the socket `keeper` in
-DIRECTORY. Meanwhile it keeps the held descriptors open, moves the output of held pipes to files,
-and records exit statuses. The next server receives all of these.
+With SECONDS, the keeper first waits that long for another server to connect to the socket `keeper`
+in DIRECTORY. Meanwhile it keeps the held descriptors open, moves the output of held pipes to files
+(spools), and records exit statuses. The next server receives the descriptors and the statuses.
 
 A message is a four-byte length and a `marshal` object. (`marshal` is built in; every imported
-module makes every fork slower.) `fds` is the number of file descriptors sent with it.
+module makes every fork slower.) `fds` is the number of file descriptors sent with the message.
 
 Requests:
 - `spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two descriptors: the terminal and
@@ -49,17 +49,24 @@ CLEANUP_TIMEOUT = 5.0
 
 PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 MAX_STATUSES = 256
+"""Maximum number of exit statuses kept for the next server; the oldest are dropped."""
+MAX_SPLICE = 1 << 20
+"""Maximum bytes that one `splice` moves."""
+LENGTH_BYTES = 4
+MAX_REQUEST_FDS = 2
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl = _libc.prctl
 
 
-def main(socket_fd: int, directory: str | None, seconds: float) -> None:
+def main(socket_fd: int, directory: str | None, takeover_timeout: float) -> None:
     _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.set_inheritable(socket_fd, False)
     link = socket.socket(fileno=socket_fd)
-    listener = listen(directory) if directory is not None and seconds else None
-    keeper = KeeperServer(link, listener, seconds)  # keeps the link open until the cleanup is done
+    listener = listen(directory) if directory is not None and takeover_timeout else None
+    keeper = KeeperServer(
+        link, listener, takeover_timeout
+    )  # keeps the link open until the cleanup is done
     try:
         keeper.serve()
     finally:
@@ -84,10 +91,12 @@ def listen(directory: str) -> socket.socket:
 
 
 class KeeperServer:
-    def __init__(self, link: socket.socket, listener: socket.socket | None, seconds: float) -> None:
+    def __init__(
+        self, link: socket.socket, listener: socket.socket | None, takeover_timeout: float
+    ) -> None:
         self.link: socket.socket | None = link
         self.listener = listener
-        self.seconds = seconds
+        self.takeover_timeout = takeover_timeout
         self.takeover_deadline: float | None = None
         self.is_leaving = False
         self.held: dict[str, HeldDescriptors] = {}
@@ -110,7 +119,9 @@ class KeeperServer:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         # Ignored signals stay ignored after exec, including those that our parent ignored; handlers
         # are reset. So `become_shell` resets the ignored ones.
-        self.ignored = [n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN]
+        self.ignored_signals = [
+            n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN
+        ]
 
     def serve(self) -> None:
         """Serve until the server disconnects and no other connects, or until SIGTERM or SIGHUP."""
@@ -133,12 +144,12 @@ class KeeperServer:
                     if not self.spools()[fd].move():
                         self.poll.unregister(fd)
                 elif fd in self.starting:
-                    self.started(fd)
-                elif any(fd in ending.waiting for ending in self.endings.values()):
+                    self.report_start(fd)
+                elif any(fd in ending.waiting_pidfds for ending in self.endings.values()):
                     self.poll.unregister(fd)
                     os.close(fd)
                     for ending in self.endings.values():
-                        ending.waiting.discard(fd)
+                        ending.waiting_pidfds.discard(fd)
             self.reap()
             for ending in [e for e in self.endings.values() if e.is_over()]:
                 self.finish(ending)
@@ -156,26 +167,28 @@ class KeeperServer:
         """Pipes whose output goes to a file, by descriptor; empty while a server is connected."""
         if self.link is not None:
             return {}
-        return {held.spooled: held for held in self.held.values() if held.spool is not None}
+        return {held.spooled_fd: held for held in self.held.values() if held.spool is not None}
 
     def wait_for_another(self) -> bool:
-        """Handle the disconnect of the server. False: do not wait for another one, exit."""
+        """Handle the disconnect of the server. Returns False if the keeper should exit, instead of
+        waiting for another server."""
         assert self.link is not None
         self.poll.unregister(self.link)
         if self.listener is None or self.is_leaving:
             return False
         self.link.close()
         self.link = None
-        self.takeover_deadline = time.monotonic() + self.seconds
+        self.takeover_deadline = time.monotonic() + self.takeover_timeout
         for fd in self.spools():
             self.poll.register(fd, select.POLLIN)
         return True
 
     def accept(self, listener: socket.socket) -> None:
         link, _ = listener.accept()
-        # pid, uid and gid of the peer: only our own user may take over the shells.
+        # Only our own user may take over the shells.
         credentials = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", credentials)[1] != os.getuid():
+        _pid, uid, _gid = struct.unpack("3i", credentials)
+        if uid != os.getuid():
             link.close()
             return
         if self.link is not None:
@@ -194,10 +207,12 @@ class KeeperServer:
         self.send(op="found", statuses=[list(item) for item in statuses.items()], lost=lost)
 
     def receive(self) -> bool:
+        """Read and handle one request; False if the server disconnected or sent `leave`."""
         assert self.link is not None
         try:
-            head, fds, _, _ = socket.recv_fds(self.link, 4, 2)
-            body = self.receive_exactly(struct.unpack("!I", head)[0]) if len(head) == 4 else b""
+            head, fds, _, _ = socket.recv_fds(self.link, LENGTH_BYTES, MAX_REQUEST_FDS)
+            is_complete = len(head) == LENGTH_BYTES
+            body = self.receive_exactly(struct.unpack("!I", head)[0]) if is_complete else b""
         except OSError:
             return False
         if not body:
@@ -237,11 +252,12 @@ class KeeperServer:
             send_frame(self.link, message, fds)
 
     def spawn(self, message: dict, fds: list[int]) -> None:  # type: ignore[type-arg]
-        """Fork a shell. The result is sent later, so that several shells can start in parallel."""
+        """Fork a shell. `report_start` sends the result later, so that several shells can start in
+        parallel."""
         status_read, status_write = os.pipe()
         pid = os.fork()
         if pid == 0:
-            become_shell(message, fds, status_write, self.ignored)
+            become_shell(message, fds, status_write, self.ignored_signals)
         os.close(status_write)
         for fd in fds:
             os.close(fd)
@@ -249,7 +265,7 @@ class KeeperServer:
         self.starting[status_read] = (message["id"], pid)
         self.poll.register(status_read, select.POLLIN)
 
-    def started(self, status_read: int) -> None:
+    def report_start(self, status_read: int) -> None:
         """Report whether a shell started. Exec closes the pipe; a failed start writes to it."""
         spawn_id, pid = self.starting.pop(status_read)
         failure = os.read(status_read, 4096)
@@ -271,7 +287,7 @@ class KeeperServer:
                 return
             starts = [fd for fd, (_, starting) in self.starting.items() if starting == pid]
             for status_read in starts:
-                self.started(status_read)  # report its start or failure before its exit
+                self.report_start(status_read)  # report its start or failure before its exit
             if pid in self.shells:
                 self.shells.discard(pid)
                 code = os.waitstatus_to_exitcode(status)
@@ -284,27 +300,30 @@ class KeeperServer:
                     self.finish(self.endings[pid])
 
     def end(self, pid: int, grace: float) -> None:
+        """Send SIGHUP and SIGTERM to the programs of a shell. `finish` is called when they have
+        ended, or after `grace` seconds."""
         if pid not in self.shells:
             self.send(op="ended", pid=pid)
             return
-        signal_process(pid, signal.SIGSTOP)  # it must start no more processes; its children run on
+        # A stopped shell starts no more processes; its children continue to run.
+        signal_process(pid, signal.SIGSTOP)
         ending = ShellEnding(pid, time.monotonic() + grace)
         for child in descendants(pid):
             try:
                 watch = os.pidfd_open(child)
             except OSError:
                 continue
-            ending.waiting.add(watch)
+            ending.waiting_pidfds.add(watch)
             self.poll.register(watch, select.POLLIN)
             for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):
                 signal_process(child, number)
         self.endings[pid] = ending
 
     def finish(self, ending: ShellEnding) -> None:
-        """Kill the remaining processes of a shell. The shell comes last: as long as it lives, it
-        adopts its orphans, so they can be found."""
+        """Kill the remaining processes of a shell, and then the shell itself. As long as the shell
+        lives, it adopts orphans, so all its processes can be found."""
         del self.endings[ending.pid]
-        for fd in ending.waiting:
+        for fd in ending.waiting_pidfds:
             self.poll.unregister(fd)
             os.close(fd)
         if ending.pid in self.shells:
@@ -326,24 +345,26 @@ class HeldDescriptors:
         self.lost = 0
 
     @property
-    def spooled(self) -> int:
+    def spooled_fd(self) -> int:
+        """The descriptor of the pipe whose output goes to the file."""
         assert self.spool is not None
         index: int = self.spool["index"]
         return self.fds[index]
 
     def move(self) -> bool:
-        """Move the available data; False at the end of the pipe."""
+        """Move the available data from the pipe to the file; False at the end of the pipe."""
         assert self.spool is not None
         file = os.open(self.spool["path"], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             end = os.fstat(file).st_size
-            moved = os.splice(self.spooled, file, 1 << 20, offset_dst=end)
+            moved = os.splice(self.spooled_fd, file, MAX_SPLICE, offset_dst=end)
             end += moved
             # Drop the oldest data by punching a hole. Offsets do not change, so a server can see
             # from `lost` how much is missing.
-            if (over := end - self.lost - self.spool["limit"]) > self.spool["limit"] // 8:
-                fallocate(file, PUNCH_HOLE_KEEP_SIZE, 0, self.lost + over)
-                self.lost += over
+            excess = end - self.lost - self.spool["limit"]
+            if excess > self.spool["limit"] // 8:  # not after every splice, which would be slow
+                fallocate(file, PUNCH_HOLE_KEEP_SIZE, 0, self.lost + excess)
+                self.lost += excess
         except BlockingIOError:
             return True
         finally:
@@ -357,23 +378,27 @@ class ShellEnding:
     def __init__(self, pid: int, deadline: float) -> None:
         self.pid = pid
         self.deadline = deadline
-        self.waiting: set[int] = set()
+        self.waiting_pidfds: set[int] = set()
+        """Descriptors (pidfd) of processes that have not ended yet."""
 
     def is_over(self) -> bool:
-        return not self.waiting or time.monotonic() >= self.deadline
+        return not self.waiting_pidfds or time.monotonic() >= self.deadline
 
 
 def become_shell(
     message: dict,  # type: ignore[type-arg]
     fds: list[int],
     status_write: int,
-    ignored: list[signal.Signals],
+    ignored_signals: list[signal.Signals],
 ) -> None:
-    """In the forked child: take the terminal, drop privileges, exec.
+    """In the forked child: take the terminal, drop privileges and execute the shell.
 
-    Writes errors to `status_write`.
+    An error is written to `status_write`, with the step that failed (`where`).
     """
-    stdin_fd, output_fd = fds[1], fds[0]  # the channel and the terminal
+    if message["terminal"]:
+        output_fd, stdin_fd = fds  # the terminal and the command channel
+    else:
+        stdin_fd, output_fd = fds
     where = "session"
     try:
         # The child inherits the keeper's wakeup pipe. If the child got a SIGHUP now, because its
@@ -382,8 +407,6 @@ def become_shell(
         os.setsid()
         if message["terminal"]:
             fcntl.ioctl(output_fd, termios.TIOCSCTTY, 0)
-        else:
-            stdin_fd, output_fd = fds
         if message["uid"] is not None:
             where = "user"
             os.fchown(output_fd, message["uid"], -1)
@@ -401,7 +424,7 @@ def become_shell(
         # its terminal closes and its programs get SIGHUP.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        for number in ignored:
+        for number in ignored_signals:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os.execve(message["argv"][0], message["argv"], message["env"])  # noqa: S606
@@ -438,11 +461,11 @@ def descendants(root: int) -> list[int]:
             continue
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+                state, parent, *_ = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
-        children.setdefault(int(fields[1]), []).append(int(name))
-        if fields[0] in (b"Z", b"X"):
+        children.setdefault(int(parent), []).append(int(name))
+        if state in (b"Z", b"X"):
             dead.add(int(name))
     found, frontier = [], [root]
     while frontier:
@@ -464,7 +487,7 @@ def signal_process(pid: int, number: int) -> bool:
 
 
 def kill_descendants(root: int, deadline: float) -> None:
-    """Kill all descendants of `root`, until none is left or we may kill none of the rest."""
+    """Kill all descendants of `root`. Returns early if we lack permission to kill the rest."""
     while (left := descendants(root)) and time.monotonic() < deadline:
         if not sum(signal_process(pid, signal.SIGKILL) for pid in left):
             return

@@ -24,6 +24,11 @@ from bascule.core.errors import SandboxDied, SandboxStartFailed
 from .shared_start import SharedStart
 
 _MAX_FDS = 16
+"""Maximum number of descriptors received at once."""
+_LENGTH_BYTES = 4
+"""Size of the length before each message."""
+_KILLED_STATUS = -9
+"""Exit status of a shell killed by SIGKILL, reported when the keeper dies."""
 
 _MAIN = Path(__file__).with_name("_keeper_main.py")
 _BOOT = """
@@ -34,8 +39,9 @@ os.open(os.devnull, os.O_RDONLY)  # gets descriptor 0
 del sys.argv[0]
 exec(code)
 """
-"""Runs `compiled_keeper` from stdin. Python does not cache the bytecode of a script, and compiling
-this one takes a tenth of the CPU time in which a keeper starts."""
+"""Script that runs the bytecode of `compiled_keeper` from stdin. Python does not cache the bytecode
+of a script, and compiling `_keeper_main.py` takes a tenth of the CPU time that a keeper needs to
+start."""
 
 GRACE = 0.3
 """Seconds that programs have to exit after SIGTERM when their shell is closed."""
@@ -43,8 +49,8 @@ GRACE = 0.3
 
 @cache
 def compiled_keeper() -> bytes:
-    """The keeper's program for `_BOOT`. The first call reads and compiles it; a zygote calls this
-    before it forks."""
+    """The bytecode of the keeper's program, for `_BOOT`. The first call compiles the program. A
+    zygote calls this function before it forks, so that its children need not compile."""
     return marshal.dumps(compile(_MAIN.read_bytes(), _MAIN, "exec", dont_inherit=True))
 
 
@@ -72,7 +78,7 @@ class Spool:
 
 @dataclass(frozen=True, slots=True)
 class RecoveredKeeper:
-    """State that a keeper kept for the next server after its server was killed."""
+    """State that a keeper has kept since its server was killed, for the next server."""
 
     held: Mapping[str, tuple[int, ...]]
     """Descriptors by key; the caller of `find` now owns them."""
@@ -83,11 +89,11 @@ class RecoveredKeeper:
 
 
 class Keeper(Closable):
-    """Starts shells in a keeper process; closing it ends every process they started.
+    """Starts shells in a keeper process. Closing ends every process that the shells started.
 
     If the keeper process dies, `on_exit` of every shell is called with -9, and spawns in progress
-    raise `SandboxDied`. With `directory` and `keep_for`, the keeper survives if its server is
-    killed, for `keep_for` seconds. The next server calls `find` and takes over its shells.
+    raise `SandboxDied`. With `directory` and `keep_for`, the keeper process survives for `keep_for`
+    seconds if its server is killed. The next server calls `find` and takes over the shells.
     """
 
     def __init__(self, *, directory: Path | None = None, keep_for: float = 0.0) -> None:
@@ -104,15 +110,15 @@ class Keeper(Closable):
         self._spawning: dict[int, asyncio.Future[int]] = {}
         self._ending: dict[int, asyncio.Future[None]] = {}
         self._watched: dict[int, Callable[[int], None]] = {}
-        self._early: dict[int, int] = {}
-        self._unwanted: set[int] = set()
+        self._early_statuses: dict[int, int] = {}
+        self._cancelled_spawns: set[int] = set()
         self._next_id = 0
         self._starting = SharedStart(self._start)
 
     @property
     def pid(self) -> int:
-        """PID of the keeper process, the ancestor of all its shells' processes, orphans included.
-        0 before it starts, and for a keeper taken over by `find`."""
+        """PID of the keeper process, the ancestor of all processes of the shells, also of orphans.
+        0 before the keeper starts, and for a keeper taken over by `find`."""
         return 0 if self._process is None else self._process.pid
 
     async def spawn(
@@ -128,8 +134,9 @@ class Keeper(Closable):
     ) -> int:
         """Start `argv` with `terminal` as its controlling terminal and `channel` as its input.
 
-        Returns its pid. Calls `on_exit` with its status (negative: the signal) once it has ended.
-        Raises `SandboxStartFailed` with the step that failed.
+        Returns the pid of the new process. Calls `on_exit` with the exit status once the process
+        has ended; a negative status is the signal that killed it. Raises `SandboxStartFailed` with
+        the step that failed.
         """
         message = {
             "argv": list(argv),
@@ -169,42 +176,42 @@ class Keeper(Closable):
         try:
             pid = await spawned
         except asyncio.CancelledError:
-            self._unwanted.add(spawn_id)
+            self._cancelled_spawns.add(spawn_id)
             raise
         self.watch(pid, on_exit)
         return pid
 
     def watch(self, pid: int, on_exit: Callable[[int], None]) -> None:
         """Call `on_exit` with the exit status once the shell has ended."""
-        if pid in self._early:
-            on_exit(self._early.pop(pid))
+        if pid in self._early_statuses:
+            on_exit(self._early_statuses.pop(pid))
         else:
             self._watched[pid] = on_exit
 
     def hold(self, key: str, *fds: int, spool: Spool | None = None) -> None:
         """Let the keeper hold copies of descriptors for the next server, under `key`."""
-        place = spool and {"index": spool.index, "path": str(spool.path), "limit": spool.limit}
-        self._send({"op": "hold", "key": key, "spool": place}, *fds)
+        fields = spool and {"index": spool.index, "path": str(spool.path), "limit": spool.limit}
+        self._send({"op": "hold", "key": key, "spool": fields}, *fds)
 
     def release(self, key: str) -> None:
         if self._link is not None:
             self._send({"op": "release", "key": key})
 
     async def find(self) -> RecoveredKeeper | None:
-        """Take over the keeper that waits in the directory; None if there is none.
+        """Take over the keeper that waits in the directory; None if no keeper waits there.
 
-        Raises `SandboxStartFailed` if another server is connected to it.
+        Raises `SandboxStartFailed` if another server is connected to the keeper.
         """
         assert self._directory is not None
         link = socket.socket(socket.AF_UNIX)
         try:
-            is_there = await asyncio.to_thread(
+            is_waiting = await asyncio.to_thread(
                 _connect_to_waiting, link, self._directory / "keeper"
             )
         except BaseException:  # the socket is created outside the thread so that we can close it
             link.close()
             raise
-        if not is_there:
+        if not is_waiting:
             link.close()
             return None
         self._loop = asyncio.get_running_loop()
@@ -238,10 +245,11 @@ class Keeper(Closable):
         self._loop = asyncio.get_running_loop()
         if self._process is not None:  # the previous keeper process, which was killed
             await asyncio.to_thread(self._process.wait)
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(_MAIN)]  # the name is for spawners
-        argv += [str(theirs.fileno()), *([str(self._directory)] if self._directory else [])]
+        server_end, keeper_end = socket.socketpair()
+        server_end.setblocking(False)
+        # With -c, `_MAIN` is not executed. The spawner `plain` recognizes a keeper by this name.
+        argv = [sys.executable, "-I", "-S", "-c", _BOOT, str(_MAIN)]
+        argv += [str(keeper_end.fileno()), *([str(self._directory)] if self._directory else [])]
         if self._keep_for:
             argv.append(str(self._keep_for))
         # A keeper that outlives the server must not hold the server's stdout and stderr open:
@@ -257,8 +265,8 @@ class Keeper(Closable):
                     stdin=program,
                     stdout=output,
                     stderr=output,
-                    pass_fds=(theirs.fileno(),),
-                    start_new_session=True,  # Ctrl-C in the server's terminal must not reach it
+                    pass_fds=(keeper_end.fileno(),),
+                    start_new_session=True,  # so Ctrl-C in the server's terminal does not end it
                 )
 
         # Not a task: at the end of the loop a task is cancelled while its thread continues.
@@ -266,17 +274,17 @@ class Keeper(Closable):
         try:
             self._process = await asyncio.shield(starting)
         except OSError as error:
-            ours.close()
+            server_end.close()
             raise SandboxStartFailed(f"the shell keeper did not start: {error}") from error
         except asyncio.CancelledError:  # the event loop is ending
-            ours.close()  # ends the keeper as well
+            server_end.close()  # ends the keeper as well
             await asyncio.to_thread((await starting).wait)
             raise
         finally:
-            theirs.close()
-        self._link = ours
+            keeper_end.close()
+        self._link = server_end
         self._gone = self._loop.create_future()
-        self._loop.add_reader(ours, self._receive)
+        self._loop.add_reader(server_end, self._receive)
 
     def _send(self, message: Mapping[str, Any], *fds: int) -> None:
         if self._link is None:
@@ -287,9 +295,8 @@ class Keeper(Closable):
         self._link.setblocking(True)
         try:
             sent = socket.send_fds(self._link, [frame], fds) if fds else self._link.send(frame)
-            if sent < len(
-                frame
-            ):  # after `leave` the keeper may have exited, so even sending b"" would fail
+            # After `leave` the keeper may have exited, so even sending b"" would fail.
+            if sent < len(frame):
                 self._link.sendall(frame[sent:])
         except OSError as error:
             self._handle_keeper_end("it closed its end")
@@ -313,20 +320,20 @@ class Keeper(Closable):
             self._handle_keeper_end("it ended")
             return
         self._inbox += data
-        while len(self._inbox) >= 4:
-            size = struct.unpack_from("!I", self._inbox)[0]
-            if len(self._inbox) < 4 + size:
+        while len(self._inbox) >= _LENGTH_BYTES:
+            end = _LENGTH_BYTES + struct.unpack_from("!I", self._inbox)[0]
+            if len(self._inbox) < end:
                 return
-            message = marshal.loads(self._inbox[4 : 4 + size])  # noqa: S302 - our own child
-            del self._inbox[: 4 + size]
+            message = marshal.loads(self._inbox[_LENGTH_BYTES:end])  # noqa: S302 - our own child
+            del self._inbox[:end]
             self._handle(message)
 
     def _handle(self, message: Mapping[str, Any]) -> None:
         match message["op"]:
             case "spawned":
                 spawned = self._spawning.pop(message["id"])
-                if message["id"] in self._unwanted:
-                    self._unwanted.discard(message["id"])
+                if message["id"] in self._cancelled_spawns:
+                    self._cancelled_spawns.discard(message["id"])
                     self._send({"op": "end", "pid": message["pid"], "grace": 0})
                 elif not spawned.done():
                     spawned.set_result(message["pid"])
@@ -344,7 +351,7 @@ class Keeper(Closable):
                 if watcher is not None:
                     watcher(message["status"])
                 else:
-                    self._early[message["pid"]] = message["status"]
+                    self._early_statuses[message["pid"]] = message["status"]
             case "ended":
                 ended = self._ending.pop(message["pid"], None)
                 if ended is not None and not ended.done():
@@ -388,11 +395,11 @@ class Keeper(Closable):
         self._ending.clear()
         self._watched.clear()
         for watcher in watchers:
-            watcher(-9)
+            watcher(_KILLED_STATUS)
 
 
 def _connect_to_waiting(link: socket.socket, path: Path) -> bool:
-    """Connect to a waiting keeper; False if there is none. Blocks."""
+    """Connect to a waiting keeper; False if no keeper waits. Blocks the calling thread."""
     try:
         link.connect(str(path))
     except (FileNotFoundError, ConnectionRefusedError):
