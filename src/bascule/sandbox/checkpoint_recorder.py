@@ -43,20 +43,20 @@ class Recording:
     began: float = field(default_factory=time.time)
     """Unix time."""
     number: int | None = None
-    """The checkpoint's number; None: the workspace was empty at `begin`, so that no store was
-    needed, and none was opened since."""
+    """The checkpoint's number. None: the workspace was empty at `begin`, so no store was needed,
+    and no store has been opened since."""
 
 
 class CheckpointRecorder:
     """Keeps the workspace's contents before and after each action.
 
     A store serves one call at a time, so one thread does all the work; the event loop never waits
-    for the disk. An action runs without a checkpoint if one cannot be made. `on_notice` gets the
-    reason once, and also what checkpoints leave out.
+    for the disk. If a checkpoint cannot be made, the action runs without it. `on_notice` is called
+    once with the reason, and also with what checkpoints leave out.
 
-    Thread and store cost a session time and memory, so neither exists before it is needed. While
-    the workspace is empty, a program begins without them: there is nothing to keep. If it leaves
-    the workspace empty, there is nothing to record either.
+    Thread and store cost a session time and memory, so neither exists before it is needed. A
+    program that begins in an empty workspace does not need them, because there is nothing to keep.
+    If the program leaves the workspace empty, there is nothing to record either.
     """
 
     def __init__(self, directory: Path, workspace: Path, *, max_bytes: int) -> None:
@@ -79,14 +79,14 @@ class CheckpointRecorder:
         """Called in the recorder's thread."""
 
     def is_for(self, action: Action) -> bool:
-        """Whether the action gets a checkpoint: programs may change any file, edits the one they
-        name."""
+        """Whether the action gets a checkpoint: programs do, because they may change any file, and
+        edits, which change the file that they name."""
         if isinstance(action, FileEdit):
             return action.command != "view"
         return isinstance(action, _PROGRAMS + _EDITS)
 
     async def begin(self, action: Action, cwd: str) -> Recording | None:
-        """Store the state before the action. None if it gets no checkpoint."""
+        """Store the state before the action. Returns None if the action gets no checkpoint."""
         if isinstance(action, _PROGRAMS) and await self._needs_no_store():
             recording = Recording(action)
             self._open[recording] = None
@@ -99,8 +99,8 @@ class CheckpointRecorder:
         return await self._do(lambda: self._begin_paths(agent, title, paths), undo=self._end)
 
     async def end(self, recording: Recording | None) -> int | None:
-        """Record the changes since `begin`, and return the checkpoint's number. None if there are
-        no changes. Not affected by cancelling."""
+        """Record the changes since `begin`, and return the checkpoint's number; None if nothing
+        changed. The changes are recorded even if the caller is cancelled."""
         if recording is None:
             return None
         try:
@@ -120,7 +120,8 @@ class CheckpointRecorder:
         return await self._do(lambda: execute(self._store.get(), action))
 
     def scan(self) -> None:
-        """Store the workspace as it is now, in the background: the next action waits less."""
+        """Store the workspace as it is now, in the background, so that the next action waits
+        less."""
         if not self._closing.is_set():
             self._submit(self._store.scan)
 
@@ -149,7 +150,7 @@ class CheckpointRecorder:
     async def _do(
         self, work: Callable[[], _Result], *, undo: Callable[[_Result], object] | None = None
     ) -> _Result:
-        """Run `work` in the thread. Once it has begun it runs to its end; if the caller was
+        """Run `work` in the thread. Work that has begun always runs to its end. If the caller was
         cancelled meanwhile, `undo` is called with the result."""
         if self._closing.is_set():
             raise SandboxDied("The sandbox was closed")

@@ -40,7 +40,8 @@ _HARMLESS_KEYS: Final = frozenset({"C-c", "C-d", "C-z", "C-\\"})
 _RUNNABLE: Final = frozenset({"file", "builtin", "keyword", ""})
 """Types of names for which rules are reliable: bash runs the program or builtin of that name. The
 empty type means that bash does not know the name."""
-_SHOWN: Final = 200
+_MAX_SHOWN: Final = 200
+"""Maximum characters of a denied command in messages."""
 
 _Result = TypeVar("_Result")
 _Writing = FileWrite | FileEdit | MakeDir | Remove | RemoveDir
@@ -74,9 +75,9 @@ class _ApprovalNeeded(Exception):
 class CommandGate:
     """Applies rules to all actions of one sandbox, however they were sent.
 
-    The decision on a command is made when its shell is ready to run it, with the shell's own
-    directory. The shell stays free while a person is asked; afterwards the command is decided on
-    again, and runs only if the decision is still the one that the person saw.
+    The gate decides on a command when the shell is ready to run it, with the shell's own directory.
+    While a person is asked, the shell can run other commands. So the gate decides again after the
+    answer. The command runs only if the decision is still the same as the person saw.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class CommandGate:
         self._parser = Parser()
         self._of_workspace = WorkspaceRules(workspace, self._parser)
         self._lock = threading.Lock()
-        """Parser and workspace rules are for one thread at a time."""
+        """Only one thread at a time may use the parser and the rules of the workspace."""
         self._changed = asyncio.Event()
         self._counts = {owner: RuleCounts(owner) for owner in RuleOwner}
 
@@ -100,7 +101,7 @@ class CommandGate:
         return self._rules
 
     def change(self, rules: CommandRules) -> None:
-        """Use other rules from now on. Open questions are decided on again."""
+        """Use other rules from now on. Actions that wait for an answer are decided on again."""
         if rules == self._rules:
             return
         self._rules = rules
@@ -137,12 +138,12 @@ class CommandGate:
         has_asked = False
         started = time.monotonic()
         while True:
-            rest = action
+            with_time_left = action
             if action.timeout is not None and approved is not None:
                 waited = time.monotonic() - started
-                rest = replace(action, timeout=max(action.timeout - waited, 1.0))
+                with_time_left = replace(action, timeout=max(action.timeout - waited, 1.0))
             try:
-                return await execute(rest, partial(self._check, action, approved))
+                return await execute(with_time_left, partial(self._check, action, approved))
             except _ApprovalNeeded as needed:
                 decided = needed.decided
                 if not has_asked:
@@ -174,10 +175,10 @@ class CommandGate:
     async def _check(self, action: CmdRun, approved: _ShownDecision | None, shell: Shell) -> None:
         """Raises unless the command may run in `shell` now."""
         cwd = shell.cwd
-        where = action.cwd or ""
-        if where and action.is_static:
-            where = cwd  # a static shell starts there
-        decision = await self._in_thread(self._decide, action.command, cwd, where)
+        change_to = action.cwd or ""
+        if change_to and action.is_static:
+            change_to = cwd  # a static shell has already started in `action.cwd`
+        decision = await self._in_thread(self._decide, action.command, cwd, change_to)
         if decision.verdict is CommandVerdict.ALLOW and self._is_strict:
             decision = await _with_name_types(decision, shell)
         match decision.verdict:
@@ -190,23 +191,24 @@ class CommandGate:
 
     def _count(self, decision: Decision, verdict: CommandVerdict, text: str) -> None:
         for rule in deciding_rules(decision, verdict):
-            is_theirs = self._of_workspace.has_made(rule)
-            owner = RuleOwner.WORKSPACE if is_theirs else RuleOwner.PERSON
+            is_of_workspace = self._of_workspace.has_made(rule)
+            owner = RuleOwner.WORKSPACE if is_of_workspace else RuleOwner.PERSON
             self._counts[owner].add(verdict, rule, text)
 
     @property
     def _is_strict(self) -> bool:
         return self._rules.default is CommandVerdict.ASK
 
-    def _decide(self, text: str, cwd: str, where: str) -> Decision:
-        """Decide on a text in `cwd`, or in `where` as seen from there. Blocks."""
+    def _decide(self, text: str, cwd: str, change_to: str) -> Decision:
+        """Decide on a command in the directory `cwd`. If `change_to` is not empty, the shell first
+        changes to that directory, relative to `cwd`. Blocks the calling thread."""
         with self._lock:
             rules = self._rules.rules + self._of_workspace.rules()
             parts: Sequence[Part] = ()
-            if where:
-                entering = self._judge(f"cd -- {shlex.quote(where)}", rules, cwd)
+            if change_to:
+                entering = self._judge(f"cd -- {shlex.quote(change_to)}", rules, cwd)
                 parts = [each for each in entering.parts if each.verdict is CommandVerdict.ASK]
-                cwd = os.path.normpath(Path(cwd, where))
+                cwd = os.path.normpath(Path(cwd, change_to))
             decision = self._judge(text, rules, cwd)
         decision = replace(decision, parts=[*parts, *decision.parts])
         return decision if self._is_strict else decision.by_rules_only()
@@ -222,7 +224,8 @@ class CommandGate:
         return CommandContext(self._workspace, cwd, self._home, resolve_links=os.path.realpath)
 
     def _protection(self, path: str) -> str | None:
-        """Why a file in the workspace is protected, or None. Blocks."""
+        """Why a file in the workspace is protected; None if it is not. Blocks the calling
+        thread."""
         context = self._context(self._workspace)
         return context.write_objection(path) if context.contains(path) else None
 
@@ -239,13 +242,12 @@ class CommandGate:
             pass
 
     def _question_timeout(self, action: Action) -> float:
-        most = self._rules.question_timeout
-        return most if action.timeout is None else min(most, action.timeout)
+        max_timeout = self._rules.question_timeout
+        return max_timeout if action.timeout is None else min(max_timeout, action.timeout)
 
     async def _is_approved(self, question: CommandQuestion) -> bool:
-        """Ask a person. False if the rules changed meanwhile, so that they must be applied again.
-
-        Raises `ConsentDenied`.
+        """Ask a person. Returns False if the rules changed meanwhile; the caller then has to apply
+        them again. Raises `ConsentDenied` if the person refuses or does not answer.
         """
         if self.ask is None:
             raise ConsentDenied(
@@ -297,7 +299,7 @@ def _denied(decision: Decision) -> DeniedByRule:
     rule = str(part.rule) if part.rule is not None else ""
     origin = f" ({part.rule.origin})" if part.rule is not None and part.rule.origin else ""
     return DeniedByRule(
-        f"Not run: `{visible(part.text)[:_SHOWN]}`: {part.reason}{origin}",
+        f"Not run: `{visible(part.text)[:_MAX_SHOWN]}`: {part.reason}{origin}",
         rule=rule,
-        part=part.text[:_SHOWN],
+        part=part.text[:_MAX_SHOWN],
     )

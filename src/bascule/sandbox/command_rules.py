@@ -39,7 +39,10 @@ class CommandRules:
 
     @classmethod
     def read(cls, file: Path, *, agent: str | None = None) -> Self:
-        """The rules of a person's own file. Blocks. Raises `InvalidSetting` with the line."""
+        """Read the rules of a person's own file. Raises `InvalidSetting` with the wrong line.
+
+        Blocks the calling thread.
+        """
         return cls(rules=read_rule_file(file, RuleOwner.PERSON, Parser().parse).rules(agent))
 
     def as_json(self) -> dict[str, Any]:
@@ -71,7 +74,7 @@ class CommandRules:
 
 
 class WorkspaceRules:
-    """The rules of a workspace's own file, read again when the file changes. Blocks."""
+    """The rules of a workspace's own file, read again when the file changes. Methods block."""
 
     def __init__(self, workspace: Path, parser: Parser) -> None:
         self._file = workspace / WORKSPACE_FILE

@@ -72,7 +72,7 @@ _FILE_ACTIONS: Final[tuple[type[Action], ...]] = (
 
 
 class Watcher(Protocol):
-    """Called for every action and its observation."""
+    """Is notified of every action and its observation."""
 
     def began(self, action: Action, on_progress: OnProgress | None) -> OnProgress:
         """Return the callback for the action's output, in place of `on_progress`."""
@@ -122,7 +122,7 @@ class Sandbox(Closable):
             self.apply_rules(self.settings.rules)
 
     def apply_rules(self, rules: CommandRules) -> None:
-        """Decide on actions by `rules` from now on. Imports modules from disk at the first call."""
+        """Apply `rules` to actions from now on. The first call imports modules from disk."""
         if self.gate is not None:
             self.gate.change(rules)
             return
@@ -162,8 +162,8 @@ class Sandbox(Closable):
 
     @property
     def browser(self) -> Browser:
-        """The browser; its first action starts its processes. Raises `NotSupported` without
-        Chromium."""
+        """The browser, whose processes start with the first action. Raises `NotSupported` if
+        Chromium is not installed."""
         if self._browser is None:
             if self._chromium is None:
                 raise NotSupported(self._no_browser())
@@ -180,7 +180,8 @@ class Sandbox(Closable):
 
     @property
     def view_url(self) -> str:
-        """URL at which the sandbox's own browser shows a file (`?path=`); empty without server."""
+        """URL at which the sandbox's own browser shows a file (`?path=`); empty if the sandbox has
+        no server."""
         if not self._served_at:
             return ""
         host, port = self._served_at[0]
@@ -188,7 +189,7 @@ class Sandbox(Closable):
 
     @property
     def kernel(self) -> IPythonKernel:
-        """The IPython kernel; its first cell starts its process."""
+        """The IPython kernel, whose process starts with the first cell."""
         if self._kernel is None:
             from .ipython.kernel import IPythonKernel  # most sandboxes never run a cell
 
@@ -240,7 +241,7 @@ class Sandbox(Closable):
                 raise SandboxDied("The sandbox was closed while the action ran") from error
             observation = error_observation(error, action.id)
         except Exception:
-            logger.exception("the %s action %s failed unexpectedly", *_names(action))
+            logger.exception("the %s action %s failed unexpectedly", action.kind, action.id)
             fault = InternalError(
                 f"The {action.kind} action failed because of an internal error of the sandbox"
             )
@@ -264,9 +265,9 @@ class Sandbox(Closable):
         action: Action,
         work: Callable[[], Awaitable[Observation]],
     ) -> Observation:
-        """Execute an action and record a checkpoint, which ends when the action answers. A program
-        that still runs then is recorded again from the next action on, because changes in between
-        may be the user's."""
+        """Execute an action and record a checkpoint, which ends when the action returns its
+        observation. A program that still runs then is recorded again while the next action runs.
+        Changes between the two actions are not recorded, because they may be the user's."""
         begun = await recorder.begin(action, self.shells.cwd)
         try:
             return await work()
@@ -275,8 +276,8 @@ class Sandbox(Closable):
                 self._made[action.id] = made
 
     async def interrupt(self, action: Interrupt) -> Interrupted:
-        place = self.kernel if action.shell == IPYTHON else self.shells
-        return await place.interrupt(action)
+        target = self.kernel if action.shell == IPYTHON else self.shells
+        return await target.interrupt(action)
 
     async def in_thread(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Run a blocking call in a thread. Raises `SandboxDied` once the sandbox is closed."""
@@ -319,7 +320,7 @@ class Sandbox(Closable):
         return self._work_on_files(action)
 
     def _run(self, action: CmdRun, on_progress: OnProgress | None) -> Awaitable[Observation]:
-        """Run a command. The only way to a shell, so that rules see every command."""
+        """Run a command. All commands go through this method, so that rules see every command."""
         if self.gate is None:
             return self._recorded(action, lambda: self.shells.run(action, on_progress=on_progress))
 
@@ -357,15 +358,15 @@ class Sandbox(Closable):
         return f"{_NO_BROWSER}: {why_no_browser(self.settings.browser)}"
 
     def _not_supported(self, action: Action) -> NotSupported:
-        able = ", ".join(sorted(self.capabilities))
+        supported = ", ".join(sorted(self.capabilities))
         if isinstance(action, Browse | BrowseInteractive):
-            what = f"{self._no_browser()}. It can do: {able}"
-            return NotSupported(f"{action.kind!r}: {what}", kind=action.kind)
+            reason = f"{self._no_browser()}. It can do: {supported}"
+            return NotSupported(f"{action.kind!r}: {reason}", kind=action.kind)
         if isinstance(action, CHECKPOINT_ACTIONS):
-            what = f"{action.kind!r}: this sandbox records no checkpoints"
-            return NotSupported(what, kind=action.kind)
+            message = f"{action.kind!r}: this sandbox records no checkpoints"
+            return NotSupported(message, kind=action.kind)
         return NotSupported(
-            f"{action.kind!r} actions are not available in this sandbox; it can do: {able}",
+            f"{action.kind!r} actions are not available in this sandbox; it can do: {supported}",
             kind=action.kind,
         )
 
@@ -377,11 +378,11 @@ _NO_BROWSER = "Browser functionality is not supported or disabled in this sandbo
 def _recorder(settings: SandboxSettings) -> CheckpointRecorder | None:
     if settings.checkpoints is None:
         return None
-    from .checkpoint_recorder import CheckpointRecorder  # sandboxes without do not load it
+    from .checkpoint_recorder import CheckpointRecorder  # only sandboxes with checkpoints load it
 
     workspace = Path(settings.shells.working_dir)
-    most = settings.checkpoint_bytes
-    return CheckpointRecorder(settings.checkpoints, workspace, max_bytes=most)
+    max_bytes = settings.checkpoint_bytes
+    return CheckpointRecorder(settings.checkpoints, workspace, max_bytes=max_bytes)
 
 
 def _is_confirmed(action: Action) -> bool:
@@ -392,7 +393,3 @@ async def _not_confirmed(action: CmdRun | IPythonRun) -> Observation:
     if action.confirmation_state == "rejected":
         return UserRejected(content="The user refused this action; it was not done")
     return Nothing()
-
-
-def _names(action: Action) -> tuple[str, str]:
-    return action.kind, action.id

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from bascule.core.sessions import Usage
 
-_TICK: Final = os.sysconf("SC_CLK_TCK")
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _PSEUDOTERMINALS: Final = range(136, 144)
 """Major device numbers of the terminals in /dev/pts."""
 
@@ -31,7 +31,8 @@ class ProcessInfo:
     parent: int
     session: int
     terminal: int
-    """Number of the controlling terminal in /dev/pts; -1 if it is not there or there is none."""
+    """Number of the controlling terminal in /dev/pts; -1 if the process has no terminal, or one
+    that is not in /dev/pts."""
     foreground: int
     """The process group in the foreground of its terminal; -1 if it has no terminal."""
     state: str
@@ -55,7 +56,7 @@ class ProcessInfo:
 
     @property
     def cpu_seconds(self) -> float:
-        return self.ticks / _TICK
+        return self.ticks / _TICKS_PER_SECOND
 
 
 def process_info(pid: int) -> ProcessInfo | None:
@@ -81,7 +82,8 @@ def all_pids() -> Iterator[int]:
 def with_relatives(
     found: Collection[int], processes: Mapping[int, ProcessInfo]
 ) -> dict[int, ProcessInfo]:
-    """Return these processes, their descendants, and members of terminal sessions they lead."""
+    """Return the processes `found`, their descendants, and all members of the terminal sessions
+    that they lead."""
     known = set(found) & processes.keys()
     while more := _relatives(processes, known):
         known |= more
@@ -111,7 +113,7 @@ def usage_of(members: Iterable[ProcessInfo]) -> Usage:
         seconds += each.cpu_seconds
         pages += _unshared_pages(each.pid)
         count += 1
-    return Usage(cpu_seconds=seconds, memory_bytes=pages * _PAGE, processes=count)
+    return Usage(cpu_seconds=seconds, memory_bytes=pages * _PAGE_BYTES, processes=count)
 
 
 def exists(pid: int) -> bool:
@@ -125,13 +127,15 @@ def children(pid: int) -> list[int]:
 
 
 def arguments(pid: int) -> list[bytes]:
-    """Return the words of its command line; empty for a zombie and for kernel threads."""
+    """Return the arguments of the process, including its name; empty for a zombie and for kernel
+    threads."""
     line = _read(pid, "cmdline")  # ends without a NUL if the program has overwritten it
     return line.removesuffix(b"\0").split(b"\0") if line else []
 
 
 def environment(pid: int) -> list[bytes]:
-    """Return the `NAME=value` pairs it was started with; empty if we may not read them."""
+    """Return the `NAME=value` pairs with which the process was started; empty if we may not read
+    them."""
     return [pair for pair in _read(pid, "environ").split(b"\0") if pair]
 
 

@@ -21,7 +21,9 @@ BUSY = "import time\nwhile time.process_time() < 0.4: pass"
 
 
 def activity(tmp_path: Path, processes: SessionProcesses) -> ActivityMonitor:
-    return ActivityMonitor(processes, editor=tmp_path / "keystroke", last_action=lambda: None)
+    return ActivityMonitor(
+        processes, keystroke_file=tmp_path / "keystroke", last_action=lambda: None
+    )
 
 
 def test_what_a_process_started_belongs_to_it() -> None:

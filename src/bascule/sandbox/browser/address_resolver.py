@@ -69,10 +69,10 @@ class AddressResolver:
             )
         try:
             parts = urlsplit(url)
-            place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
+            address = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError as error:
             raise InvalidAction(f"{url!r} is not a valid URL: {error}") from None
-        if parts.path == "/view" and (place in self._own or place[0] == VIEWER_HOST):
+        if parts.path == "/view" and (address in self._own or address[0] == VIEWER_HOST):
             return self._viewer.admit(parse_qs(parts.query).get("path", [""])[0])
         return url
 
@@ -85,8 +85,8 @@ class AddressResolver:
 
     def is_blocked(self, url: str) -> bool:
         parts = urlsplit(url)
-        place = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
-        return place[0] == VIEWER_HOST or self._proxy.was_blocked(*place)
+        host, port = (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
+        return host == VIEWER_HOST or self._proxy.was_blocked(host, port)
 
     def explain(self, url: str, message: str) -> str:
         """Return the reason why a page did not load; `message` is the browser's error."""

@@ -46,8 +46,12 @@ _LAUNCH_TIMEOUT: Final = 45.0
 _STOP_TIMEOUT: Final = 5.0
 _LIST_TIMEOUT: Final = 4.0
 _MAX_LISTED: Final = 150
+"""Maximum number of elements listed after the text of a page."""
 _MAX_NOTES: Final = 30
 _MAX_NOTE: Final = 500
+"""Maximum characters of a note."""
+_MAX_START_ERROR: Final = 1500
+"""Maximum characters of Chromium's output in an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +133,8 @@ class BrowserSession(Closable):
                 break
             except Error as error:
                 if not sandboxed:
-                    words = error.message[-1500:]
-                    raise SandboxStartFailed(f"The browser did not start: {words}") from None
+                    output = error.message[-_MAX_START_ERROR:]
+                    raise SandboxStartFailed(f"The browser did not start: {output}") from None
                 logger.warning("Chromium's own sandbox does not work here; starting without it")
         assert self._browser is not None
         crashed = self._crashed = asyncio.Event()
@@ -168,7 +172,8 @@ class BrowserSession(Closable):
         self._playwright = await async_playwright().start()
 
     async def _is_responding(self) -> bool:
-        """Whether the browser responds. Its crash may not have been reported yet, so ask it."""
+        """Whether the browser responds. A crash may not have been reported yet, so we send a
+        request."""
         if self._crashed.is_set():
             return False
         try:
@@ -258,7 +263,8 @@ class BrowserSession(Closable):
         return state
 
     async def _elements(self, tab: Tab) -> list[str]:
-        """List the elements for calls; empty if the page is slow, because its text is enough."""
+        """List the elements that calls can name. Empty if the page is slow, because the text of the
+        page is enough then."""
         try:
             async with asyncio.timeout(_LIST_TIMEOUT):
                 return list((await tab.reader.tree()).listed(limit=_MAX_LISTED))
@@ -333,7 +339,7 @@ class BrowserSession(Closable):
         ]
 
     def _note(self, text: str) -> None:
-        """Add a note to the observation. Pages influence its text, so it is cut to one line."""
+        """Add a note to the observation. Pages influence the text of a note, so it is cut."""
         self._notes.append(text if len(text) <= _MAX_NOTE else text[:_MAX_NOTE] + "…")
 
     def _resolve(self, path: str) -> Path:
@@ -392,10 +398,10 @@ async def _may_be_sandboxed() -> bool:
     if os.geteuid() == 0:
         return False
     with contextlib.suppress(FileNotFoundError):
-        tried = await asyncio.create_subprocess_exec(
+        unshare = await asyncio.create_subprocess_exec(
             *("unshare", "--user", "true"),
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )
-        return await tried.wait() == 0
+        return await unshare.wait() == 0
     return True

@@ -34,7 +34,7 @@ class CallParameter:
         return self.default is _REQUIRED
 
     @property
-    def wanted(self) -> str:
+    def description(self) -> str:
         """Description of valid values, for error messages."""
         kinds = " or ".join(kind.__name__ for kind in self.kinds)
         return f"{kinds}, up to {MAX_NUMBER}" if {int, float} & set(self.kinds) else kinds
@@ -50,7 +50,7 @@ class BrowserCall:
     name: str
     arguments: Mapping[str, Any]
     text: str
-    """Its source text."""
+    """The source text of the call."""
 
 
 def _text(name: str, default: Any = _REQUIRED) -> CallParameter:
@@ -134,23 +134,26 @@ def _read(statement: ast.stmt, whole: str) -> BrowserCall:
         raise InvalidAction(f"{_short(text)} is not a known call. {_allowed()}")
     name = call.func.id
     try:
-        given = [ast.literal_eval(each) for each in call.args]
+        positional = [ast.literal_eval(each) for each in call.args]
         named = {each.arg: ast.literal_eval(each.value) for each in call.keywords}
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         raise InvalidAction(
             f"{_short(text)}: arguments must be strings, numbers, True, False or lists"
         ) from None
-    return BrowserCall(name, _bound(name, given, named, text), text)
+    return BrowserCall(name, _bound(name, positional, named, text), text)
 
 
 def _bound(
-    name: str, given: Sequence[Any], named: Mapping[str | None, Any], text: str
+    name: str, positional: Sequence[Any], named: Mapping[str | None, Any], text: str
 ) -> dict[str, Any]:
+    """Return the arguments by parameter name, with defaults. Raises `InvalidAction`."""
     parameters = CALLS[name]
     bound: dict[str, Any] = {}
-    if len(given) > len(parameters):
-        raise _invalid_call(name, text, f"it takes {len(parameters)} arguments, not {len(given)}")
-    for parameter, value in zip(parameters, given, strict=False):
+    if len(positional) > len(parameters):
+        raise _invalid_call(
+            name, text, f"it takes {len(parameters)} arguments, not {len(positional)}"
+        )
+    for parameter, value in zip(parameters, positional, strict=False):
         bound[parameter.name] = value
     for key, value in named.items():
         if key is None or key not in {each.name for each in parameters}:
@@ -164,7 +167,7 @@ def _bound(
                 raise _invalid_call(name, text, f"{parameter.name} is missing")
             bound[parameter.name] = parameter.default
         elif not _has_kind(bound[parameter.name], parameter.kinds):
-            raise _invalid_call(name, text, f"{parameter.name} must be {parameter.wanted}")
+            raise _invalid_call(name, text, f"{parameter.name} must be {parameter.description}")
         if int in parameter.kinds and str in parameter.kinds:
             bound[parameter.name] = str(bound[parameter.name])
     if name == "noop" and not 0 <= bound["wait_ms"] <= MAX_NOOP_MS:

@@ -18,8 +18,13 @@ from .tabs import Tab, Tabs
 
 _Button = Literal["left", "middle", "right"]
 
-_NO_WAIT = 0.2
-"""Seconds to wait for the next frame, in which a click's effects become visible."""
+_FRAME_TIMEOUT = 0.2
+"""Maximum seconds to wait for the next animation frame, in which the effects of a click become
+visible."""
+_SETTLE_TIMEOUT = 2.0
+"""Maximum seconds to wait for new tabs, and for requests after the page has loaded."""
+_FORBIDDEN = 403
+"""HTTP status with which the proxy answers requests to blocked addresses."""
 
 
 class PageActions:
@@ -48,9 +53,11 @@ class PageActions:
         before = tab.loading()
         tab.forget_answer()
         await _unless_crashed(tab, getattr(self, call.name)(**call.arguments))
-        if call.name not in _CHANGES_NOTHING:
+        if call.name not in _CALLS_WITHOUT_PAGE:
             settled = await self._wait_until_loaded(before)
-            await self._tabs.wait_for_new_tabs(within=min(2.0, self._settings.load_timeout))
+            await self._tabs.wait_for_new_tabs(
+                within=min(_SETTLE_TIMEOUT, self._settings.load_timeout)
+            )
             if await self._tabs.front() is not settled:
                 settled = await self._wait_until_loaded(frozenset())
             self._ensure_arrived(settled)
@@ -63,7 +70,7 @@ class PageActions:
             await self._tabs.close(tab)  # an endless script would block the new page as well
             tab = await self._tabs.open()
         target = tab.requested_url = self._addresses.target(url)
-        had = len(self._tabs.downloaded)
+        downloads_before = len(self._tabs.downloaded)
         try:
             answer = await tab.page.goto(
                 target, wait_until="commit", timeout=self._settings.load_timeout * 1000
@@ -71,7 +78,7 @@ class PageActions:
         except Error as error:
             limit = self._settings.load_timeout
             if "Download is starting" in error.message and await self._tabs.wait_for_download(
-                after=had, within=limit
+                after=downloads_before, within=limit
             ):
                 return
             await tab.stop_loading()
@@ -250,10 +257,11 @@ class PageActions:
         return str(file)
 
     def _was_refused(self, answer: Response) -> bool:
-        return answer.status == 403 and self._addresses.is_blocked(answer.url)
+        return answer.status == _FORBIDDEN and self._addresses.is_blocked(answer.url)
 
     def _ensure_arrived(self, tab: Tab) -> None:
-        """Raise if a link or form led to a blocked or failed page, as `goto` does."""
+        """Raise the same errors as `goto` if a link or form led to a page that is blocked or did
+        not load."""
         if tab.answer is not None and self._was_refused(tab.answer):
             raise InvalidAction(self._addresses.refusal("", tab.answer.url))
         if tab.failure and tab.shows_error:
@@ -271,18 +279,18 @@ class PageActions:
             self._note(f"The page was still loading after {limit:g} seconds; this is what is there")
             return tab
         try:
-            async with asyncio.timeout(_NO_WAIT):
+            async with asyncio.timeout(_FRAME_TIMEOUT):
                 await tab.page.evaluate(_NEXT_FRAME)
         except (Error, TimeoutError):
-            return tab  # the page navigated away or is stuck; the next look at it will show that
-        await tab.wait_for_requests(before, within=min(2.0, limit))
+            return tab  # the page navigated away or is stuck, which shows when it is read next
+        await tab.wait_for_requests(before, within=min(_SETTLE_TIMEOUT, limit))
         await tab.page.wait_for_load_state("domcontentloaded", timeout=limit * 1000)
         return tab
 
 
 _CRASHED = "The page crashed; another tab is in its place"
 _NEXT_FRAME = "() => new Promise(done => requestAnimationFrame(() => setTimeout(done, 0)))"
-_CHANGES_NOTHING = frozenset({"answer_dialogs", "send_msg_to_user", "report_infeasible"})
+_CALLS_WITHOUT_PAGE = frozenset({"answer_dialogs", "send_msg_to_user", "report_infeasible"})
 
 
 async def _unless_crashed(tab: Tab, work: Any) -> None:
@@ -307,8 +315,8 @@ def _button(name: str) -> _Button:
 
 
 def _modifiers(names: str | list[str]) -> Any:
-    given = [names] if isinstance(names, str) else names
+    modifiers = [names] if isinstance(names, str) else names
     known = {"Alt", "Control", "ControlOrMeta", "Meta", "Shift"}
-    if wrong := [name for name in given if name not in known]:
-        raise InvalidAction(f"{wrong[0]!r} is not a modifier key; use {', '.join(sorted(known))}")
-    return given
+    if unknown := [name for name in modifiers if name not in known]:
+        raise InvalidAction(f"{unknown[0]!r} is not a modifier key; use {', '.join(sorted(known))}")
+    return modifiers

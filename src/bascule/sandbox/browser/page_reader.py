@@ -20,7 +20,8 @@ _MAX_FRAMES: Final = 40
 _FRAME_TIMEOUT: Final = 3.0
 """Timeout in seconds for a frame inside the page. A frame with an endless script never answers. The
 caller limits the time for the page itself."""
-_TREE: Final = {"many": 4000, "most": 3000, "budget": 1500}
+_TREE_LIMITS: Final = {"many": 4000, "most": 3000, "budget": 1500}
+"""Limits of a tree, which `tree` in page.js explains."""
 
 _Answer = TypeVar("_Answer")
 
@@ -79,7 +80,7 @@ class PageReader:
         return AccessibilityTree(main["title"], nodes, focused=focused, is_partial=is_partial)
 
     async def find(self, bid: str) -> ElementHandle:
-        """Return the element with this bid. Raises `InvalidAction` if there is none."""
+        """Return the element with this bid. Raises `InvalidAction` if no element has it."""
         prefix = bid.rstrip(string.digits)
         for frame, (known, inside) in list(self._inside.items()):
             if known != prefix:
@@ -99,7 +100,9 @@ class PageReader:
         return [each for each in self._page.frames if not each.is_detached()][:_MAX_FRAMES]
 
     async def _read_frame(self, frame: Frame) -> dict[str, Any]:
-        seen: dict[str, Any] = await self._ask(frame, "(reader, how) => reader.tree(how)", _TREE)
+        seen: dict[str, Any] = await self._ask(
+            frame, "(reader, how) => reader.tree(how)", _TREE_LIMITS
+        )
         self._last[frame] = seen["last"]
         return seen
 
@@ -115,14 +118,14 @@ class PageReader:
             found[bid] = child
         return found
 
-    async def _ask(self, frame: Frame, question: str, argument: object) -> Any:
-        """Call the reader in the frame; a new document gets a new reader."""
+    async def _ask(self, frame: Frame, function: str, argument: object) -> Any:
+        """Call `function`, in JavaScript, with the reader in the frame and `argument`. A new
+        document gets a new reader."""
         within = None if frame is self._page.main_frame else _FRAME_TIMEOUT
         if frame in self._inside:
             try:
-                return await _within_time(
-                    self._inside[frame][1].evaluate(question, argument), within
-                )
+                _, reader = self._inside[frame]
+                return await _within_time(reader.evaluate(function, argument), within)
             except Error:
                 self._inside.pop(frame, None)
         prefix = self._known.setdefault(frame, "")
@@ -131,7 +134,7 @@ class PageReader:
         start = {"prefix": prefix, "first": self._last.get(frame, 0)}
         inside = await _within_time(frame.evaluate_handle(_SCRIPT, start), within)
         self._inside[frame] = prefix, inside
-        return await _within_time(inside.evaluate(question, argument), within)
+        return await _within_time(inside.evaluate(function, argument), within)
 
     def _forget(self, frame: Frame) -> None:
         self._inside.pop(frame, None)
@@ -159,10 +162,10 @@ def _joined(seen: dict[str, Any]) -> str:
 
 
 def _node(raw: list[Any], depth: int, at: Box) -> AccessibilityNode:
-    own, bid, role, name, properties, box, visible, clickable = raw
+    depth_in_frame, bid, role, name, properties, box, visible, clickable = raw
     placed = None if box is None else (box[0] + at[0], box[1] + at[1], box[2], box[3])
     return AccessibilityNode(
-        depth + own,
+        depth + depth_in_frame,
         bid,
         role,
         name,

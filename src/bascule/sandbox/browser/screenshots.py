@@ -105,7 +105,8 @@ class ScreenshotStore:
         self._numbers = itertools.count(1)
 
     def save(self, picture: bytes) -> str | None:
-        """Write one and return its path; None if it cannot be written. Blocks."""
+        """Write a screenshot and return its path; None if it cannot be written. Blocks the calling
+        thread."""
         if not picture:
             return None
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")

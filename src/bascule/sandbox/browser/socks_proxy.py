@@ -1,9 +1,9 @@
-"""The SOCKS proxy through which the browser connects to every network, with blocked addresses.
+"""The SOCKS proxy through which the browser makes all connections. It blocks some addresses.
 
-Chromium loads everything through it, loopback included: redirects, WebSockets, workers and frames.
-The proxy resolves each name once per connection and connects to the address it checked, so DNS
-rebinding does not get past it. A connection to a blocked address is answered by a
-`BlockedHandler` here, never by the server that listens there.
+Chromium loads everything through the proxy, also from loopback: redirects, WebSockets, workers and
+frames. The proxy resolves each name once per connection and connects to the address it checked, so
+DNS rebinding does not get past it. A connection to a blocked address is answered by a
+`BlockedHandler` in this process, never by the server at that address.
 """
 
 from __future__ import annotations
@@ -30,9 +30,18 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _CONNECT_TIMEOUT: Final = 15.0
 _REQUEST_TIMEOUT: Final = 3.0
-_PIECE: Final = 1 << 16
+_PIECE_BYTES: Final = 1 << 16
 _MAX_CONNECTIONS: Final = 512
+_MAX_BLOCKED: Final = 1000
+"""Maximum number of blocked hosts remembered for error messages."""
+_MAX_ERRORS: Final = 200
+"""Maximum number of hosts whose last error is remembered for error messages."""
+_SOCKS_VERSION: Final = 5
+_IPV4, _IPV6 = 1, 4
+"""Types of addresses in SOCKS 5."""
+_CONNECT_COMMAND: Final = 1
 _OK, _FAILED, _REFUSED, _UNREACHABLE, _UNSUPPORTED = 0, 1, 5, 4, 7
+"""Replies of SOCKS 5."""
 
 
 class BrowserProxy:
@@ -118,7 +127,7 @@ class BrowserProxy:
             writer.write(_answer(_UNREACHABLE))
             return
         if any(self.is_blocked(address, port) for address in addresses):
-            if len(self._blocked) < 1000:
+            if len(self._blocked) < _MAX_BLOCKED:
                 self._blocked.add((host, port))
             await self._answer_blocked(reader, writer)
             return
@@ -142,17 +151,18 @@ class BrowserProxy:
         with suppress(OSError):
             writer.write_eof()
             async with asyncio.timeout(_REQUEST_TIMEOUT):
-                while await reader.read(_PIECE):
+                while await reader.read(_PIECE_BYTES):
                     pass
 
     def _remember(self, host: str, port: int, why: str) -> None:
-        if len(self._last_errors) > 200:
+        if len(self._last_errors) > _MAX_ERRORS:
             self._last_errors.clear()
         self._last_errors[host, port] = why
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether a socket can bind to it: loopback, or an address of an interface here."""
+    """Whether a socket can bind to the address: loopback, or an address of one of this machine's
+    interfaces."""
     if address.is_loopback or address.is_unspecified:
         return True
     if address.is_multicast:
@@ -171,23 +181,23 @@ async def _read_request(
 ) -> tuple[str, int]:
     """Read host and port of a SOCKS 5 request; an empty host if it is not a CONNECT."""
     version, methods = struct.unpack("!BB", await reader.readexactly(2))
-    if version != 5:
+    if version != _SOCKS_VERSION:
         raise EOFError("not SOCKS 5")
     await reader.readexactly(methods)
     writer.write(b"\x05\x00")
     _, command, _, kind = struct.unpack("!BBBB", await reader.readexactly(4))
-    if kind == 1:
+    if kind == _IPV4:
         host = str(ipaddress.IPv4Address(await reader.readexactly(4)))
-    elif kind == 4:
+    elif kind == _IPV6:
         host = str(ipaddress.IPv6Address(await reader.readexactly(16)))
     else:
         host = (await reader.readexactly((await reader.readexactly(1))[0])).decode("latin-1")
     (port,) = struct.unpack("!H", await reader.readexactly(2))
-    return (host.lower().rstrip(".") if command == 1 else ""), port
+    return (host.lower().rstrip(".") if command == _CONNECT_COMMAND else ""), port
 
 
 def _answer(status: int) -> bytes:
-    return struct.pack("!BBBB4sH", 5, status, 0, 1, b"\0\0\0\0", 0)
+    return struct.pack("!BBBB4sH", _SOCKS_VERSION, status, 0, _IPV4, b"\0\0\0\0", 0)
 
 
 async def _look_up(host: str, port: int) -> list[Address]:
@@ -213,7 +223,7 @@ async def _connect(
     async with asyncio.timeout(_CONNECT_TIMEOUT):
         for address in addresses:
             try:
-                return await asyncio.open_connection(str(address), port, limit=_PIECE)
+                return await asyncio.open_connection(str(address), port, limit=_PIECE_BYTES)
             except OSError as failed:
                 error = failed
     raise error
@@ -224,17 +234,19 @@ async def _join(
     destination: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
     """Copy bytes both ways until the browser closes its side."""
-    answering = asyncio.ensure_future(_copy(destination[0], client[1]))
+    client_reader, client_writer = client
+    destination_reader, destination_writer = destination
+    answering = asyncio.ensure_future(_copy(destination_reader, client_writer))
     try:
-        await _copy(client[0], destination[1])
+        await _copy(client_reader, destination_writer)
     finally:
         answering.cancel()
         await asyncio.gather(answering, return_exceptions=True)
-        await _close(destination[1])
+        await _close(destination_writer)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(_PIECE):
+    while data := await reader.read(_PIECE_BYTES):
         writer.write(data)
         await writer.drain()
     with suppress(OSError):

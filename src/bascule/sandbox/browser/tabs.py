@@ -24,8 +24,12 @@ from .page_reader import PageReader
 
 logger = logging.getLogger(__name__)
 
-_COUNTED: Final = frozenset({"document", "fetch", "xhr", "script", "stylesheet"})
-"""Types of requests whose responses change the visible page."""
+_AWAITED_TYPES: Final = frozenset({"document", "fetch", "xhr", "script", "stylesheet"})
+"""Types of requests whose responses change the visible page, so that an action waits for them."""
+_STOP_LOADING_TIMEOUT: Final = 2.0
+_CLOSE_TIMEOUT: Final = 3.0
+_MAX_FILE_NAME: Final = 200
+"""Maximum characters of the name of a downloaded file."""
 
 
 class Tab:
@@ -40,7 +44,7 @@ class Tab:
         self.requested_url = ""
         """URL of the last navigation, by the agent or by the page."""
         self.answer: Response | None = None
-        """Response to the last navigation; None if there is none yet."""
+        """Response to the last navigation; None if it has not arrived yet."""
         self.failure = ""
         """The browser's error if the last navigation failed."""
         self._under_way: set[Request] = set()
@@ -64,10 +68,10 @@ class Tab:
     async def stop_loading(self) -> None:
         """Stop loading a page that does not respond; the previous page stays usable."""
         try:
-            async with asyncio.timeout(2):
-                line = await self.page.context.new_cdp_session(self.page)
-                await line.send("Page.stopLoading")
-                await line.detach()
+            async with asyncio.timeout(_STOP_LOADING_TIMEOUT):
+                cdp_session = await self.page.context.new_cdp_session(self.page)
+                await cdp_session.send("Page.stopLoading")
+                await cdp_session.detach()
         except (Error, TimeoutError) as error:
             logger.debug("a page did not stop loading: %s", error)
 
@@ -75,7 +79,8 @@ class Tab:
         return frozenset(self._under_way)
 
     async def wait_for_requests(self, since: frozenset[Request], *, within: float) -> bool:
-        """Wait until all requests begun after `since` are over; False if they are not in time."""
+        """Wait until all requests that are not in `since` are over; False if they take longer than
+        `within` seconds."""
         try:
             async with asyncio.timeout(within):
                 while self._under_way - since:
@@ -90,7 +95,7 @@ class Tab:
         self.answer, self.failure = None, ""
 
     def _on_request(self, request: Request) -> None:
-        if request.resource_type in _COUNTED:
+        if request.resource_type in _AWAITED_TYPES:
             self._under_way.add(request)
         if self._is_for_page(request):
             self.forget_answer()
@@ -102,7 +107,8 @@ class Tab:
 
     def _on_request_failed(self, request: Request) -> None:
         why = request.failure or "it failed"
-        if self._is_for_page(request) and "ERR_ABORTED" not in why:  # a download aborts with it
+        # A navigation that becomes a download ends with ERR_ABORTED, which is not a failure.
+        if self._is_for_page(request) and "ERR_ABORTED" not in why:
             self.failure = why
         self._request_ended(request)
 
@@ -138,7 +144,7 @@ class Tabs:
         self._saving: set[asyncio.Task[None]] = set()
         self._arrived = asyncio.Event()
         self._changed = asyncio.Event()
-        self._line: CDPSession | None = None
+        self._browser_cdp: CDPSession | None = None
         self._context_id = ""
         self.downloaded: list[str] = []
         """Files downloaded since the beginning of the action."""
@@ -155,8 +161,8 @@ class Tabs:
         return self._tabs.index(tab) if tab in self._tabs else -1
 
     async def wait_for_new_tabs(self, *, within: float) -> None:
-        """Wait for tabs that pages have opened but Playwright has not reported. It reports a tab
-        only after the first response."""
+        """Wait for tabs that pages have opened but Playwright has not reported. Playwright reports
+        a tab only after the first response."""
         try:
             async with asyncio.timeout(within):
                 while True:
@@ -171,20 +177,20 @@ class Tabs:
         """Return the number of tabs according to the browser itself."""
         if not self._tabs or self._context.browser is None:
             return 0
-        if self._line is None:
-            mine = await self._context.new_cdp_session(self._tabs[0].page)
-            about = await mine.send("Target.getTargetInfo")
-            await mine.detach()
-            self._context_id = about["targetInfo"]["browserContextId"]
-            self._line = await self._context.browser.new_browser_cdp_session()
-        known = await self._line.send("Target.getTargets")
+        if self._browser_cdp is None:
+            page_cdp = await self._context.new_cdp_session(self._tabs[0].page)
+            own_target = await page_cdp.send("Target.getTargetInfo")
+            await page_cdp.detach()
+            self._context_id = own_target["targetInfo"]["browserContextId"]
+            self._browser_cdp = await self._context.browser.new_browser_cdp_session()
+        targets = await self._browser_cdp.send("Target.getTargets")
         return sum(
             each["type"] == "page" and each.get("browserContextId") == self._context_id
-            for each in known["targetInfos"]
+            for each in targets["targetInfos"]
         )
 
     async def front(self) -> Tab:
-        """Return the active tab; another one if it crashed or was closed."""
+        """Return the active tab. If it crashed or was closed, another tab becomes active."""
         if self._front is not None and self._front.has_crashed.is_set():
             await self.close(self._front)
         if self._front is None:
@@ -199,7 +205,7 @@ class Tabs:
     async def close(self, tab: Tab) -> None:
         self._on_close(tab)
         try:
-            async with asyncio.timeout(3):
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
                 await tab.page.close()
         except (Error, TimeoutError) as error:
             logger.debug("a tab did not close: %s", error)
@@ -270,17 +276,15 @@ class Tabs:
 
     async def _save(self, download: Download) -> None:
         try:
-            place = await asyncio.to_thread(
-                _free_name, self._downloads, download.suggested_filename
-            )
-            await download.save_as(place)
+            file = await asyncio.to_thread(_free_path, self._downloads, download.suggested_filename)
+            await download.save_as(file)
         except (Error, OSError) as error:
-            first = str(error).partition("\n")[0]
-            self._note(f"The download of {download.url} failed: {first}")
+            first_line = str(error).partition("\n")[0]
+            self._note(f"The download of {download.url} failed: {first_line}")
         else:
-            self.downloaded.append(str(place))
+            self.downloaded.append(str(file))
             self._arrived.set()
-            self._note(f"Downloaded {download.url} to {place}")
+            self._note(f"Downloaded {download.url} to {file}")
 
     def _track_save(self, task: asyncio.Future[None]) -> None:
         assert isinstance(task, asyncio.Task)
@@ -300,14 +304,15 @@ async def _answer(dialog: Dialog, *, accept: bool, text: str) -> None:
         logger.debug("a dialog was closed by the page: %s", error)
 
 
-def _free_name(directory: Path, suggested: str) -> Path:
-    """Return a path that does not exist yet. The page suggests the name, so any directory in it is
-    dropped."""
+def _free_path(directory: Path, suggested: str) -> Path:
+    """Return a path in `directory` that does not exist yet. The page suggests the name, so any
+    directory in the name is dropped."""
     directory.mkdir(parents=True, exist_ok=True)
-    name = PurePosixPath(suggested.replace("\\", "/")).name.strip(". ")[:200] or "download"
+    base = PurePosixPath(suggested.replace("\\", "/")).name
+    name = base.strip(". ")[:_MAX_FILE_NAME] or "download"
     stem, dot, ending = name.rpartition(".")
-    place, number = directory / name, 1
-    while place.exists():
-        place = directory / (f"{stem} ({number}){dot}{ending}" if dot else f"{name} ({number})")
+    path, number = directory / name, 1
+    while path.exists():
+        path = directory / (f"{stem} ({number}){dot}{ending}" if dot else f"{name} ({number})")
         number += 1
-    return place
+    return path

@@ -2,9 +2,9 @@
 
 Started with `python -P -m bascule.sandbox.browser.worker`.
 
-It reads requests from stdin and answers on stdout; with `--socket`, stdin is a socket used for
-both. The sandbox starts the worker under a keeper, the VS Code extension with pipes. At the end of
-stdin the worker closes the browser and exits.
+The worker reads requests from stdin and answers on stdout; with `--socket`, stdin is a socket used
+for both. The sandbox starts the worker under a keeper, the VS Code extension starts it with pipes.
+At the end of stdin the worker closes the browser and exits.
 
 Requests: `start {place, settings}` first, then `act {id, kind, args, timeout}` and `cancel {id}`.
 Answers: `ready` or `failed {error}`, then for each `act` one `done {id, observation: {kind,
@@ -42,10 +42,10 @@ class BrowserWorker:
         self._doing: dict[str, asyncio.Task[None]] = {}
 
     async def serve(self) -> None:
-        order = await self._lines.receive()
-        if order is None:
+        request = await self._lines.receive()
+        if request is None:
             return
-        session = BrowserSession(_setup(order["place"]), _settings(order["settings"]))
+        session = BrowserSession(_setup(request["place"]), _settings(request["settings"]))
         try:
             try:
                 await session.start()
@@ -53,8 +53,8 @@ class BrowserWorker:
                 await self._send(op="failed", error=_error_message(error))
                 return
             await self._send(op="ready")
-            while (order := await self._lines.receive()) is not None:
-                self._handle(session, order)
+            while (request := await self._lines.receive()) is not None:
+                self._handle(session, request)
         finally:
             for task in self._doing.values():
                 task.cancel()
@@ -62,27 +62,27 @@ class BrowserWorker:
                 async with asyncio.timeout(3):
                     await session.aclose()
 
-    def _handle(self, session: BrowserSession, order: Mapping[str, Any]) -> None:
-        if order["op"] == "cancel":
-            if (task := self._doing.get(order["id"])) is not None:
+    def _handle(self, session: BrowserSession, request: Mapping[str, Any]) -> None:
+        if request["op"] == "cancel":
+            if (task := self._doing.get(request["id"])) is not None:
                 task.cancel()
             return
-        doing = asyncio.ensure_future(self._do(session, order))
-        self._doing[order["id"]] = doing
-        doing.add_done_callback(lambda _: self._doing.pop(order["id"], None))
+        doing = asyncio.ensure_future(self._do(session, request))
+        self._doing[request["id"]] = doing
+        doing.add_done_callback(lambda _: self._doing.pop(request["id"], None))
 
-    async def _do(self, session: BrowserSession, order: Mapping[str, Any]) -> None:
-        act = session.browse if order["kind"] == "browse" else session.interact
+    async def _do(self, session: BrowserSession, request: Mapping[str, Any]) -> None:
+        act = session.browse if request["kind"] == "browse" else session.interact
         try:
-            seen = await act(order["args"], order.get("timeout"))
+            observation = await act(request["args"], request.get("timeout"))
         except BasculeError as error:
-            await self._send(op="failed", id=order["id"], error=_error_message(error))
+            await self._send(op="failed", id=request["id"], error=_error_message(error))
         except Exception as error:
-            logger.exception("the %s action %s failed", order["kind"], order["id"])
+            logger.exception("the %s action %s failed", request["kind"], request["id"])
             fault = InternalError(f"The browser failed: {error}")
-            await self._send(op="failed", id=order["id"], error=_error_message(fault))
+            await self._send(op="failed", id=request["id"], error=_error_message(fault))
         else:
-            await self._send(op="done", id=order["id"], observation=seen)
+            await self._send(op="done", id=request["id"], observation=observation)
 
     async def _send(self, **message: object) -> None:
         with suppress(ConnectionError):  # the client has disconnected; `serve` ends the browser
@@ -90,23 +90,23 @@ class BrowserWorker:
             await self._lines.drain()
 
 
-def _setup(given: Mapping[str, Any]) -> BrowserSetup:
+def _setup(message: Mapping[str, Any]) -> BrowserSetup:
     return BrowserSetup(
-        chromium=given["chromium"],
-        working_dir=Path(given["working_dir"]),
-        roots=tuple(given.get("roots", ())),
-        own=_pairs(given.get("own", ())),
-        saves_screenshots=given.get("saves_screenshots", True),
+        chromium=message["chromium"],
+        working_dir=Path(message["working_dir"]),
+        roots=tuple(message.get("roots", ())),
+        own=_addresses(message.get("own", ())),
+        saves_screenshots=message.get("saves_screenshots", True),
     )
 
 
-def _settings(given: Mapping[str, Any]) -> BrowserSettings:
-    known = {**given, "refused": _pairs(given.get("refused", ()))}
-    return BrowserSettings(**known)
+def _settings(message: Mapping[str, Any]) -> BrowserSettings:
+    fields = {**message, "refused": _addresses(message.get("refused", ()))}
+    return BrowserSettings(**fields)
 
 
-def _pairs(given: Any) -> tuple[tuple[str, int], ...]:
-    return tuple((str(host), int(port)) for host, port in given)
+def _addresses(pairs: Any) -> tuple[tuple[str, int], ...]:
+    return tuple((str(host), int(port)) for host, port in pairs)
 
 
 def _error_message(error: BasculeError) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """The worker process: one IPython kernel, controlled by JSON lines.
 
-It runs as `python _worker_main.py DIRECTORY [--socket] [--rich] [--again]` with the interpreter for
-the cells. It imports nothing from the package and needs only ipykernel. Both the sandbox and the
-VS Code extension, which ships a copy, start it. It reads requests from stdin and answers on stdout;
-with `--socket`, stdin is a socket used for both. `--again`: an earlier worker had a kernel, whose
-variables are lost. At the end of stdin, the kernel, its process group and the worker end.
-DIRECTORY holds the kernel's sockets; the worker removes it at the end.
+The worker runs as `python _worker_main.py DIRECTORY [--socket] [--rich] [--again]` with the
+interpreter for the cells. It imports nothing from the package and needs only ipykernel. Both the
+sandbox and the VS Code extension, which ships a copy, start a worker. The worker reads requests
+from stdin and answers on stdout; with `--socket`, stdin is a socket used for both. `--again`: an
+earlier worker had a kernel, whose variables are lost. At the end of stdin, the kernel, its process
+group and the worker end. DIRECTORY holds the kernel's sockets; the worker removes it at the end.
 
 Requests:
 - `run {id, code, cwd, start_dir, timeout, prelude, init, is_input}`
@@ -19,10 +19,10 @@ Answers:
 - `done {id, state, error, timed_out, new_kernel, notes, images, cwd, count}`
 - `interrupted {id, was_running}`
 
-One cell runs at a time; others wait. The first cell starts the kernel, and the next one after a
-crash starts it again. A cell that times out or is cancelled is interrupted. If it ignores the
-interrupt, it continues and the kernel stays busy. When a cell asks for input, its request is
-answered with the prompt. The next request answers the prompt (`is_input`) or interrupts the cell.
+One cell runs at a time; others wait. The first cell starts the kernel. After a crash, the next cell
+starts a new kernel. A cell that times out or is cancelled is interrupted. A cell that ignores the
+interrupt continues, and the kernel stays busy. When a cell asks for input, its request is answered
+with the prompt. The next request answers the prompt (`is_input`) or interrupts the cell.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ START_TIMEOUT = 60.0
 READY_POLL_INTERVAL = 0.3
 """Interval in seconds at which a starting kernel is asked whether it is ready."""
 INTERRUPT_TIMEOUTS = (1.0, 1.0)
-"""Seconds that a cell has to end after each interrupt; then it counts as ignoring interrupts."""
+"""Seconds that a cell has to end after each interrupt. A cell that still runs after the last one
+counts as ignoring interrupts."""
 SETTLE_TIME = 0.02
 """Seconds of silence after an input prompt, in which earlier output may still arrive."""
 DRAIN_TIME = 0.1
 """Seconds of silence after a kernel's exit, in which its last output may still arrive."""
-MAX_IMAGES = 24 << 20
+MAX_IMAGE_CHARS = 24 << 20
 """Maximum characters of images in one answer; a note gives the number of omitted images."""
 MAX_LATE_OUTPUT = 64 << 10
 """Maximum characters kept of output between cells."""
@@ -62,10 +63,10 @@ INIT_FAILURE_NOTES = {
     "prelude": "The code that every kernel runs first failed",
     "init": "kernel_init_code failed",
 }
-"""Notes for code before a cell that failed, by its field in the request."""
+"""Notes that report failed initialization code, by the request's field that holds the code."""
 
-IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-TEXTS = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "application/json")
+IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+TEXT_TYPES = ("text/markdown", "text/latex", "text/html", "image/svg+xml", "application/json")
 """Media types used instead of an uninformative plain text, best first."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
@@ -174,7 +175,8 @@ class KernelProcess:
             return ""
 
     async def settle(self) -> None:
-        """Wait for output from before an input prompt; it has another channel and may be late."""
+        """Wait for output that was printed before an input prompt. Output and prompt have different
+        channels, so the output may arrive later."""
         self._message_received.clear()
         while await first_of(self._message_received.wait(), timeout=SETTLE_TIME):
             self._message_received.clear()
@@ -272,8 +274,8 @@ class KernelProcess:
             cell.on_question(content["prompt"])
             self._on_input(cell)
 
-    def _mark_channel_ready(self, way: str) -> None:
-        self._ready_channels.add(way)
+    def _mark_channel_ready(self, channel: str) -> None:
+        self._ready_channels.add(channel)
         if self._ready_channels == {"shell", "iopub"}:
             self._is_ready.set()
 
@@ -301,7 +303,7 @@ class KernelProcess:
 
 
 class Cell:
-    """One execution of a cell. Its output goes to the request that is waiting for it."""
+    """One execution of a cell. Its output goes to the request that waits for the cell."""
 
     def __init__(
         self,
@@ -320,7 +322,7 @@ class Cell:
         self.is_replied = False
         self.is_idle = False
         self.is_abandoned = False
-        """It was interrupted but did not end."""
+        """The cell was interrupted but did not end."""
         self.wants_exit = False
         self.count: int | None = None
         self.error: dict[str, str] | None = None
@@ -387,11 +389,11 @@ class Cell:
             self._send_message(kind, cell=self.name, **message)
 
     def _take_images(self, bundle: Any) -> None:
-        for kind in IMAGES:
+        for kind in IMAGE_TYPES:
             data = bundle.get(kind)
             if not isinstance(data, str):
                 continue
-            if sum(map(len, self.images)) + len(data) > MAX_IMAGES:
+            if sum(map(len, self.images)) + len(data) > MAX_IMAGE_CHARS:
                 self.images_left_out += 1
             else:
                 self.images.append(f"data:{kind};base64,{''.join(data.split())}")
@@ -399,11 +401,12 @@ class Cell:
 
 
 def text_of(bundle: Any) -> str:
-    """A result as text: its plain text, or another representation if that is not informative."""
+    """A result as text: its plain text, or another representation if the plain text is not
+    informative."""
     plain = str(bundle.get("text/plain", ""))
     if plain and not _UNINFORMATIVE.fullmatch(plain):
         return plain
-    for kind in TEXTS:
+    for kind in TEXT_TYPES:
         if (found := bundle.get(kind)) is not None:
             return found if isinstance(found, str) else json.dumps(found, indent=2)
     return plain
@@ -468,12 +471,12 @@ class KernelWorker:
         self._send_message("done", **reply.__dict__)
 
     async def _wait_until_free(self, request: dict[str, Any], reply: CellReply) -> bool:
-        """Wait until the kernel is free; False if it is not in time."""
+        """Wait until the kernel is free; False if it is still busy after the timeout."""
         interrupted: Cell | None = None
         while (kernel := self._kernel) is not None and (busy := kernel.running) is not None:
             if busy is self._waiting:
                 self._waiting = None
-                busy.late = ignore  # drop its traceback: our note says the same
+                busy.late = ignore  # drop the cell's traceback: our note says the same
                 await self._stop(busy)
                 interrupted = busy
             elif not busy.is_abandoned:
@@ -538,10 +541,10 @@ class KernelWorker:
             code = f"__import__('os').chdir({request['cwd']!r})"
             await self._prepare(kernel, code, reply, "The kernel could not follow the shell")
         for name, failure_note in INIT_FAILURE_NOTES.items():
-            begin = request.get(name)
-            if begin and begin not in kernel.inits:
-                kernel.inits.add(begin)
-                await self._prepare(kernel, begin, reply, failure_note)
+            init_code = request.get(name)
+            if init_code and init_code not in kernel.inits:
+                kernel.inits.add(init_code)
+                await self._prepare(kernel, init_code, reply, failure_note)
         return kernel
 
     async def _prepare(
@@ -667,13 +670,13 @@ def ignore(*_: Any, **__: Any) -> None:
 
 
 def timeout_note(seconds: float, was_interrupted: bool, pid: int) -> str:
-    then = (
+    next_step = (
         "The cell was interrupted; variables are kept. Give it a longer timeout, or run long work "
         "in a shell."
         if was_interrupted
         else f"The cell does not react to interrupts and still runs. {how_to_end_kernel(pid)}"
     )
-    return f"[Execution timed out ({seconds:g} seconds). {then}]"
+    return f"[Execution timed out ({seconds:g} seconds). {next_step}]"
 
 
 def how_to_end_kernel(pid: int) -> str:
@@ -705,7 +708,7 @@ def is_dir(path: str) -> bool:
 
 
 async def first_of(*waits: Awaitable[Any], timeout: float | None = None) -> bool:
-    """Wait until one of them is done; False after the timeout."""
+    """Wait until one of `waits` is done; False after the timeout."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -720,7 +723,7 @@ async def first_of(*waits: Awaitable[Any], timeout: float | None = None) -> bool
 
 async def open_streams(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Move stdin and stdout to other descriptors, where a stray `print` cannot write."""
-    limit = 1 << 30
+    limit = 1 << 30  # bytes of a request, which is one line
     if is_socket:
         line = socket.socket(fileno=os.dup(0))
         streams = await asyncio.open_connection(sock=line, limit=limit)
@@ -733,9 +736,9 @@ async def open_streams(is_socket: bool) -> tuple[asyncio.StreamReader, asyncio.S
             asyncio.streams.FlowControlMixin, os.fdopen(os.dup(1), "wb", 0)
         )
         streams = reader, asyncio.StreamWriter(transport, _, reader, loop)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 0)
-    os.dup2(2 if not is_socket else nothing, 1)
+    devnull = os.open(os.devnull, os.O_RDWR)
+    os.dup2(devnull, 0)
+    os.dup2(2 if not is_socket else devnull, 1)
     return streams
 
 

@@ -35,7 +35,8 @@ OnStarted = Callable[[SandboxServer], None]
 
 
 def main(on_started: OnStarted | None = None) -> None:
-    """Run the sandbox. Calls `on_started` once it answers; a spawner that forks it passes one."""
+    """Run the sandbox. Calls `on_started` once the sandbox answers; a spawner that forks this
+    process uses it."""
     launch = SandboxLaunch.from_json(sys.stdin.buffer.readline())
     if launch.confine:
         seccomp.confine(set_id_files=launch.set_id_files)

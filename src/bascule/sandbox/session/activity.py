@@ -23,52 +23,56 @@ class ActivityMonitor:
     """
 
     def __init__(
-        self, processes: SessionProcesses, *, editor: Path, last_action: Callable[[], float | None]
+        self,
+        processes: SessionProcesses,
+        *,
+        keystroke_file: Path,
+        last_action: Callable[[], float | None],
     ) -> None:
-        """`editor`: the file that a VS Code window touches when somebody types in it."""
+        """`keystroke_file`: a VS Code window touches this file when somebody types in it."""
         self._processes = processes
-        self._editor = editor
+        self._keystroke_file = keystroke_file
         self._last_action = last_action
-        self._seconds = 0.0
-        self._before = 0.0
+        self._cpu_seconds = 0.0
+        self._last_sum = 0.0
 
     def read(self) -> dict[str, Any]:
         found = self._processes.current()
-        theirs = [each for pid, each in found.items() if not self._processes.is_hidden(pid, found)]
-        self._count(theirs)
+        counted = [each for pid, each in found.items() if not self._processes.is_hidden(pid, found)]
+        self._add_cpu_time(counted)
         return {
             "last_action": self._last_action(),
-            "last_keystroke": max(self._keystrokes(theirs), default=None),
-            "cpu_seconds": round(self._seconds, 2),
-            "processes": len(theirs),
+            "last_keystroke": max(self._keystrokes(counted), default=None),
+            "cpu_seconds": round(self._cpu_seconds, 2),
+            "processes": len(counted),
         }
 
-    def _count(self, processes: list[ProcessInfo]) -> None:
+    def _add_cpu_time(self, processes: list[ProcessInfo]) -> None:
         """Add CPU time used since the last call.
 
         When a process ends, its time moves to its parent, so the sum stays the same. When a parent
         ends with its children, the sum decreases, which is not activity.
         """
-        now = sum(each.cpu_seconds for each in processes)
-        self._seconds += max(0.0, now - self._before)
-        self._before = now
+        new_sum = sum(each.cpu_seconds for each in processes)
+        self._cpu_seconds += max(0.0, new_sum - self._last_sum)
+        self._last_sum = new_sum
 
     def _keystrokes(self, processes: Sequence[ProcessInfo]) -> Iterator[float]:
         for terminal in {each.terminal for each in processes} - {-1}:
             if (typed := _typed_at(_TERMINALS / str(terminal))) is not None:
                 yield typed
         with suppress(FileNotFoundError):
-            yield self._editor.stat().st_mtime
+            yield self._keystroke_file.stat().st_mtime
 
 
 def _typed_at(terminal: Path) -> float | None:
     """Return when typed input was last read from the terminal, with a precision of 8 seconds.
 
-    The kernel stores that time as the atime. A new terminal has an atime too, but it is not later
-    than its ctime.
+    The kernel stores this time as the atime. A new terminal has an atime too, but that atime is not
+    later than the ctime.
     """
     try:
-        found = terminal.stat()
+        times = terminal.stat()
     except OSError:
         return None
-    return found.st_atime if found.st_atime > found.st_ctime else None
+    return times.st_atime if times.st_atime > times.st_ctime else None

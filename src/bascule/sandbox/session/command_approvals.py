@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bascule.sandbox.command_questions import ApprovalAnswer, CommandQuestion
     from bascule.sandbox.command_rules import CommandRules
 
-_FORWARDED: Final = "x-forwarded-for"
+_PROXY_HEADER: Final = "x-forwarded-for"
 """Header of every request that a reverse proxy passes on."""
 
 
@@ -34,8 +34,8 @@ class _OpenQuestion:
 class SessionApprovals:
     """Applies the rules that the hub sends, and passes questions to the hub.
 
-    Only the hub itself has these calls. Agents reach this server through the hub's reverse proxy,
-    and must not change the rules or answer their own questions.
+    Only the hub itself may use these routes. Agents reach this server through the hub's reverse
+    proxy, and must not change the rules or answer questions about their own commands.
     """
 
     def __init__(self, events: SessionEvents, *, is_isolated: bool) -> None:
@@ -107,7 +107,7 @@ class SessionApprovals:
 
 
 def _ensure_from_hub(request: Request) -> None:
-    if _FORWARDED in request.headers:
+    if _PROXY_HEADER in request.headers:
         raise AccessDenied("Only the hub itself reads and sets rules and answers questions")
 
 

@@ -29,8 +29,9 @@ _AGENT = "fork"
 
 
 class ForkChangeRoutes:
-    """Merges the changes of a fork. The sandbox does this, not the hub: it runs as the session's
-    user, notices files that a person saves meanwhile, and has the session's checkpoints."""
+    """Merges the changes of a fork. The sandbox does this, not the hub, because the sandbox runs as
+    the session's user, notices files that a person saves meanwhile, and has the session's
+    checkpoints."""
 
     def __init__(self, workspace: Path, state_dir: Path, sandbox: Sandbox) -> None:
         self._workspace = workspace
@@ -39,14 +40,14 @@ class ForkChangeRoutes:
         self._sandbox = sandbox
 
     def prepare(self) -> None:
-        """Remove the temporary file of a merge that was killed. Blocks."""
+        """Remove the temporary file of a merge that was killed. Blocks the calling thread."""
         try:
             if self._journal.exists() and self._journal.stat().st_size:
                 from bascule.forks.merge_journal import merge_journal
 
                 with merge_journal(self._journal, self._workspace):
                     pass
-        except (StorageFailed, OSError) as error:  # the session is usable with it
+        except (StorageFailed, OSError) as error:  # the session is usable with this file
             logger.warning("the temporary file of a merge could not be removed: %s", error)
 
     def table(self) -> list[BaseRoute]:

@@ -41,17 +41,19 @@ _FLAGS: Final = (
     "--no-sandbox",  # it shows only our own server's page, and the session is confined already
 )
 _DEAD_AFTER: Final = 30.0
-"""Seconds without a connection after which the tab counts as dead; a live tab always has some."""
-_PAUSES: Final = (1.0, 5.0, 30.0, 120.0)
-"""Seconds before a restart, by the number of failures; the last value applies to all further."""
+"""Seconds without a connection after which the tab counts as dead. A live tab always has at least
+one connection."""
+_RESTART_PAUSES: Final = (1.0, 5.0, 30.0, 120.0)
+"""Seconds to wait before a restart, by the number of failures before it. The last value is used for
+all further restarts."""
 _STABLE_AFTER: Final = 120.0
-"""A browser that ran longer than this many seconds does not count as a failed start."""
+"""Seconds. A browser that ran longer than this does not count as a failed start."""
 
 
 class HeadlessWindow(Closable):
     """Keeps `folder` open in the VS Code at the socket `vscode`, from `start` until `aclose`.
 
-    It starts another browser if this one exits or loses its connection to VS Code.
+    If the browser exits or loses its connection to VS Code, another browser is started.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class HeadlessWindow(Closable):
                 logger.warning("the headless window does not start: %s", error.message)
             failures = 0 if loop.time() - began > _STABLE_AFTER else failures
             # A pause, not an event: a browser that fails repeatedly must not load the machine.
-            await asyncio.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
+            await asyncio.sleep(_RESTART_PAUSES[min(failures, len(_RESTART_PAUSES) - 1)])
             failures += 1
 
     async def _show_once(self, hide: Callable[[int], Callable[[], None]]) -> None:
@@ -125,16 +127,16 @@ class HeadlessWindow(Closable):
         try:
             await program.start(argv, env=env, cwd=self._directory)
             self._count(0)
-            show = hide(self._keeper.pid)
+            unhide = hide(self._keeper.pid)
             try:
                 dead = asyncio.ensure_future(self._dead.wait())
-                either: set[asyncio.Future[Any]] = {program.ended, dead}
-                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                waits: set[asyncio.Future[Any]] = {program.ended, dead}
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 dead.cancel()
                 logger.warning("the headless window is gone; another will be opened")
                 logger.debug("its browser said: %s", program.output_tail())
             finally:
-                show()
+                unhide()
         finally:
             await program.aclose()
 
@@ -154,8 +156,8 @@ def _prepare_profile(directory: Path) -> None:
     """Create the profile directory and remove the lock of a browser that was killed.
 
     In a new PID namespace the PID in the lock may belong to another process, and Chromium would
-    wait for it.
+    wait for that process.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for mark in directory.glob("Singleton*"):
-        mark.unlink()
+    for lock in directory.glob("Singleton*"):
+        lock.unlink()

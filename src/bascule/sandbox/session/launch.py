@@ -61,22 +61,22 @@ class SandboxLaunch:
 
     @property
     def checkpoint_store(self) -> Path | None:
-        """Where actions are recorded; None if they are not."""
+        """Directory of the checkpoint store; None if actions are not recorded."""
         return Path(self.state_dir, _CHECKPOINTS) if self.checkpoints else None
 
     def to_json(self) -> bytes:
-        given = asdict(self)
-        given[WIRE_FILE_LAYOUT] = given.pop("file_layout")
-        return json.dumps(given).encode() + b"\n"
+        message = asdict(self)
+        message[WIRE_FILE_LAYOUT] = message.pop("file_layout")
+        return json.dumps(message).encode() + b"\n"
 
     @classmethod
     def from_json(cls, line: bytes) -> Self:
         """Parse the line. Ignores fields that this version does not know."""
         try:
-            given = json.loads(line)
-            if WIRE_FILE_LAYOUT in given:
-                given["file_layout"] = given[WIRE_FILE_LAYOUT]
-            known = {each.name: given[each.name] for each in fields(cls) if each.name in given}
+            message = json.loads(line)
+            if WIRE_FILE_LAYOUT in message:
+                message["file_layout"] = message[WIRE_FILE_LAYOUT]
+            known = {each.name: message[each.name] for each in fields(cls) if each.name in message}
             return cls(**known)
         except (ValueError, TypeError) as error:
             raise InvalidSetting(

@@ -19,7 +19,7 @@ from .agent_skills import PRELUDE
 _ENVIRONMENT: Final = "/openhands/poetry/openhands-ai-5O4_aCHf-py3.12"
 _PYTHON: Final = f"{_ENVIRONMENT}/bin/python"
 _VIEW_ADDRESS: Final = "/tmp/oh-server-url"  # noqa: S108  # the sandbox's own
-_SOFT_TIMEOUT: Final = "NO_CHANGE_TIMEOUT_SECONDS"
+_SOFT_TIMEOUT_VARIABLE: Final = "NO_CHANGE_TIMEOUT_SECONDS"
 
 
 def links_for(layout: FileLayout, environment: str = sys.prefix) -> Mapping[str, str]:
@@ -48,20 +48,23 @@ def environment_of(layout: FileLayout, environment: Mapping[str, str]) -> Mappin
     return {**environment, "PATH": f"{environment.get('PATH', '')}:{_ENVIRONMENT}/bin"}
 
 
-def soft_timeout(environment: Mapping[str, str], usual: float) -> float:
-    """Return the soft timeout of commands from the variable that OpenHands' server reads; `usual`
-    if it is not set or invalid."""
+def soft_timeout(environment: Mapping[str, str], default: float) -> float:
+    """Return the soft timeout of commands from the variable that OpenHands' server reads; `default`
+    if the variable is missing or invalid."""
     try:
-        seconds = float(environment.get(_SOFT_TIMEOUT, usual))
+        seconds = float(environment.get(_SOFT_TIMEOUT_VARIABLE, default))
     except ValueError:
-        return usual
-    return seconds if 0 < seconds < float("inf") else usual
+        return default
+    return seconds if 0 < seconds < float("inf") else default
 
 
 def write_expected_files(
     layout: FileLayout, working_dir: Path, *, view_url: str, browses: bool
 ) -> None:
-    """Write files that OpenHands' agents expect. Blocks. Only for a sandbox with its own /tmp."""
+    """Write files that OpenHands' agents expect. Only for a sandbox with its own /tmp.
+
+    Blocks the calling thread.
+    """
     if layout != "openhands":
         return
     if view_url:

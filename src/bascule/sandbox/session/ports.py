@@ -1,9 +1,9 @@
 """The web apps of a session: each listening port gets a number and a unix socket.
 
-Linux has no event for a new listening socket, so we poll: soon after something happened in the
-session (an action, output, a refused connection), then less and less often. A scan without changes
-takes about 150 microseconds; an idle session has one every ten seconds. The end of a process, and
-so of its ports, is an event (a pidfd).
+Linux has no event for a new listening socket, so we scan for them: soon after something happened in
+the session (an action, output, a refused connection), then less and less often. A scan without
+changes takes about 150 microseconds; an idle session has one every ten seconds. The end of a
+process, and so of its ports, is an event (a pidfd).
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from .tunnel import Forwarder, to_tcp
 logger = logging.getLogger(__name__)
 
 _MIN_DELAY: Final = 0.1
+"""Shortest interval in seconds between two scans."""
 _MAX_DETECTED: Final = 98
-"""Detected ports get numbers from 0 on, below this; a number has at most two digits."""
+"""Maximum number of detected ports. They get the numbers from 0 to 97, because a number has at most
+two digits and `DECLARED` are reserved."""
 DECLARED: Final = (98, 99)
 """Numbers of ports that are announced before a program listens there, for apps that must know their
 path at start (`APP_PORT_1`, `APP_BASE_PATH_1`, `APP_PORT_2`, `APP_BASE_PATH_2`)."""
 _DEFAULT_PORTS: Final = (8011, 8012)
-_BROWSER: Final = "bascule.sandbox.browser.worker"
-_KERNELS: Final = ("/_kernel_main.py -f ", "-m ipykernel_launcher")
+_BROWSER_MODULE: Final = "bascule.sandbox.browser.worker"
+_KERNEL_COMMANDS: Final = ("/_kernel_main.py -f ", "-m ipykernel_launcher")
 """Parts of the command lines of the sandbox's kernel and of Jupyter's kernels."""
 _EPHEMERAL_RANGE: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
@@ -55,7 +57,7 @@ class App:
     """Name of its unix socket in the directory of the sandbox's sockets."""
 
 
-class _Open(NamedTuple):
+class _OpenApp(NamedTuple):
     app: App
     forwarder: Forwarder
     hosts: frozenset[str]
@@ -78,20 +80,21 @@ class AppNumbers:
             self._known = {int(port): int(n) for port, n in kept}
 
     def declare(self, numbers: Mapping[int, int]) -> None:
-        """Assign fixed numbers by port, and save once: replacing a file that was just written waits
-        for the disk."""
+        """Assign fixed numbers to ports (`numbers` is by port). The file is saved once for all of
+        them, because replacing a file that was just written waits for the disk."""
         taken = set(numbers.values())
         before = list(self._known.items())
-        others = {p: m for p, m in before if m not in taken and p not in numbers}
+        others = {port: n for port, n in before if n not in taken and port not in numbers}
         self._known = others | dict(numbers)
         if list(self._known.items()) != before:
             self._save()
 
-    def declared(self, n: int) -> int | None:
+    def port_of(self, n: int) -> int | None:
         return next((port for port, number in self._known.items() if number == n), None)
 
     def of(self, port: int, *, taken: Sequence[int]) -> int | None:
-        """Return the number of a port, or None if none is left. `taken`: ports of open apps."""
+        """Return the number of a port; None if no number is free. `taken`: ports of open apps,
+        which keep their numbers."""
         if port not in self._known:
             n = self._free(taken)
             if n is None:
@@ -106,8 +109,10 @@ class AppNumbers:
         used = set(self._known.values())
         n = next((n for n in range(_MAX_DETECTED) if n not in used), None)
         if n is None:
-            silent = [p for p, m in self._known.items() if m < _MAX_DETECTED and p not in taken]
-            n = self._known.pop(silent[0]) if silent else None
+            unused_ports = [
+                port for port, n in self._known.items() if n < _MAX_DETECTED and port not in taken
+            ]
+            n = self._known.pop(unused_ports[0]) if unused_ports else None
         return n
 
     def _save(self) -> None:
@@ -137,9 +142,10 @@ class AppPorts(Closable):
         self._slowest = slowest
         self._numbers = AppNumbers(state_dir / "ports.json")
         self._state_dir = state_dir
-        self._ours: set[int] = set()
+        self._excluded: set[int] = set()
         self._seen: frozenset[ListeningSocket] = frozenset()
-        self._apps: dict[int, _Open] = {}
+        self._apps: dict[int, _OpenApp] = {}
+        """Open apps by port."""
         self._watched: dict[int, int] = {}
         self._delay = _MIN_DELAY
         self._scan_lock = asyncio.Lock()
@@ -147,24 +153,24 @@ class AppPorts(Closable):
         self._watching: asyncio.Task[None] | None = None
 
     def prepare(self) -> Mapping[str, str]:
-        """Return environment variables for the session's programs. Blocks."""
+        """Return environment variables for the session's programs. Blocks the calling thread."""
         self._state_dir.mkdir(parents=True, exist_ok=True)
-        for left in self._run_dir.glob("app*.sock"):
-            left.unlink()
+        for old_socket in self._run_dir.glob("app*.sock"):
+            old_socket.unlink()
         self._numbers.load()
-        ports: dict[int, int] = {}
-        for n, usual in zip(DECLARED, _DEFAULT_PORTS, strict=True):
-            port = self._numbers.declared(n) or (usual if self._is_isolated else _free_port())
-            ports[port] = n
-        self._numbers.declare(ports)
-        return {f"APP_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
+        numbers: dict[int, int] = {}
+        for n, default in zip(DECLARED, _DEFAULT_PORTS, strict=True):
+            port = self._numbers.port_of(n) or (default if self._is_isolated else _free_port())
+            numbers[port] = n
+        self._numbers.declare(numbers)
+        return {f"APP_PORT_{index}": str(port) for index, port in enumerate(numbers, start=1)}
 
     async def start(self) -> None:
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     def exclude(self, port: int) -> None:
         """Exclude one of our own ports, which is not an app."""
-        self._ours.add(port)
+        self._excluded.add(port)
 
     def scan_soon(self) -> None:
         """Scan sooner, because something happened and a program may listen soon."""
@@ -182,7 +188,7 @@ class AppPorts(Closable):
 
     def declared(self) -> list[tuple[int, int]]:
         """Return numbers and ports that are announced before a program listens there."""
-        found = ((n, self._numbers.declared(n)) for n in DECLARED)
+        found = ((n, self._numbers.port_of(n)) for n in DECLARED)
         return [(n, port) for n, port in found if port is not None]
 
     def known(self) -> list[dict[str, Any]]:
@@ -219,11 +225,11 @@ class AppPorts(Closable):
         seen = listening_sockets()
         if seen == self._seen:
             return None
-        theirs = [each for each in seen if each.port not in self._ours]
+        candidates = [each for each in seen if each.port not in self._excluded]
         processes = self._processes.current()
-        owners = holders({each.inode for each in theirs}, processes)
+        owners = holders({each.inode for each in candidates}, processes)
         found: dict[int, tuple[list[ListeningSocket], int | None]] = {}
-        for each in theirs:
+        for each in candidates:
             pid = owners.get(each.inode)
             if pid is None and not self._is_isolated:
                 continue  # belongs to another program on this machine
@@ -233,41 +239,46 @@ class AppPorts(Closable):
         self._seen = seen
         return found
 
-    def _is_service(self, pid: int, place: ListeningSocket, processes: Mapping[int, Any]) -> bool:
-        """Whether the socket belongs to the session's own services, which listen on loopback. An
-        extension of VS Code that serves pages to others listens on every address."""
+    def _is_service(
+        self, pid: int, listening: ListeningSocket, processes: Mapping[int, Any]
+    ) -> bool:
+        """Whether the socket belongs to the session's own services, which listen on loopback. A
+        VS Code extension that serves pages to others listens on every address; it is an app."""
         if self._processes.is_hidden(pid, processes):
-            return not place.is_everywhere
-        if any(each in command(pid) for each in _KERNELS):
+            return not listening.is_everywhere
+        if any(each in command(pid) for each in _KERNEL_COMMANDS):
             # The kernel's own socket has a random port. A cell may serve pages too.
-            return not place.is_everywhere and _is_ephemeral(place.port)
+            return not listening.is_everywhere and _is_ephemeral(listening.port)
         while pid in processes:
-            if _BROWSER in command(pid):
+            if _BROWSER_MODULE in command(pid):
                 return True
             pid = processes[pid].parent
         return False
 
     async def _change(self, found: Mapping[int, tuple[list[ListeningSocket], int | None]]) -> None:
-        for port, each in tuple(self._apps.items()):
-            places, pid = found.get(port, ((), None))
-            if frozenset(place.host for place in places) != each.hosts or pid != each.app.pid:
+        for port, open_app in tuple(self._apps.items()):
+            sockets, pid = found.get(port, ((), None))
+            if (
+                frozenset(each.host for each in sockets) != open_app.hosts
+                or pid != open_app.app.pid
+            ):
                 await self._close(port)  # also if another program has taken over the port
         for port in sorted(found.keys() - self._apps.keys()):
             await self._open(port, *found[port])
 
-    async def _open(self, port: int, places: Sequence[ListeningSocket], pid: int | None) -> None:
+    async def _open(self, port: int, sockets: Sequence[ListeningSocket], pid: int | None) -> None:
         n = await asyncio.to_thread(self._numbers.of, port, taken=tuple(self._apps))
         if n is None:
             logger.warning("port %d gets no app number: all %d are in use", port, _MAX_DETECTED)
             return
         text = await asyncio.to_thread(command, pid) if pid else ""
         app = App(n, port, pid, text, f"app{n}.sock")
-        hosts = frozenset(place.host for place in places)
+        hosts = frozenset(each.host for each in sockets)
         addresses = [(host, port) for host in sorted(hosts)]
         listener = await asyncio.to_thread(unix_listener, self._run_dir / app.socket)
         forwarder = Forwarder(listener, to_tcp(*addresses), on_refused=self._scan_now)
         await forwarder.start()
-        self._apps[port] = _Open(app, forwarder, hosts)
+        self._apps[port] = _OpenApp(app, forwarder, hosts)
         if pid is not None:
             self._watch_process(pid)
         self._events.publish("port.opened", **asdict(app))
@@ -288,7 +299,7 @@ class AppPorts(Closable):
             return
         try:
             descriptor = os.pidfd_open(pid)
-        except OSError:  # it has ended, or the kernel has no pidfd; the next scan will show
+        except OSError:  # the process has ended, or the kernel has no pidfd: scan to find out
             self._scan_now()
             return
         self._watched[pid] = descriptor

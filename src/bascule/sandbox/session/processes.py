@@ -1,4 +1,7 @@
-"""Finds the processes of a session, and those that only serve it. Every call blocks briefly."""
+"""Finds the processes of a session, and those that only serve the session.
+
+Every call blocks the calling thread for a short time.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,8 @@ class SessionProcesses:
         return found if self._is_isolated else process_table.with_descendants(self._root, found)
 
     def is_hidden(self, pid: int, found: Mapping[int, ProcessInfo]) -> bool:
-        """Whether it only serves the session: this process, or one hidden by `hide`."""
+        """Whether the process only serves the session: `root` itself, or a process hidden by
+        `hide`."""
         if pid == self._root:
             return True
         for above in _ancestry(pid, found):
@@ -58,7 +62,7 @@ def holders(inodes: Collection[int], pids: Collection[int]) -> dict[int, int]:
 
 
 def command(pid: int) -> str:
-    """Return its command line as text; empty if the process has ended or has none."""
+    """Return the command line of a process as text; empty if the process has ended or has none."""
     return b" ".join(process_table.arguments(pid)).decode(errors="replace").strip()
 
 

@@ -1,11 +1,12 @@
 """A seccomp filter (BPF) that blocks system calls for programs of a session.
 
-A session has no capabilities. But in a user namespace of its own it would have all of them over the
-network, mounts and file systems of that namespace, and so reach kernel code that is rarely tested.
+A session has no capabilities. But if a session could create a user namespace, it would have all
+capabilities over the network, mounts and file systems of that namespace. With these it could reach
+kernel code that is rarely tested.
 So the filter blocks new namespaces, and other interfaces that few programs need and that often had
 vulnerabilities (io_uring, eBPF, keyrings, rare socket families). Debuggers work.
 
-`docs/decisions/0007-a-session-is-never-the-hosts-root.md` gives the reason for each.
+`docs/decisions/0007-a-session-is-never-the-hosts-root.md` gives the reason for each blocked call.
 """
 
 from __future__ import annotations
@@ -53,14 +54,16 @@ PERSONALITIES: Final = (0, 0x8, 0x20000, 0x20008, 0x40000, 0x40008, 0xFFFFFFFF)
 _NEW_NAMESPACES: Final = 0x7E020080
 """CLONE_NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET, _NEWTIME. The bit of
 _NEWTIME (0x80) is in the byte that `clone` uses for a signal number."""
-_SET_ID: Final = 0o6000
-_CREATES: Final = 0o100 | 0o20000000
+_SET_ID_BITS: Final = 0o6000
+_CREATE_FLAGS: Final = 0o100 | 0o20000000
 """O_CREAT and O_TMPFILE: the kernel uses the mode argument only with these flags."""
-_MODE_AT: Final = (
+_MODE_ARGUMENTS: Final = (
     *(("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)),
     *(("creat", 1), ("mknod", 1), ("mknodat", 2)),
 )
-_FLAGS_AT: Final = (("open", 1), ("openat", 2))
+"""System calls, and the index of their mode argument."""
+_FLAGS_ARGUMENTS: Final = (("open", 1), ("openat", 2))
+"""System calls, and the index of their flags argument; the mode is the next argument."""
 
 _KILL_PROCESS: Final = 0x80000000
 _ERRNO: Final = 0x00050000
@@ -91,7 +94,7 @@ class Architecture:
     """The kernel's value in `seccomp_data.arch`."""
     numbers: Mapping[str, int]
 
-    def of(self, names: Iterable[str]) -> Sequence[int]:
+    def numbers_of(self, names: Iterable[str]) -> Sequence[int]:
         """Return the numbers of the calls that exist on this architecture."""
         return [self.numbers[name] for name in names if name in self.numbers]
 
@@ -111,7 +114,7 @@ def architecture() -> Architecture | None:
     return ARCHITECTURES.get(platform.machine())
 
 
-def program(of: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
+def program(arch: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
     """Return the filter. `set_id_files`: allow the set-user-ID and set-group-ID bits on files.
 
     In a folder of the host, such a file would belong to a host user, and would run as that user
@@ -120,7 +123,7 @@ def program(of: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
     words = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         # Kill 32-bit programs: their call numbers differ, and there are no rules for them.
-        (_JUMP_EQUAL, 1, 0, of.audit),
+        (_JUMP_EQUAL, 1, 0, arch.audit),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER),
         # ENOSYS, as from an older kernel, for newer calls than we know and for x32 calls, whose
@@ -128,18 +131,18 @@ def program(of: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
         (_JUMP_GREATER, 0, 1, LAST),
         _refuse(errno.ENOSYS),
     ]
-    for number in of.of(DENIED):
+    for number in arch.numbers_of(DENIED):
         words += _if_syscall(number, [_refuse(errno.EPERM)])
-    for number in of.of(UNKNOWN):
+    for number in arch.numbers_of(UNKNOWN):
         words += _if_syscall(number, [_refuse(errno.ENOSYS)])
-    for number in of.of(("clone", "unshare")):
-        words += _if_syscall(number, _unless_bits(0, _NEW_NAMESPACES & ~_signal_bits(of, number)))
-    for number in of.of(("socket", "socketpair")):
+    for number in arch.numbers_of(("clone", "unshare")):
+        words += _if_syscall(number, _unless_bits(0, _NEW_NAMESPACES & ~_signal_bits(arch, number)))
+    for number in arch.numbers_of(("socket", "socketpair")):
         words += _if_syscall(number, _allow_only(0, FAMILIES.values(), errno.EAFNOSUPPORT))
-    for number in of.of(("personality",)):
+    for number in arch.numbers_of(("personality",)):
         words += _if_syscall(number, _allow_only(0, PERSONALITIES, errno.EPERM))
     if not set_id_files:
-        words += _without_set_id(of)
+        words += _without_set_id(arch)
     return [*words, (_RETURN, 0, 0, _ALLOW)]
 
 
@@ -165,24 +168,30 @@ def confine(*, set_id_files: bool) -> None:
 
 @cache
 def assembled(*, set_id_files: bool) -> bytes:
-    """Return the filter of this machine in the kernel's format. A zygote makes it only once."""
+    """Return the filter of this machine in the kernel's format. The result is cached, so a zygote
+    creates it once for all processes that it forks."""
     here = architecture()
     words = [] if here is None else program(here, set_id_files=set_id_files)
     return b"".join(_INSTRUCTION.pack(*word) for word in words)
 
 
-def _without_set_id(of: Architecture) -> list[Instruction]:
+def _without_set_id(arch: Architecture) -> list[Instruction]:
     words: list[Instruction] = []
-    for name, at in _MODE_AT:
-        for number in of.of((name,)):
-            words += _if_syscall(number, _unless_bits(at, _SET_ID))
-    for name, at in _FLAGS_AT:
-        for number in of.of((name,)):
-            creates = [*_argument(at), (_JUMP_ANY_BIT, 1, 0, _CREATES), (_RETURN, 0, 0, _ALLOW)]
-            words += _if_syscall(number, [*creates, *_unless_bits(at + 1, _SET_ID)])
+    for name, index in _MODE_ARGUMENTS:
+        for number in arch.numbers_of((name,)):
+            words += _if_syscall(number, _unless_bits(index, _SET_ID_BITS))
+    for name, index in _FLAGS_ARGUMENTS:
+        for number in arch.numbers_of((name,)):
+            allow_unless_creating = [
+                *_argument(index),
+                (_JUMP_ANY_BIT, 1, 0, _CREATE_FLAGS),
+                (_RETURN, 0, 0, _ALLOW),
+            ]
+            check_mode = _unless_bits(index + 1, _SET_ID_BITS)
+            words += _if_syscall(number, [*allow_unless_creating, *check_mode])
     # A filter cannot read the flags and mode of `openat2`, because they are behind a pointer. After
     # ENOSYS programs use `openat`.
-    return words + _if_syscall(of.numbers["openat2"], [_refuse(errno.ENOSYS)])
+    return words + _if_syscall(arch.numbers["openat2"], [_refuse(errno.ENOSYS)])
 
 
 def _if_syscall(number: int, then: Sequence[Instruction]) -> list[Instruction]:
@@ -190,27 +199,32 @@ def _if_syscall(number: int, then: Sequence[Instruction]) -> list[Instruction]:
     return [(_JUMP_EQUAL, 0, len(then), number), *then]
 
 
-def _unless_bits(at: int, bits: int) -> list[Instruction]:
-    refused = [(_JUMP_ANY_BIT, 0, 1, bits), _refuse(errno.EPERM)]
-    return [*_argument(at), *refused, (_RETURN, 0, 0, _ALLOW)]
+def _unless_bits(index: int, bits: int) -> list[Instruction]:
+    """Return instructions that refuse a call if its argument `index` has any of `bits`."""
+    refuse = [(_JUMP_ANY_BIT, 0, 1, bits), _refuse(errno.EPERM)]
+    return [*_argument(index), *refuse, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _allow_only(at: int, allowed: Iterable[int], error: int) -> list[Instruction]:
+def _allow_only(index: int, allowed: Iterable[int], error: int) -> list[Instruction]:
+    """Return instructions that allow a call only with these values of its argument `index`."""
     values = list(allowed)
-    found = [(_JUMP_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
-    return [*_argument(at), *found, _refuse(error), (_RETURN, 0, 0, _ALLOW)]
+    # Each comparison jumps over the remaining comparisons and the refusal.
+    comparisons = [
+        (_JUMP_EQUAL, len(values) - position, 0, value) for position, value in enumerate(values)
+    ]
+    return [*_argument(index), *comparisons, _refuse(error), (_RETURN, 0, 0, _ALLOW)]
 
 
-def _argument(at: int) -> list[Instruction]:
+def _argument(index: int) -> list[Instruction]:
     """Load the lower 32 bits of an argument. The kernel reads all arguments that we check as `int`,
     and ignores the upper half."""
-    return [(_LOAD, 0, 0, _ARGUMENTS + 8 * at)]
+    return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index)]
 
 
-def _signal_bits(of: Architecture, number: int) -> int:
-    """Bits of the flags that hold a signal number: the lowest byte for `clone`, none for `unshare`,
-    where it contains CLONE_NEWTIME."""
-    return 0xFF if number == of.numbers["clone"] else 0
+def _signal_bits(arch: Architecture, number: int) -> int:
+    """Bits of the flags that hold a signal number: the lowest byte for `clone`. None for `unshare`,
+    whose lowest byte contains CLONE_NEWTIME."""
+    return 0xFF if number == arch.numbers["clone"] else 0
 
 
 def _refuse(error: int) -> Instruction:

@@ -41,11 +41,11 @@ from .vscode_routes import VSCodeRoutes
 from .workspace import Workspace
 from .workspace_routes import WorkspaceRoutes
 
-_WATCHED: Final = 2.0
-_QUIET: Final = 10.0
-"""Longest interval between two scans for ports, in seconds: `_WATCHED` while VS Code runs, because
-the terminals in it give no events, `_QUIET` otherwise."""
-_NOTICE: Final = 4000
+_MAX_SCAN_INTERVAL_WITH_VSCODE: Final = 2.0
+_MAX_SCAN_INTERVAL: Final = 10.0
+"""Longest intervals between two scans for ports, in seconds. The shorter interval applies while
+VS Code runs, because the terminals in VS Code give no events."""
+_MAX_NOTICE: Final = 4000
 """Maximum characters of a notice; the hub refuses longer texts."""
 _KEYSTROKE: Final = "keystroke"
 """File in the state directory that a VS Code window touches when somebody types in it."""
@@ -68,7 +68,9 @@ class SessionServices:
             processes=self._processes,
             events=self._events,
             is_isolated=launch.is_isolated,
-            slowest=lambda: _WATCHED if self._vscode.is_running else _QUIET,
+            slowest=lambda: (
+                _MAX_SCAN_INTERVAL_WITH_VSCODE if self._vscode.is_running else _MAX_SCAN_INTERVAL
+            ),
         )
         self._loopback_ports: tuple[LoopbackPort, LoopbackPort]
         self._vscode: SessionVSCode
@@ -83,18 +85,18 @@ class SessionServices:
         self._terminal_routes: TerminalRoutes
 
     def prepare(self) -> Mapping[str, str]:
-        """Extra environment variables for the session's programs. Blocks."""
+        """Extra environment variables for the session's programs. Blocks the calling thread."""
         self._state_dir.mkdir(parents=True, exist_ok=True)
         variables = dict(self._ports.prepare())
-        memories = (self._state_dir / name for name in ("hub.port", "window.port"))
-        first, second = map(LoopbackPort, memories)
-        self._loopback_ports = first, second
+        to_hub = LoopbackPort(self._state_dir / "hub.port")
+        to_vscode = LoopbackPort(self._state_dir / "window.port")
+        self._loopback_ports = to_hub, to_vscode
         for loopback in self._loopback_ports:
             self._ports.exclude(loopback.port)
         if self._launch.session_id:
             variables["BASCULE_SESSION_ID"] = self._launch.session_id
-            for place, n in enumerate(DECLARED, start=1):
-                variables[f"APP_BASE_PATH_{place}"] = self._path(n)
+            for index, n in enumerate(DECLARED, start=1):
+                variables[f"APP_BASE_PATH_{index}"] = self._path(n)
         return variables
 
     @property
@@ -121,7 +123,7 @@ class SessionServices:
             Path(self._launch.working_dir), self._state_dir, sandbox
         )
         self._activity = ActivityMonitor(
-            self._processes, editor=self._state_dir / _KEYSTROKE, last_action=last_action
+            self._processes, keystroke_file=self._state_dir / _KEYSTROKE, last_action=last_action
         )
         self._vscode = SessionVSCode(
             self._launch,
@@ -204,9 +206,9 @@ class SessionServices:
 
     def _pass_notice(self, text: str) -> None:
         """Called in the thread that records checkpoints."""
-        cut = text[:_NOTICE]
+        notice = text[:_MAX_NOTICE]
         self._loop.call_soon_threadsafe(
-            lambda: self._events.publish("checkpoints.notice", text=cut)
+            lambda: self._events.publish("checkpoints.notice", text=notice)
         )
 
     def _write_expected_files(self) -> None:
@@ -218,7 +220,7 @@ class SessionServices:
         )
 
     def _described(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """`data` with the app's URL path added if it describes an app."""
+        """Return `data`. If it describes an app, add the URL path of the app."""
         if "socket" not in data or "n" not in data:
             return dict(data)
         return {**data, "path": self._path(data["n"]) if self._launch.session_id else ""}

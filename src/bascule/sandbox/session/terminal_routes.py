@@ -22,7 +22,8 @@ from bascule.wire import to_json
 
 from .terminals import SessionTerminal, SessionTerminals
 
-_LAG: Final = 4 << 20
+_MAX_BACKLOG: Final = 4 << 20
+"""Maximum bytes of output that wait for a slow client."""
 
 
 class TerminalRoutes:
@@ -31,12 +32,12 @@ class TerminalRoutes:
         self._backlogs: set[Backlog] = set()
 
     def table(self) -> list[BaseRoute]:
-        one = "/session/terminals/{name}"
+        path = "/session/terminals/{name}"
         return [
-            Route(one, self.open, methods=["POST"]),
-            Route(one, self.end, methods=["DELETE"]),
-            Route(f"{one}/keys", self.type, methods=["POST"]),
-            Route(f"{one}/output", _Output(self), methods=["GET"]),
+            Route(path, self.open, methods=["POST"]),
+            Route(path, self.end, methods=["DELETE"]),
+            Route(f"{path}/keys", self.type, methods=["POST"]),
+            Route(f"{path}/output", _Output(self), methods=["GET"]),
         ]
 
     def finish(self) -> None:
@@ -47,7 +48,7 @@ class TerminalRoutes:
         body = await _body(request)
         columns, rows = _count(body, "columns", 80), _count(body, "rows", 24)
         terminal = await self._terminals.open(_name(request), columns=columns, rows=rows)
-        start, _ = terminal.shown_from(0)
+        start, _ = terminal.output_from(0)
         return json_response({"name": terminal.name, "start": start, "end": terminal.end})
 
     async def type(self, request: Request) -> Response:
@@ -70,7 +71,7 @@ class TerminalRoutes:
     async def send_output(
         self, terminal: SessionTerminal, start: int, scope: Scope, send: Send
     ) -> None:
-        backlog = Backlog(_LAG)
+        backlog = Backlog(_MAX_BACKLOG)
 
         def take(offset: int, data: bytes) -> None:
             if data:
@@ -78,9 +79,9 @@ class TerminalRoutes:
             else:
                 backlog.finish()
 
-        begin, shown = terminal.shown_from(start)
-        if shown:
-            take(begin, shown)
+        kept_start, kept_output = terminal.output_from(start)
+        if kept_output:
+            take(kept_start, kept_output)
         unsubscribe = terminal.subscribe(take)
         if terminal.is_over:
             backlog.finish()
@@ -127,8 +128,8 @@ async def _body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _count(body: dict[str, Any], name: str, usual: int) -> int:
-    value = body.get(name, usual)
+def _count(body: dict[str, Any], name: str, default: int) -> int:
+    value = body.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidRequest(f"`{name}` must be an integer")
     return value

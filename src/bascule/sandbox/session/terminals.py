@@ -1,6 +1,7 @@
 """Interactive terminals for people in a session: bash on a pseudo-terminal.
 
-They are not the shells of agents: they have no marks around commands and return no observations.
+These terminals are not the shells of agents: they have no marks around commands and return no
+observations.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bascule.sandbox.shell.settings import shell_environment
 MAX_TERMINALS: Final = 16
 _MAX_KEPT: Final = 256 << 10
 """Bytes of recent output kept for each terminal, for clients that reconnect."""
-_READ: Final = 65536
+_READ_BYTES: Final = 65536
 _MAX_TERMINAL_SIDE: Final = 1000
 _SHELL: Final = "/bin/bash"
 
@@ -80,8 +81,9 @@ class SessionTerminal:
             self._unwritten += keys
             self._write()
 
-    def shown_from(self, start: int) -> tuple[int, bytes]:
-        """Return output from position `start` on, as far as it is kept, and its actual start."""
+    def output_from(self, start: int) -> tuple[int, bytes]:
+        """Return the kept output from position `start` on, after the position where it really
+        starts."""
         first = self.end - len(self._recent)
         start = min(max(start, first), self.end)
         return start, bytes(self._recent[start - first :])
@@ -113,7 +115,7 @@ class SessionTerminal:
     def _read(self) -> bytes | None:
         """Read once. None: no output now. Empty: no more output ever."""
         try:
-            data = os.read(self._tty, _READ)
+            data = os.read(self._tty, _READ_BYTES)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -153,7 +155,8 @@ class SessionTerminals(Closable):
         self._opening = asyncio.Lock()
 
     async def open(self, name: str, *, columns: int, rows: int) -> SessionTerminal:
-        """Return the terminal of that name, resized; a new one if none exists or its bash ended."""
+        """Return the terminal of that name, resized. Open a new terminal if none has this name, or
+        if its bash has ended."""
         _ensure_size(columns, rows)
         async with self._opening:
             known = self._terminals.get(name)

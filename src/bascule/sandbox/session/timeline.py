@@ -24,7 +24,7 @@ from bascule.serving.connection import CONNECTION
 from bascule.wire import encode_action, encode_observation, to_json
 from bascule.wire.timeline import encode_entry, output_data, size_of, whole
 
-_GATHER: Final = 0.02
+_BATCH_SECONDS: Final = 0.02
 """Seconds for which events are batched for clients without output. These clients record actions,
 and single events would take CPU time from the actions of a busy session."""
 
@@ -91,7 +91,7 @@ class SessionTimeline:
         with TimelineReader(self._timeline, after=after, epoch=epoch, output=output) as following:
             self._followings.add(following)
             try:
-                events = self._events(following, gather=0.0 if output else _GATHER)
+                events = self._events(following, gather=0.0 if output else _BATCH_SECONDS)
                 await send_events(scope[CONNECTION], send, events, finish=following.finish)
             finally:
                 self._followings.discard(following)

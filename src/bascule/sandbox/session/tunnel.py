@@ -24,8 +24,10 @@ Connect = Callable[[Callable[[], asyncio.Protocol]], Awaitable[object]]
 
 _MAX_CONNECTIONS: Final = 1024
 _CONNECT_TIMEOUT: Final = 15.0
-_HELD: Final = 256 << 10
-"""Bytes buffered for a slow reader before we stop reading from the other side."""
+_MAX_BUFFERED: Final = 256 << 10
+"""Maximum bytes buffered for a slow reader. Beyond that, we stop reading from the other side."""
+_BACKLOG: Final = 256
+"""Maximum number of connections that wait to be accepted."""
 
 
 def to_unix(path: Path) -> Connect:
@@ -51,31 +53,34 @@ def to_tcp(*addresses: tuple[str, int]) -> Connect:
 class LoopbackPort:
     """A loopback port that is reserved before anything listens on it.
 
-    The agent's browser needs the port at its start, to block it for pages. If possible, the port is
-    the same after a restart, because browsers store data by address.
+    The agent's browser must know the port when it starts, because it blocks the port for pages. If
+    possible, the port is the same after a restart, because browsers store data by address.
     """
 
-    def __init__(self, memory: Path) -> None:
-        """`memory`: file that stores the port. Blocks. Raises `OSError` without loopback."""
-        self._held = _bound_again(memory)
-        self.port: int = self._held.getsockname()[1]
-        memory.write_text(str(self.port))
+    def __init__(self, port_file: Path) -> None:
+        """`port_file`: file that stores the port. Blocks the calling thread. Raises `OSError` if
+        the network has no loopback."""
+        self._reservation = _bind_stored_port(port_file)
+        self.port: int = self._reservation.getsockname()[1]
+        port_file.write_text(str(self.port))
 
     def listen(self) -> socket.socket:
-        """Return a new listening socket. Close it before the next call. Blocks."""
+        """Return a new listening socket. The caller closes it before the next call. Blocks the
+        calling thread."""
         listening = bind_tcp("127.0.0.1", self.port)
-        listening.listen(256)
+        listening.listen(_BACKLOG)
         return listening
 
     def close(self) -> None:
-        self._held.close()
+        self._reservation.close()
 
 
-def _bound_again(memory: Path) -> socket.socket:
+def _bind_stored_port(port_file: Path) -> socket.socket:
+    """Bind the port in the file; any free port if the file is missing or the port is in use."""
     with suppress(OSError, ValueError, OverflowError):
-        port = int(memory.read_text())
-        with bind_tcp("127.0.0.1", port) as alone:
-            alone.listen()  # fails if another program listens there
+        port = int(port_file.read_text())
+        with bind_tcp("127.0.0.1", port) as probe:
+            probe.listen()  # fails if another program listens on the port
         return bind_tcp("127.0.0.1", port)
     return bind_tcp("127.0.0.1", 0)
 
@@ -114,7 +119,7 @@ class Forwarder(Closable):
         is_unix = self._listening.family == socket.AF_UNIX
         create = loop.create_unix_server if is_unix else loop.create_server
         self._listening.setblocking(False)
-        self._server = await create(self._accept, sock=self._listening, backlog=256)
+        self._server = await create(self._accept, sock=self._listening, backlog=_BACKLOG)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -147,25 +152,26 @@ class Forwarder(Closable):
         self._open.discard(end)
         self._on_count(len(self._open))
 
-    async def _join(self, here: _End) -> None:
-        there = _End(lambda _: None, lambda _: None)
+    async def _join(self, accepted: _End) -> None:
+        """Connect to the target, and forward data between it and the accepted connection."""
+        target = _End(lambda _: None, lambda _: None)
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                await self._connect(lambda: there)
+                await self._connect(lambda: target)
         except OSError as error:  # includes `TimeoutError`
             logger.debug("a connection could not be forwarded: %s", error)
-            here.abort()
+            accepted.abort()
             self._on_refused()
             return
         except asyncio.CancelledError:
-            there.abort()
-            here.abort()
+            target.abort()
+            accepted.abort()
             raise
-        if here.is_lost:
-            there.abort()
+        if accepted.is_lost:
+            target.abort()
         else:
-            here.join(there)
-            there.join(here)
+            accepted.join(target)
+            target.join(accepted)
 
 
 class _End(asyncio.Protocol):
@@ -178,35 +184,35 @@ class _End(asyncio.Protocol):
         self._on_lost = on_lost
         self.peer: _End | None = None
         self.is_lost = False
-        self._early = b""
-        self._has_said_all = False
+        self._early_data = b""
+        self._has_sent_eof = False
 
     def join(self, peer: _End) -> None:
         self.peer = peer
-        if self._early:
-            peer.transport.write(self._early)
-            self._early = b""
-        if self._has_said_all:
+        if self._early_data:
+            peer.transport.write(self._early_data)
+            self._early_data = b""
+        if self._has_sent_eof:
             self.eof_received()
         else:
             self.transport.resume_reading()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=_HELD)
+        self.transport.set_write_buffer_limits(high=_MAX_BUFFERED)
         self.transport.pause_reading()
         self._on_made(self)
 
     def data_received(self, data: bytes) -> None:
         if self.peer is None:  # the data was read before `pause_reading` took effect
-            self._early += data
+            self._early_data += data
             self.transport.pause_reading()
         else:
             self.peer.transport.write(data)
 
     def eof_received(self) -> bool:
         """Pass on end of file. Returns True to keep this side open for writing."""
-        self._has_said_all = True
+        self._has_sent_eof = True
         if self.peer is not None and not self.peer.is_lost:
             with suppress(OSError):  # the peer has disconnected; its `connection_lost` follows
                 self.peer.transport.write_eof()

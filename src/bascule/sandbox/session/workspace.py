@@ -56,7 +56,7 @@ class Workspace(Closable):
         self._status: WorkspaceStatus | None = None
 
     def prepare(self) -> None:
-        """Empty a workspace that was only partly filled. Blocks."""
+        """Empty a workspace that was only partly filled. Blocks the calling thread."""
         if self._mark.exists():
             logger.warning("the workspace was being filled when its sandbox was killed")
             _empty(self._directory)

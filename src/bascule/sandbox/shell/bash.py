@@ -26,8 +26,8 @@ from .keeper import Keeper
 from .marks import HIDDEN_PROMPT, init_line
 from .settings import ShellSettings
 
-_MESSAGE_BYTES = 8192
-_SHELLS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
+_MAX_MESSAGE_BYTES = 8192
+_SHELL_PROGRAMS = frozenset({"bash", "sh", "dash", "zsh", "fish", "ksh", "busybox"})
 
 
 class BashProcess(ABC):
@@ -76,7 +76,8 @@ class BashProcess(ABC):
 
     @abstractmethod
     def foreground(self) -> int:
-        """Return the foreground process group; bash's own if it runs a builtin or nothing."""
+        """Return the foreground process group. It is bash's own group if bash runs a builtin or
+        nothing."""
 
     @abstractmethod
     def drain(self) -> None:
@@ -84,7 +85,7 @@ class BashProcess(ABC):
 
     @abstractmethod
     def after_output(self, callback: Callable[[], None]) -> None:
-        """Call back once all output printed so far has been delivered."""
+        """Call `callback` once all output printed so far has been delivered."""
 
     @abstractmethod
     def _write(self, data: bytes) -> None:
@@ -105,31 +106,31 @@ class BashProcess(ABC):
     ) -> None:
         """Start bash on `terminal` and read its channel. The caller closes `terminal`."""
         bash = _find_bash(env.get("PATH"))
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
-        self._channel, self._channel_name = ours, _socket_name(theirs)
+        our_end, bash_end = socket.socketpair()
+        our_end.setblocking(False)
+        self._channel, self._channel_name = our_end, _socket_name(bash_end)
         try:
             self.pid = await keeper.spawn(
                 [bash, "--norc", "--noprofile", "--noediting", "-i"],
                 env={**env, "PS1": HIDDEN_PROMPT},
                 cwd=cwd,
                 terminal=terminal,
-                channel=theirs.fileno(),
+                channel=bash_end.fileno(),
                 account=settings.account,
                 on_exit=self.ended,
             )
         finally:
-            theirs.close()
+            bash_end.close()
         if self._ended_at_once is not None:
             raise SandboxStartFailed(f"{bash} ended at once, with status {self._ended_at_once}")
         self.is_alive = True
-        self._loop.add_reader(ours, self._channel_readable)
+        self._loop.add_reader(our_end, self._channel_readable)
         self.send_lines(
             init_line(terminal=self.terminal, load_rc=settings.load_rc, aliases=settings.aliases)
         )
 
     def send_lines(self, lines: bytes) -> None:
-        """Write command lines to the channel. If it is full, the rest is written later."""
+        """Write command lines to the channel. If the channel is full, the rest is written later."""
         if self._channel is None:
             return
         if not self._unsent:
@@ -157,12 +158,10 @@ class BashProcess(ABC):
             modes = termios.tcgetattr(self._tty)
         except termios.error:
             return  # tmux closed the terminal
-        if modes[3] & termios.ICANON and len(data) > _TYPED_LINE:
-            push = modes[6][termios.VEOF]
-            lines = data.split(b"\n")
+        if modes[_LOCAL_FLAGS] & termios.ICANON and len(data) > _MAX_TYPED_LINE:
+            end_of_file_key = modes[_CONTROL_KEYS][termios.VEOF]
             data = b"\n".join(
-                push.join(line[i : i + _TYPED_LINE] for i in range(0, len(line) or 1, _TYPED_LINE))
-                for line in lines
+                end_of_file_key.join(_pieces(line, _MAX_TYPED_LINE)) for line in data.split(b"\n")
             )
         self._was_typed_into = True
         self._write(data)
@@ -171,12 +170,13 @@ class BashProcess(ABC):
         """Press a control key such as `C-c`. If the key means a signal, send the signal directly,
         because the terminal would discard pending output.
 
-        Return None if the key has arrived. Otherwise the signal may be lost: it reached only bash,
-        a child before its exec, or a program that had just ended. Return the process group that
-        must not get it again. If that group leaves the foreground and another follows, it was lost.
+        Return None if the key has certainly arrived. Otherwise the signal may be lost: it reached
+        only bash, a child before its exec, or a program that had just ended. Then return the
+        process group that got the signal and must not get it again. If another group replaces it in
+        the foreground, the signal was lost.
         """
         byte = bytes([ord(key[-1].upper()) & 0x1F])
-        number = _SIGNALS.get(byte)
+        number = _SIGNALS_BY_KEY.get(byte)
         group = self.foreground()
         is_early = group == self.pid or self.is_starting_program()
         # The signal ends a program without a handler, and then bash ends the whole command.
@@ -190,7 +190,7 @@ class BashProcess(ABC):
 
     def signal(self, number: int) -> bool:
         """Signal the foreground process group; False if the key has to be typed instead."""
-        if number in _KEY_SIGNALS and not self._signals_by_keys():
+        if number in _KEY_SIGNALS and not self._keys_send_signals():
             return False  # ISIG is off: the program wants to read the key as a byte
         group = self.foreground()
         if group <= 0:
@@ -201,19 +201,21 @@ class BashProcess(ABC):
             return False
         return True
 
-    def _signals_by_keys(self) -> bool:
+    def _keys_send_signals(self) -> bool:
+        """Whether the terminal turns keys such as Ctrl-C into signals."""
         try:
-            return bool(termios.tcgetattr(self._tty)[3] & termios.ISIG)
+            return bool(termios.tcgetattr(self._tty)[_LOCAL_FLAGS] & termios.ISIG)
         except termios.error:
             return True  # tmux closed the terminal
 
     def is_in_command(self) -> bool:
-        """Whether bash runs a command: then its stdin is the terminal, not the channel."""
+        """Whether bash runs a command. During a command, bash's stdin is the terminal, not the
+        channel."""
         return process_table.descriptor(self.pid, 0) != self._channel_name
 
     def has_terminal(self) -> bool:
         """Whether bash still has its own descriptor of the terminal, the stdin of every command."""
-        return process_table.descriptor(self.pid, _KEPT_TERMINAL) == self.terminal
+        return process_table.descriptor(self.pid, _BASH_TERMINAL_FD) == self.terminal
 
     def is_starting_program(self) -> bool:
         """Whether the foreground process is a fork of bash that has not called exec yet. A subshell
@@ -228,7 +230,8 @@ class BashProcess(ABC):
         """Prepare the terminal for the next command: reset its modes and drop unread input.
 
         An earlier program may have turned on echo, which adds typed input to the output, or output
-        processing, which changes newlines. Input that it did not read must not reach the next one.
+        processing, which changes newlines. Input that this program did not read must not reach the
+        next program.
         """
         if self._was_typed_into:
             self._was_typed_into = False
@@ -257,17 +260,18 @@ class BashProcess(ABC):
         return {os.fsdecode(name): os.fsdecode(value) for name, equals, value in pairs if equals}
 
     def has_arguments(self) -> bool:
-        """Whether /proc shows a command line. It shows none while `exec` loads a program: exec
-        closes the channel first, and on a busy machine the rest takes a while."""
+        """Whether /proc shows a command line. /proc shows none while `exec` loads a program: exec
+        closes the channel first, and on a busy machine loading the program takes a while."""
         return bool(process_table.arguments(self.pid))
 
     def is_other_shell(self) -> bool:
         """After `exec`: whether the new program is an interactive shell, not a script."""
         argv = process_table.arguments(self.pid)
         name = os.path.basename(os.fsdecode(argv[0])).lstrip("-") if argv else ""  # noqa: PTH119
-        options = [os.fsdecode(word) for word in argv[1:]]
-        return name in _SHELLS and all(
-            word.startswith("--") or (word.startswith("-") and "c" not in word) for word in options
+        options = [os.fsdecode(argument) for argument in argv[1:]]
+        return name in _SHELL_PROGRAMS and all(
+            option.startswith("--") or (option.startswith("-") and "c" not in option)
+            for option in options
         )
 
     def kill(self) -> None:
@@ -286,7 +290,7 @@ class BashProcess(ABC):
     def _channel_readable(self) -> None:
         assert self._channel is not None
         try:
-            if data := self._channel.recv(_MESSAGE_BYTES, self._receive_flags):
+            if data := self._channel.recv(_MAX_MESSAGE_BYTES, self._receive_flags):
                 self._on_message(data)
                 if self._receive_flags and self._channel is not None:
                     self._channel.recv(len(data))
@@ -318,17 +322,19 @@ class BashProcess(ABC):
             self._ended_at_once = status
             return
         if self._channel is not None:
-            self._channel_readable()  # its last report, and whether it had read all our lines
+            self._channel_readable()  # bash's last report, and whether it has read all our lines
         self.is_alive = False
         self.after_output(lambda: self._on_end(status))
 
 
-_TYPED_LINE = 4000
-"""Bytes of a line typed at once; a terminal buffers at most 4,095."""
-_KEPT_TERMINAL = 255
+_LOCAL_FLAGS, _CONTROL_KEYS = 3, 6
+"""Indexes in the list of `termios.tcgetattr`."""
+_MAX_TYPED_LINE = 4000
+"""Maximum bytes of a line typed at once; a terminal buffers at most 4,095."""
+_BASH_TERMINAL_FD = 255
 """Descriptor at which interactive bash keeps its terminal."""
-_SIGNALS = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
-_KEY_SIGNALS = frozenset(_SIGNALS.values())
+_SIGNALS_BY_KEY = {b"\x03": signal.SIGINT, b"\x1a": signal.SIGTSTP, b"\x1c": signal.SIGQUIT}
+_KEY_SIGNALS = frozenset(_SIGNALS_BY_KEY.values())
 
 
 @functools.cache
@@ -341,16 +347,23 @@ def _find_bash(path: str | None) -> str:
 
 def quiet(tty: int) -> bytes:
     """Make the terminal pass bytes unchanged: no echo, no CR before LF, no flow control."""
-    modes = termios.tcgetattr(tty)
-    modes[0] &= ~(termios.IXON | termios.IXOFF)
-    modes[1] &= ~termios.OPOST
-    modes[3] &= ~(termios.ECHO | termios.ECHONL)
+    input_flags, output_flags, control_flags, local_flags, *rest = termios.tcgetattr(tty)
+    input_flags &= ~(termios.IXON | termios.IXOFF)
+    output_flags &= ~termios.OPOST
+    local_flags &= ~(termios.ECHO | termios.ECHONL)
+    modes = [input_flags, output_flags, control_flags, local_flags, *rest]
     termios.tcsetattr(tty, termios.TCSANOW, modes)
     return fcntl.ioctl(tty, termios.TCGETS, _NO_MODES)
 
 
+def _pieces(line: bytes, size: int) -> list[bytes]:
+    """Split a line into pieces of `size` bytes; an empty line is one empty piece."""
+    return [line[start : start + size] for start in range(0, len(line) or 1, size)]
+
+
 def _has_ended(group: int) -> bool:
-    """Whether bash has waited for all processes of the group. It keeps the foreground a moment."""
+    """Whether bash has waited for all processes of the group. The group stays in the foreground
+    for a moment after that."""
     if group <= 0:
         return False
     try:

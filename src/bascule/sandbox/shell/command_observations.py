@@ -22,7 +22,7 @@ from .marks import PROMPT
 from .settings import ShellSettings
 from .stages import Ending
 
-_FRESH = 1.0
+_CACHE_SECONDS = 1.0
 """Seconds for which the path of the Python interpreter is cached, for all shells together."""
 
 
@@ -147,7 +147,7 @@ class CommandObservations:
     def _interpreter(self, path: str) -> str | None:
         """Return the path of `python` on the shell's PATH, or on the last known PATH."""
         self._path = path or self._path
-        return _find_python(self._path, int(asyncio.get_running_loop().time() / _FRESH))
+        return _find_python(self._path, int(asyncio.get_running_loop().time() / _CACHE_SECONDS))
 
 
 @functools.lru_cache(maxsize=64)

@@ -21,9 +21,9 @@ from .stages import (
     refused,
 )
 
-_LATE = 1.0
-"""Seconds after which a timer that fires late means that this process did not run: its session was
-paused, or the machine was too busy."""
+_MAX_TIMER_DELAY = 1.0
+"""Seconds. A timer that fires later than this after its time shows that this process did not run
+meanwhile: its session was paused, or the machine was too busy."""
 
 Reason = Literal["end", "soft", "hard", "lost"]
 """Why a wait is over: the command ended, printed nothing for a while, reached its timeout, or bash
@@ -33,7 +33,8 @@ died before running it."""
 class Execution:
     """The state of one command: its output, exit code and stage.
 
-    One is created for every command, so rarely needed fields are class attributes or created later.
+    Every command creates an `Execution`, so rarely needed fields are class attributes, or are
+    created later.
     """
 
     text = ""
@@ -64,8 +65,8 @@ class Execution:
 
     _soft: float | None = None
     _silent_at = 0.0
-    """When the command has been silent for too long, as far as is known."""
-    _out_of_time: float | None = None
+    """Loop time at which the soft timeout expires, unless there was output since it was set."""
+    _hard_deadline: float | None = None
 
     def __init__(
         self,
@@ -133,7 +134,7 @@ class Execution:
             self.output.add(data)
 
     def later(self, delay: float, callback: Callable[[], object]) -> None:
-        """Call back unless the command is over by then."""
+        """Call `callback` after `delay` seconds, unless the command is over by then."""
         self._timers.append(self._loop.call_later(delay, callback))
 
     async def wait(self, *, soft: float | None, hard: float | None) -> Reason:
@@ -144,7 +145,7 @@ class Execution:
         self.waiter = waiter
         now = self._last_output = self._loop.time()
         self._soft = soft
-        self._out_of_time = None if hard is None else now + hard
+        self._hard_deadline = None if hard is None else now + hard
         self._set_alarm()
         try:
             return await waiter
@@ -153,8 +154,9 @@ class Execution:
             self._alarm.clear(self._look)
 
     def _set_alarm(self) -> None:
-        """Set the next deadline. New output does not move it; `_look` takes output into account."""
-        soft, hard = self._soft, self._out_of_time
+        """Set the next deadline. New output does not move the deadline; `_look` takes output into
+        account."""
+        soft, hard = self._soft, self._hard_deadline
         if soft is not None and (hard is None or self._last_output + soft < hard):
             self._silent_at = self._last_output + soft
             self._alarm.set(self._silent_at, self._look)
@@ -165,10 +167,10 @@ class Execution:
         if self.waiter is None or self.waiter.done():
             return
         now = self._loop.time()
-        if self._out_of_time is not None and now >= self._out_of_time:
+        if self._hard_deadline is not None and now >= self._hard_deadline:
             self.waiter.set_result("hard")
         elif self._soft is not None and now >= self._last_output + self._soft:
-            if now > self._silent_at + _LATE:
+            if now > self._silent_at + _MAX_TIMER_DELAY:
                 self._last_output = now  # the command may have been paused too: wait once more
                 self._set_alarm()
             else:
@@ -186,8 +188,8 @@ class Execution:
     def lose(self) -> bool:
         """Handle that bash died before it ran the command.
 
-        Returns True if a caller waits, which then retries. If nobody waits, returns False and
-        leaves the command open.
+        Returns True if a caller waits; the caller then retries. If nobody waits, returns False and
+        does not end the command.
         """
         if self.waiter is None or self.waiter.done():
             return False

@@ -18,9 +18,10 @@ from bascule.core.errors import InvalidPattern, InvalidRange, LogRangeGone
 logger = logging.getLogger(__name__)
 
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
-_BLOCK = 4096
-_READ = 1 << 20
-_SEARCH = str(Path(__file__).with_name("_search_main.py"))
+_BLOCK_BYTES = 4096
+"""Holes are punched in whole blocks of the file system."""
+_READ_BYTES = 1 << 20
+_SEARCH_PROGRAM = str(Path(__file__).with_name("_search_main.py"))
 _SEARCH_TIMEOUT = 10.0
 
 
@@ -33,9 +34,9 @@ class DiskLog(OutputLog):
     """
 
     def __init__(self, path: Path, *, limit: int, held: tuple[int, int] = (0, 0)) -> None:
-        """Create a log, or with `held` (start, end) reopen the existing one at `path`."""
+        """Create a log. With `held` (start and end position), reopen the existing log at `path`."""
         self._path = path
-        self._limit = max(limit, _BLOCK)
+        self._limit = max(limit, _BLOCK_BYTES)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._start, self._end = held
         os.ftruncate(self._fd, self._end)
@@ -84,7 +85,7 @@ class DiskLog(OutputLog):
                 end=self._end,
             )
         parts = []
-        while start < end and (part := os.pread(self._fd, min(_READ, end - start), start)):
+        while start < end and (part := os.pread(self._fd, min(_READ_BYTES, end - start), start)):
             parts.append(part)
             start += len(part)
         return b"".join(parts)
@@ -94,12 +95,12 @@ class DiskLog(OutputLog):
             re.compile(pattern.encode())
         except (re.error, UnicodeEncodeError) as error:
             raise InvalidPattern(f"not a regular expression: {pattern!r}: {error}") from error
-        where = (str(self._fd), str(max(start, self._start)), str(limit))
+        arguments = (str(self._fd), str(max(start, self._start)), str(limit))
         if "\0" in pattern:
             raise InvalidPattern(f"a pattern cannot contain a NUL byte: {pattern!r}; use \\x00")
         try:
             done = subprocess.run(
-                [sys.executable, "-I", "-S", _SEARCH, *where, pattern],
+                [sys.executable, "-I", "-S", _SEARCH_PROGRAM, *arguments, pattern],
                 pass_fds=(self._fd,),
                 stdout=subprocess.PIPE,
                 timeout=_SEARCH_TIMEOUT,
@@ -120,12 +121,13 @@ class DiskLog(OutputLog):
                 self._path.unlink(missing_ok=True)
 
     def _drop_until(self, position: int) -> None:
-        position -= position % _BLOCK
+        position -= position % _BLOCK_BYTES
         if _punch_hole(self._fd, self._start, position - self._start):
             self._start = position
             return
-        # This file system cannot punch holes: truncate and write the newest part again at its old
-        # offset. The file is sparse, so positions stay valid and take no space.
+        # This file system cannot punch holes: truncate the file and write the newest part again at
+        # its old offset. The file is sparse: positions stay valid, and the dropped part takes no
+        # space.
         keep = os.pread(self._fd, self._end - position, position)
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, keep, position)

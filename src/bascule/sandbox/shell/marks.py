@@ -1,4 +1,4 @@
-"""The protocol with bash: the lines we send, its reports, and marks on the terminal. No I/O.
+"""The protocol with bash: the lines we send, bash's reports, and marks on the terminal. No I/O.
 
 Commands do not travel through the terminal. Bash reads them from the channel, a socket that is its
 descriptor 0, while the programs it runs use the terminal. For each command we write one line to the
@@ -6,13 +6,14 @@ channel. The line restores `$?` of the previous command, runs `eval` on the text
 as stdin, and then reports the end on the channel, with the exit code and the shell's state. The
 command's output is in the terminal by then, and we read it before we accept the end.
 
-So as long as the shell is calm, its output contains no text of ours. If something else may print
+So as long as the shell is calm, its output contains none of our text. If something else may print
 between two commands (a job notice, a prompt hook, a trace, the first prompt), the line also prints
 marks to the terminal. Only output between the start mark and the end mark belongs to the command.
 
 An interrupt makes bash drop the rest of a line, so there is no report. But bash then prints its
-prompt, which is visible only between the beginning and the end of a line. If we see the prompt and
-have no report, we send a query: another line that only reports the end.
+prompt. Each line makes the prompt visible at its beginning and hides it at its end, so we see a
+prompt only if bash dropped the rest of a line. If we see the prompt and have no report, we send a
+query: another line that only reports the end.
 
 A mark on the terminal is an escape sequence that terminals do not display:
 `ESC ] 7771 ; NONCE ; S BEL`. Each command has its own nonce, which is valid for one start and one
@@ -22,8 +23,8 @@ program of the same user could find the nonce in bash's memory. We do not protec
 Details that would break something if changed:
 - Interactive bash keeps its terminal at descriptor 255, close-on-exec. Redirecting *from* 255 makes
   bash save the replaced descriptor above 255, where it cannot collide with `exec 10>file`.
-- `>&0 2>&0` also sends traces and the output of DEBUG traps into the channel, where we drop it.
-- The same builtin (`printf`) reports the end and hides the prompt, so one cannot fail without the
+- `>&0 2>&0` also sends traces and the output of DEBUG traps into the channel, where we drop them.
+- The same builtin (`printf`) reports the end and hides the prompt, so neither can fail without the
   other. An assignment to PS1 would not work: if PS1 is read-only, bash drops the rest of the line.
 - `eval --`: the text may begin with a dash.
 - `\\builtin` ignores aliases, and functions with the names of builtins.
@@ -51,7 +52,7 @@ whether the shell is interactive."""
 PARKED = b"\x1b]7771;H\x07"
 """The output of a tmux pane when its terminal is ready for bash."""
 
-_OPEN = b"\x1b]7771;"
+_MARK_START = b"\x1b]7771;"
 _ANY_MARK = re.compile(rb"\x1b\]7771;(?:P|[0-9a-f]{16};[SEF])\x07")
 OURS = re.compile(rb"\x1b\]7771;([0-9a-f]{16});(?:W\x07|V\x07.*?\x1b\]7771;\1;v\x07)", re.DOTALL)
 """Text that we write to a terminal ourselves: a fence mark, which arrives after all earlier output,
@@ -63,7 +64,8 @@ HIDDEN_PROMPT = "\\[\\]"
 _HIDE_PROMPT = "\\builtin printf -v PS1 '\\\\[\\\\]'"
 _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n"})
 _MAX_MARK = 32
-_ECHOING = frozenset("vx")
+_ECHOING_OPTIONS = frozenset("vx")
+"""Options in `$-` that make bash print the lines it reads (`v`) or executes (`x`)."""
 
 
 def new_nonce() -> str:
@@ -81,11 +83,12 @@ class CommandEnd:
     path: str
     cwd: str
     is_calm: bool = True
-    """Only the next command will print: there is no job, no trace, no prompt hook."""
+    """Nothing but the next command will print: there is no background job, no trace and no prompt
+    hook."""
     is_marked: bool = False
     """An end mark on the terminal follows."""
     was_asked: bool = False
-    """A reply to a query: bash dropped the command's line and printed a prompt before it."""
+    """The report is a reply to a query: bash dropped the command's line and printed a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class FoundMark:
 def init_line(*, terminal: str, load_rc: bool, aliases: bool = True) -> bytes:
     """The first line for a new bash: no history, invisible prompt, no automatic logout.
 
-    Without `aliases`, a command's name is what its text says.
+    `aliases`: whether bash expands aliases. Without them, bash runs exactly the name in the text.
 
     Bash is started with `HIDDEN_PROMPT` as PS1; otherwise it would print its own prompt first.
     """
@@ -143,9 +146,9 @@ def command_line(
         # Print the start mark inside `eval`, so that the trace of `eval` itself comes before it.
         text = f"{{ {start} }} >/dev/null 2>&1\n{text}"
         start = ""
-    go = "" if cwd is None else f"\\builtin cd -- $'{cwd.translate(_ESCAPES)}' && "
+    change_directory = "" if cwd is None else f"\\builtin cd -- $'{cwd.translate(_ESCAPES)}' && "
     line = (
-        f"{start}{go}\\builtin eval -- $'{text.translate(_ESCAPES)}' <&255; "
+        f"{start}{change_directory}\\builtin eval -- $'{text.translate(_ESCAPES)}' <&255; "
         f"{{ {_report(nonce, 'E', marked=marked)}; }} >&0 2>&0\n"
     )
     try:
@@ -164,18 +167,18 @@ def command_line(
 
 
 def ask_line(nonce: str) -> bytes:
-    """The query: a line that only reports the end, and so shows that bash reads lines again."""
+    """The query: a line that only reports the end. The report shows that bash reads lines again."""
     report = _report(nonce, "F", marked=True).translate(_ESCAPES)
     return f"\\builtin eval $'{report}' >&0 2>&0\n".encode()
 
 
 def types_line(nonce: str, names: Sequence[str]) -> bytes:
     """A line that reports what bash would run for each name, as `type -t` says."""
-    asked = "".join(
+    queries = "".join(
         f"\\builtin type -t -- $'{name.translate(_ESCAPES)}'; \\builtin printf '\\037'; "
         for name in names
     )
-    report = f"\\builtin printf '\\e{nonce}T'; {asked}\\builtin printf '{nonce}'"
+    report = f"\\builtin printf '\\e{nonce}T'; {queries}\\builtin printf '{nonce}'"
     # Traces go to stderr, which nobody reads here.
     line = f"\\builtin eval $'{report.translate(_ESCAPES)}' >&0 2>/dev/null\n"
     return line.encode("utf-8", "surrogateescape")
@@ -207,18 +210,18 @@ def terminal_line(terminal: str) -> bytes:
 
 def fence(nonce: str) -> bytes:
     """A mark that arrives after all output that was printed before it."""
-    return _OPEN + nonce.encode() + b";W\x07"
+    return _MARK_START + nonce.encode() + b";W\x07"
 
 
 def terminal_only(text: bytes, nonce: str) -> bytes:
     """Wrap `text` for people at the terminal; it is removed from the shell's output."""
-    mark = _OPEN + nonce.encode()
+    mark = _MARK_START + nonce.encode()
     return mark + b";V\x07" + text + mark + b";v\x07"
 
 
-def unfinished_show(data: bytes, nonce: bytes) -> int:
+def unfinished_terminal_only(data: bytes, nonce: bytes) -> int:
     """Length of an incomplete `terminal_only` text at the end of `data`."""
-    at = data.find(_OPEN + nonce + b";V")
+    at = data.find(_MARK_START + nonce + b";V")
     return 0 if at < 0 else len(data) - at
 
 
@@ -229,7 +232,7 @@ def is_refusal(output: bytes) -> bool:
 
 def find_mark(data: bytes, nonce: bytes) -> FoundMark | None:
     """Find the first mark of `nonce` in terminal output."""
-    opening = _OPEN + nonce + b";"
+    opening = _MARK_START + nonce + b";"
     at = data.find(opening)
     stop = at + len(opening) + 2
     if at < 0 or stop > len(data):
@@ -256,7 +259,7 @@ def held_back(data: bytes, nonce: bytes) -> int:
         last = data[at:]
         if last == PROMPT:
             return len(data) - data.rfind(b"\n", 0, at) - 1
-        mark = _OPEN + nonce + b";"
+        mark = _MARK_START + nonce + b";"
         if mark.startswith(last[: len(mark)]) or PROMPT.startswith(last):
             return len(last)
         at = data.find(b"\x1b", at + 1)
@@ -272,7 +275,7 @@ def without_prompt(data: bytes) -> bytes:
 
 def without_marks(data: bytes) -> bytes:
     """Remove all complete marks of any command, and the text before a prompt's mark on its line."""
-    if _OPEN not in data:
+    if _MARK_START not in data:
         return data
     *before, last = data.split(PROMPT)
     kept = [piece[: piece.rfind(b"\n") + 1] for piece in before]
@@ -281,14 +284,15 @@ def without_marks(data: bytes) -> bytes:
 
 def unfinished_mark(data: bytes) -> int:
     """Length of an incomplete mark, of any command, at the end of `data`."""
-    at = data.rfind(_OPEN[:1], -_MAX_MARK)
+    at = data.rfind(_MARK_START[:1], -_MAX_MARK)
     if at < 0 or b"\x07" in data[at:]:
         return 0
     last = data[at:]
-    return len(last) if last.startswith(_OPEN) or _OPEN.startswith(last) else 0
+    return len(last) if last.startswith(_MARK_START) or _MARK_START.startswith(last) else 0
 
 
 def _restore(status: int) -> str:
+    """Return commands that set `$?` to `status`."""
     if status == 0:
         return ""
     if status == 1:
@@ -305,11 +309,11 @@ def _mark(nonce: str, letter: str) -> str:
 
 def _report(nonce: str, letter: str, *, marked: bool) -> str:
     # `${!:-}`: the last background job, or empty; works under `set -u` too.
-    noisy = "" if marked else "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && "
+    if_noisy = "" if marked else "[[ ${!:-}${PROMPT_COMMAND[*]:-}${PS0:-} ]] && "
     return (
         f"\\builtin printf '\\e{nonce}{letter};%s;%s;%s;%s\\037%s\\037%s\\037{nonce}' "
         '"$?" "${!:-}" "$-" "${PROMPT_COMMAND[*]:+hook}${PS0:+hook}" "${PATH-}" "${PWD-}"'
-        f" && {_HIDE_PROMPT}; {noisy}{_mark(nonce, letter)}"
+        f" && {_HIDE_PROMPT}; {if_noisy}{_mark(nonce, letter)}"
     )
 
 
@@ -324,7 +328,7 @@ def _parse(body: bytes) -> CommandEnd:
         options,
         path,
         cwd,
-        is_calm=not (is_noisy or _ECHOING.intersection(options)),
+        is_calm=not (is_noisy or _ECHOING_OPTIONS.intersection(options)),
         is_marked=is_noisy or letter == "F",
         was_asked=letter == "F",
     )

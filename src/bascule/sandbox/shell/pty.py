@@ -40,7 +40,7 @@ from .sync import PromptSync
 from .terminal_reader import TerminalReader
 
 _REPLACE_DELAY = 0.1
-"""Seconds after `exec` replaced bash until we look in /proc for the new program."""
+"""Seconds to wait after `exec` replaced bash, before we look in /proc for the new program."""
 
 
 class PtyShell(Shell):
@@ -50,7 +50,8 @@ class PtyShell(Shell):
     """
 
     _needs_marks = False
-    """When bash reports the end of a command, all its output can be read at once."""
+    """False: when bash reports the end of a command, all output of the command can be read at
+    once, so no mark is needed at the end of the output."""
 
     def __init__(
         self,
@@ -99,9 +100,9 @@ class PtyShell(Shell):
 
     @property
     def has_ended(self) -> bool:
-        """Whether its bash has exited, and no command waits for a new one."""
-        is_wanted = self._execution is not None or self._turn.locked()
-        return self._state.stage is ShellStage.ENDED and not is_wanted
+        """Whether bash has exited, and no command waits for a new bash."""
+        is_needed = self._execution is not None or self._turn.locked()
+        return self._state.stage is ShellStage.ENDED and not is_needed
 
     @property
     def cwd(self) -> str:
@@ -163,8 +164,8 @@ class PtyShell(Shell):
         if (bash := self._bash) is not None:
             self._bash = None
             try:
-                # Before closing the terminal: bash would exit on SIGHUP, and then nobody could
-                # tell which orphans were its processes.
+                # End bash before the terminal closes. Otherwise bash would exit on SIGHUP, and the
+                # keeper could not find out which orphans were its processes.
                 if bash.is_alive:
                     await self._keeper.end(bash.pid)
             finally:
@@ -216,7 +217,7 @@ class PtyShell(Shell):
             execution.left_by_previous = notes.left_by_previous(unread.status, rest.head, rest.tail)
         bash.settle()
         if state.stage is CALM:
-            bash.drain()  # output since then of a process that outlived its command
+            bash.drain()  # output of processes that outlived the previous command
             self._terminal.start(execution)
         else:
             execution.is_marked = True
@@ -239,7 +240,8 @@ class PtyShell(Shell):
         return self._bash
 
     async def _checked_bash(self, execution: Execution, check: CommandCheck) -> BashProcess:
-        """Return a bash for which `check` passed: the present one, or a new one if that ended."""
+        """Return a bash for which `check` passed. If bash ends during the check, start another bash
+        and check again."""
         while True:
             bash = await self._ready_bash(execution)
             await check(self)
@@ -248,8 +250,8 @@ class PtyShell(Shell):
                 return bash
 
     async def _start(self, execution: Execution) -> None:
-        """Start a new bash in the directory of the previous one, or in the working directory if it
-        no longer exists."""
+        """Start a new bash in the directory of the previous bash. If that directory no longer
+        exists, use the working directory."""
         execution.new_shell = self._state.stage is not ShellStage.NEW
         cwd = self.cwd
         if execution.new_shell and not await asyncio.to_thread(Path(cwd).is_dir):
@@ -367,7 +369,8 @@ class PtyShell(Shell):
         self._end_execution(execution, 0 if ending is Ending.SHELL_REPLACED else code, -1)
 
     def _died_before_reading(self, execution: Execution, bash: BashProcess | None) -> bool:
-        """Whether bash died before it had read the line, so that a retry does nothing twice."""
+        """Whether bash died before it had read the command line, so that a retry cannot execute
+        anything twice."""
         if bash is None or execution.was_asked or execution.is_retry:
             return False
         return bash.left_lines_unread and execution.stage is not CommandStage.RUNNING
@@ -375,8 +378,9 @@ class PtyShell(Shell):
     def _on_replaced(self) -> None:
         """Handle that `exec` replaced bash by another program.
 
-        Another interactive shell would wait at its prompt forever, so we copy its environment and
-        directory, and kill it. Any other program keeps running; the command ends when it exits.
+        Another interactive shell would wait at its prompt forever. So we kill such a shell, and the
+        next bash gets its environment and directory. Any other program keeps running; the command
+        ends when the program exits.
         """
         loop = asyncio.get_running_loop()
         loop.call_later(_REPLACE_DELAY, self._take_over, self._bash)

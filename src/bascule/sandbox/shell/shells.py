@@ -45,12 +45,13 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Shells(Closable):
-    """All shells of one sandbox, by name. Closing it ends every process any of them started."""
+    """All shells of one sandbox, by name. Closing ends every process that any shell started."""
 
     def __init__(self, settings: ShellSettings) -> None:
         self._settings = settings
         self._own_dir = settings.log_dir is None
-        # Created with the first shell: before that, no keeper would remove it after `kill -9`.
+        # The first shell creates the directory. Before that there is no keeper, which would remove
+        # the directory after `kill -9`.
         self._dir = settings.log_dir or Path(
             tempfile.gettempdir(), f"bascule-{os.urandom(8).hex()}"
         )
@@ -75,8 +76,8 @@ class Shells(Closable):
     async def restore(self) -> None:
         """Take over the tmux shells that wait in the state directory.
 
-        Ends them if the settings have no tmux shells any more. Raises `SandboxStartFailed` if
-        another server uses them.
+        Ends the shells if the settings have no tmux shells any more. Raises `SandboxStartFailed`
+        if another server uses them.
         """
         if self._settings.state_dir is None:
             return
@@ -195,7 +196,7 @@ class Shells(Closable):
         return lambda: self._listeners.remove(listener)
 
     def turn_off_aliases(self) -> None:
-        """Start new shells without aliases. Shells that run keep theirs."""
+        """Start new shells without aliases. Shells that run already keep their aliases."""
         self._settings = replace(self._settings, aliases=False)
 
     async def close_shell(self, name: str) -> None:
@@ -223,7 +224,7 @@ class Shells(Closable):
             await asyncio.to_thread(shutil.rmtree, self._dir, ignore_errors=True)
 
     def _make(self, name: str, settings: ShellSettings) -> PtyShell:
-        """Create a `PtyShell`. Static actions always use one, whatever `kind` is."""
+        """Create a `PtyShell`. Static actions always use a `PtyShell`, whatever `kind` is."""
         shell = PtyShell(
             name,
             keeper=self._keeper,
@@ -292,7 +293,7 @@ class Shells(Closable):
 
 
 def _records(directory: Path) -> list[Mapping[str, Any]]:
-    """Read the records that the previous server's shells left. Blocks."""
+    """Read the records that the shells of the previous server left. Blocks the calling thread."""
     from .tmux import RECORD_FORMAT
 
     records = [json.loads(file.read_bytes()) for file in sorted(directory.glob("*.state"))]

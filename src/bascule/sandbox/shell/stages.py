@@ -1,8 +1,8 @@
 """The stages of a shell and of a command, and the transitions between them. No I/O.
 
 Every stage changes in one method of its owner: `BashState.enter`, `Execution.enter` or
-`Execution.enter_output`. It raises `refused` for a transition that is not in its table. Stages read
-from a record are set directly.
+`Execution.enter_output`. This method raises `refused` for a transition that is not in the table of
+the stage. Stages read from a record are set directly.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ class ShellStage(Enum):
     """Whether a shell has a bash, and whether anything may print between two commands."""
 
     NEW = "new"
-    """It has had no bash yet."""
+    """The shell has had no bash yet."""
     STARTED = "started"
     """No command has ended yet: output is noise from the start of bash."""
     CALM = "calm"
     """Only the next command prints, so its output needs no marks."""
     NOISY = "noisy"
-    """A job, a trace or a hook may print, so output needs marks. It can become calm again."""
+    """A job, a trace or a hook may print, so output needs marks. The shell can become calm
+    again."""
     DISTURBED = "disturbed"
     """Bash was signalled or a program was stopped: bash may print notices until it ends."""
     REPLACED = "replaced"
     """`exec` replaced bash by another shell, which we are ending."""
     ENDED = "ended"
-    """Bash has exited. The next command gets a new one."""
+    """Bash has exited. The next command gets a new bash."""
     CLOSED = "closed"
 
 
@@ -42,11 +43,12 @@ class CommandStage(IntEnum):
     WAITING = 0
     """Not sent yet: bash is starting, or has to answer a query first."""
     SENT = 1
-    """Its line was written to the channel."""
+    """The command's line was written to the channel."""
     RUNNING = 2
-    """Bash is known to run it. Checked only when it matters; most commands skip this stage."""
+    """Bash is known to run the command. This is checked only if somebody needs to know; most
+    commands skip this stage."""
     OVER = 3
-    """It has ended, or will never run."""
+    """The command has ended, or will never run."""
 
 
 class OutputStage(IntEnum):
@@ -69,7 +71,7 @@ class Interruption(IntEnum):
     NONE = 0
     SIGNALLED = 1
     ABANDONED = 2
-    """Its caller was cancelled: we are ending it and drop its output."""
+    """The caller was cancelled: we are ending the command and drop its output."""
 
 
 class Ending(Enum):

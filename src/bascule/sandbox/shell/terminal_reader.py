@@ -1,4 +1,4 @@
-"""Sorts terminal output: that of the running command, that of background jobs, and noise."""
+"""Sorts terminal output: output of the running command, output of background jobs, and noise."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from .stages import OUTPUT_COMPLETE, OUTPUT_STARTED, BashState, CommandStage, Ou
 
 logger = logging.getLogger(__name__)
 
-_BACKGROUND_LIMIT = 64 << 10
-_PROMPT_STANDS = 0.005
+_MAX_BACKGROUND = 64 << 10
+"""Maximum bytes kept of the output of background jobs; the oldest are dropped."""
+_PROMPT_DELAY = 0.005
 """Seconds for which a prompt must be the last output before it counts as a prompt."""
 
 
@@ -99,17 +100,17 @@ class TerminalReader:
         if mark is None:
             self._emit(execution, self._keep_back(data, held_back(data, nonce)))
             if self.rest.endswith(PROMPT):
-                execution.later(_PROMPT_STANDS, lambda: self._look_for_prompt(execution))
+                execution.later(_PROMPT_DELAY, lambda: self._look_for_prompt(execution))
             return
         end = execution.end
         if mark.was_asked and end is None:
-            # Bash sends its report before it prints this mark, so the report arrives soon. If it is
-            # the one of the command's own line, bash printed no prompt, and text that looks like a
-            # prompt is the command's output.
+            # Bash sends its report before it prints this mark, so the report arrives soon. If the
+            # report is from the command's own line, bash printed no prompt, and text that looks
+            # like a prompt is the command's output.
             self.rest = data
             return
-        shown = data[: mark.before]
-        self._emit(execution, without_prompt(shown) if end and end.was_asked else shown)
+        output = data[: mark.before]
+        self._emit(execution, without_prompt(output) if end and end.was_asked else output)
         execution.enter_output(OUTPUT_COMPLETE)
         self._on_complete(execution)
         self._idle_output(data[mark.after :])
@@ -151,13 +152,13 @@ class TerminalReader:
                     logger.warning("a listener to the shell %s failed: %r", self._name, error)
 
     def _idle_output(self, data: bytes) -> None:
-        """Handle output without a running command: drop prompts, keep that of background jobs."""
+        """Handle output without a running command: drop prompts, keep output of background jobs."""
         if not data:
             return
         data = self._keep_back(data, unfinished_mark(data))
         data = without_marks(data)
         if data and self._state.is_settled:
             self._background += data
-            if len(self._background) > _BACKGROUND_LIMIT:
-                del self._background[: len(self._background) - _BACKGROUND_LIMIT]
+            if len(self._background) > _MAX_BACKGROUND:
+                del self._background[: len(self._background) - _MAX_BACKGROUND]
             self._record(data)

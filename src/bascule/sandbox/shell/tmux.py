@@ -2,7 +2,7 @@
 
 Commands run as in `PtyShell`. In addition, the shell keeps a record next to tmux's socket: the
 running command, and how much of the output is in the log. Every change rewrites the record in one
-write, so that the next server can continue exactly there.
+write, so that the next server can continue exactly where this server stopped.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .tmux_host import TmuxHost, TmuxPane
 RECORD_FORMAT = 2
 """Format version of the record. A server that finds shells in another format ends them."""
 
-_SHOWN = 2000
+_MAX_SHOWN = 2000
 """Maximum characters of a command that the terminal shows to people."""
 
 _KEPT = (
@@ -193,7 +193,7 @@ class TmuxShell(PtyShell):
         """Show the command on the terminal, unless a person typed it there."""
         typed, self._typed = self._typed, ""
         if text != typed:
-            shown = "\r\n> ".join(text[:_SHOWN].splitlines()).encode(errors="replace")
+            shown = "\r\n> ".join(text[:_MAX_SHOWN].splitlines()).encode(errors="replace")
             bash.show(b"\r\x1b[K" + self._prompt() + shown + b"\r\n")
 
     def _on_line(self, line: bytes) -> None:
@@ -218,8 +218,8 @@ class TmuxShell(PtyShell):
     # The record ------------------------------------------------------------------------------
 
     def _save(self) -> None:
-        """Save the record in one write, so that being killed cannot leave a part of it. It rarely
-        exceeds one page."""
+        """Save the record in one write, so that a killed server leaves no incomplete record. A
+        record is rarely larger than one page."""
         state = self._state
         if state.is_closed:
             return

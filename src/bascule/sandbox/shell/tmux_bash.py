@@ -14,19 +14,19 @@ from bascule.sandbox.process_table import children, process_info
 
 from .bash import BashProcess, quiet
 from .keeper import Keeper
-from .marks import OURS, fence, new_nonce, terminal_only, unfinished_mark, unfinished_show
+from .marks import OURS, fence, new_nonce, terminal_only, unfinished_mark, unfinished_terminal_only
 from .settings import ShellSettings
 from .tmux_host import TmuxHost, TmuxPane
 
-_TYPED = 65536
-_OPEN = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
+_MAX_TYPED_BYTES = 65536
+_TERMINAL_FLAGS = os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class TmuxBash(BashProcess):
     """Bash whose output goes to tmux first and arrives from there with a short delay.
 
     So only a mark shows that all output has arrived: the end mark of a command, or, where bash
-    cannot print one, a fence mark that we write to the terminal ourselves.
+    cannot print an end mark, a fence mark that we write to the terminal ourselves.
     """
 
     # If we are killed, the next server can read the data, at worst a second time.
@@ -64,7 +64,8 @@ class TmuxBash(BashProcess):
         self.position = self._host.position
         self._take_terminal(pane)
         self._modes = quiet(self._tty)
-        terminal = os.open(self.terminal, _OPEN)  # a separate one: bash's must block, ours must not
+        # Bash needs its own descriptor: reads on it must block, and reads on ours must not.
+        terminal = os.open(self.terminal, _TERMINAL_FLAGS)
         try:
             await self._spawn(keeper, terminal=terminal, cwd=cwd, env=env, settings=settings)
         except BaseException:
@@ -133,7 +134,7 @@ class TmuxBash(BashProcess):
             self._terminal_writable()
 
     def invite(self, prompt: bytes, on_line: Callable[[bytes], None]) -> None:
-        """Let people type one line, until the next command; calls `on_line` with it."""
+        """Let people type one line before the next command, and call `on_line` with the line."""
         self.show(prompt)
         try:
             modes = termios.tcgetattr(self._tty)
@@ -146,7 +147,7 @@ class TmuxBash(BashProcess):
 
     def _typed(self) -> None:
         try:
-            line = os.read(self._tty, _TYPED)
+            line = os.read(self._tty, _MAX_TYPED_BYTES)
         except BlockingIOError:
             return
         except OSError:
@@ -169,11 +170,11 @@ class TmuxBash(BashProcess):
     def _take_terminal(self, pane: TmuxPane) -> None:
         self._pane, self.terminal = pane, pane.terminal
         self._host.listen(pane, self._pane_output, self._lost)
-        self._tty = os.open(self.terminal, _OPEN | os.O_NONBLOCK)
+        self._tty = os.open(self.terminal, _TERMINAL_FLAGS | os.O_NONBLOCK)
 
     def _pane_output(self, data: bytes, end: int) -> None:
         if end <= self.position:
-            return  # the previous server has handled it
+            return  # the previous server has handled this output
         self.position = end
         data, self._rest = self._rest + data, b""
         while self._ours and (mark := OURS.search(data)) is not None:
@@ -183,7 +184,7 @@ class TmuxBash(BashProcess):
             if callback is not None:
                 callback()
         if self._ours:
-            held = max(unfinished_show(data, nonce) for nonce in self._ours)
+            held = max(unfinished_terminal_only(data, nonce) for nonce in self._ours)
             if held := held or unfinished_mark(data):
                 data, self._rest = data[:-held], data[-held:]
         self._deliver(data)
@@ -195,7 +196,7 @@ class TmuxBash(BashProcess):
     def _lost(self) -> None:
         """Handle the end of the pane or of tmux: no more output arrives, and bash has no terminal.
 
-        The kernel sends bash a SIGHUP, which it may ignore, so we kill it.
+        The kernel sends SIGHUP to bash. Bash may ignore the signal, so we kill bash.
         """
         ours, self._ours = self._ours, {}
         for callback in ours.values():
@@ -209,7 +210,8 @@ class TmuxBash(BashProcess):
         """Send SIGHUP to bash's child processes, as bash would if we did not kill it.
 
         The kernel sends SIGHUP only to the foreground group, and only once, so a program that bash
-        started later would outlive its terminal. Bash is stopped first, so that it starts no other.
+        started later would outlive its terminal. Bash is stopped first, so that it starts no more
+        programs.
         """
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP)

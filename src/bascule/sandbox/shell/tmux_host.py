@@ -42,15 +42,20 @@ OnPaneOutput = Callable[[bytes, int], None]
 """Called with the output of a pane, and the position in the stream after it."""
 
 _CONTROL = "control"
+"""Key under which the keeper holds the pipes of the control client."""
 _ALL_WINDOWS = "+all"
 """Session of the control client. No shell can have this name."""
 _PARK = Path(__file__).with_name("_park_main.py")
-_READ = 1 << 20
-_TRIM = 8 << 20
+_READ_BYTES = 1 << 20
+_TRIM_BYTES = 8 << 20
+"""Delivered bytes after which the beginning of the stream is freed."""
 _MAX_SOCKET_PATH = 100
+"""Bytes; Linux limits the path of a socket to 107."""
 _KEYS_PER_LINE = 1000
+"""Bytes typed with one `send-keys` command."""
 _PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 _MAX_EARLY_OUTPUT = 1 << 16
+"""Maximum bytes kept of the output of a pane before it has a listener."""
 _GONE = "the tmux of this sandbox has ended; the next command starts another"
 
 _CONFIGURATION = r"""
@@ -109,7 +114,7 @@ class TmuxHost(Closable):
         self._after_backlog: list[Callable[[], None]] | None = None
         """Callbacks that wait for output from before `resume`; None once all is delivered."""
         self.panes: dict[str, TmuxPane] = {}
-        """By the name of their shell."""
+        """The panes, by the name of their shell."""
 
     @property
     def is_running(self) -> bool:
@@ -125,8 +130,8 @@ class TmuxHost(Closable):
     async def pane(self, name: str, *, rows: int, columns: int) -> TmuxPane:
         """Return the pane of that name, with a new terminal that waits for a process.
 
-        Attached people stay attached; programs lose the old terminal. Cancellation does not
-        interrupt the work; the next call for the same name gets its result.
+        People who are attached to the pane stay attached; programs lose the old terminal. If this
+        call is cancelled, the work continues, and the next call for the same name gets its result.
         """
         opening = self._opening.get(name)
         if opening is None:
@@ -195,7 +200,8 @@ class TmuxHost(Closable):
         self._attendance_callbacks[session_name(name)] = on_attended
 
     def after_backlog(self, callback: Callable[[], None]) -> None:
-        """Call back once `resume` has delivered the output from the time without a server."""
+        """Call `callback` once `resume` has delivered the output that arrived while no server was
+        running."""
         if self._after_backlog is None:
             callback()
         else:
@@ -218,7 +224,7 @@ class TmuxHost(Closable):
     # Start, take-over and end ----------------------------------------------------------------
 
     async def find(self) -> RecoveredKeeper | None:
-        """Take over the tmux of a killed server; None if there is none in the directory.
+        """Take over the tmux of a killed server; None if the directory has no running tmux.
 
         Call `resume` after all panes have their listeners again.
         """
@@ -253,11 +259,10 @@ class TmuxHost(Closable):
 
     async def _resume(self) -> None:
         self._loop = asyncio.get_running_loop()
-        while data := await asyncio.to_thread(os.pread, self._stream, _READ, self._end):
+        while data := await asyncio.to_thread(os.pread, self._stream, _READ_BYTES, self._end):
             self._end += len(data)
-            self._handle_output(
-                data, merge=False
-            )  # each pane skips positions that it has handled before
+            # Unmerged, because each pane skips positions that it has handled before.
+            self._handle_output(data, merge=False)
         # Skip replies to commands of the previous server: read until the reply with our nonce.
         nonce = new_nonce()
         synced: asyncio.Future[TmuxReply] = self._loop.create_future()
@@ -285,30 +290,30 @@ class TmuxHost(Closable):
         tmux = await asyncio.to_thread(self._prepare)
         self._end = self._trimmed = 0
         self._reader = ControlReader()
-        theirs_in, ours_in = os.pipe()
-        ours_out, theirs_out = os.pipe()
+        tmux_stdin, to_tmux = os.pipe()
+        from_tmux, tmux_stdout = os.pipe()
         try:
             await self.keeper.launch(
                 [*tmux, "-C", "new-session", "-s", _ALL_WINDOWS, "--", "sleep", "infinity"],
                 env=_environment(),
                 cwd="/",
-                stdin=theirs_in,
-                stdout=theirs_out,
+                stdin=tmux_stdin,
+                stdout=tmux_stdout,
                 on_exit=lambda _: None,  # the end of its output is handled in `_readable`
             )
         except BaseException:
-            os.close(ours_in)
-            os.close(ours_out)
+            os.close(to_tmux)
+            os.close(from_tmux)
             raise
         finally:
-            os.close(theirs_in)
-            os.close(theirs_out)
-        for end in (ours_in, ours_out):
+            os.close(tmux_stdin)
+            os.close(tmux_stdout)
+        for end in (to_tmux, from_tmux):
             os.set_blocking(end, False)
         # If we read too slowly, tmux buffers the output of panes and becomes slower and slower.
         with contextlib.suppress(OSError):  # the user's limit for pipe memory is reached
-            fcntl.fcntl(ours_out, fcntl.F_SETPIPE_SZ, _READ)
-        self._in, self._out = ours_in, ours_out
+            fcntl.fcntl(from_tmux, fcntl.F_SETPIPE_SZ, _READ_BYTES)
+        self._in, self._out = to_tmux, from_tmux
         self.keeper.hold(
             _CONTROL, self._in, self._out, spool=Spool(1, self._stream_path, self._limit)
         )
@@ -317,7 +322,10 @@ class TmuxHost(Closable):
         self._server = int(pid)
 
     def _prepare(self) -> list[str]:
-        """Prepare the directory, end an old tmux there, return the start command. Blocks."""
+        """Prepare the directory, end an old tmux in it, and return the start command of tmux.
+
+        Blocks the calling thread.
+        """
         tmux = find_tmux()
         self._ensure_short()
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -400,7 +408,7 @@ class TmuxHost(Closable):
 
     def _readable(self) -> None:
         try:
-            moved = os.splice(self._out, self._stream, _READ, offset_dst=self._end)
+            moved = os.splice(self._out, self._stream, _READ_BYTES, offset_dst=self._end)
         except BlockingIOError:
             return
         if not moved:
@@ -409,7 +417,7 @@ class TmuxHost(Closable):
         data = os.pread(self._stream, moved, self._end)
         self._end += moved
         self._handle_output(data)
-        if self.position - self._trimmed > _TRIM:
+        if self.position - self._trimmed > _TRIM_BYTES:
             self._trim()
 
     def _handle_output(self, data: bytes, *, merge: bool = True) -> None:
@@ -459,7 +467,7 @@ class TmuxHost(Closable):
             end_process(pane.parked)
         self.panes.clear()
         if self._server > 0:
-            end_process(self._server)  # if the keeper was killed, it has not ended tmux
+            end_process(self._server)  # a keeper that was killed has not ended tmux
             self._server = -1
         callbacks, self._on_gone = self._on_gone, {}
         replies, self._replies = self._replies, deque()
@@ -480,7 +488,10 @@ class TmuxHost(Closable):
         return self.directory / "position"
 
     def _open_stream(self) -> int:
-        """Open the stream and return the position from which its data may be unhandled. Blocks."""
+        """Open the stream and return the saved position. All data before it has been handled.
+
+        Blocks the calling thread.
+        """
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._stream = os.open(self._stream_path, flags, 0o600)
         with contextlib.suppress(OSError, ValueError):
@@ -490,7 +501,7 @@ class TmuxHost(Closable):
     def _trim(self) -> None:
         """Free the part of the stream that has been delivered, and save the position.
 
-        Each pane knows the later positions that it has handled.
+        Output after this position may have been handled too; each pane knows up to which position.
         """
         position = self.position
         file = os.open(self._position_path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -28,7 +28,7 @@ _STDERR_LINES: Final = 5
 def npm() -> Iterator[tuple[str, ...]]:
     """Yield the command that runs npm. A downloaded npm is removed afterwards.
 
-    Blocks. Raises `MissingTool`.
+    Blocks the calling thread. Raises `MissingTool`.
     """
     machine = f"{platform.system()} {platform.machine()}"
     if machine != "Linux x86_64":

@@ -26,16 +26,16 @@ from .installation import Installation
 from .preferences import Preferences, write_preferences
 from .sign_in_redirect import SignInRedirect
 
-_START: Final = 60.0
+_START_TIMEOUT: Final = 60.0
 """Timeout in seconds for the start; a busy machine is slow."""
-_STOP: Final = 3.0
+_STOP_TIMEOUT: Final = 3.0
 """Seconds that the server has to exit after SIGTERM."""
-_GRACE: Final = 900
-"""Seconds for which the extension host waits for a browser whose connection was lost. The default
-is three hours, in which a window that never returns uses 200 MB."""
+_RECONNECT_TIMEOUT: Final = 900
+"""Seconds for which the extension host waits for a browser whose connection was lost. VS Code's
+default is three hours, during which the host of a window that never returns uses 200 MB."""
 _LISTENING: Final = r"HTTP server listening on (http://127\.0\.0\.1:\d+|/\S+)"
-_FAMILIES: Final = ("VSCODE_", "ELECTRON_", "CODE_SERVER_")
-_NAMES: Final = frozenset({"NODE_OPTIONS", "PASSWORD", "HASHED_PASSWORD", "PORT"})
+_REMOVED_PREFIXES: Final = ("VSCODE_", "ELECTRON_", "CODE_SERVER_")
+_REMOVED_NAMES: Final = frozenset({"NODE_OPTIONS", "PASSWORD", "HASHED_PASSWORD", "PORT"})
 """Variables that would make code-server act as a part of another VS Code, or change its flags."""
 
 
@@ -86,8 +86,8 @@ class VSCodeServer(Startable):
         self.url = ""
 
     async def start(self) -> None:
-        """Start the server. Raises `MissingTool` if it is not installed, `SandboxStartFailed` if it
-        does not start."""
+        """Start the server. Raises `MissingTool` if VS Code is not installed, and
+        `SandboxStartFailed` if the server does not start."""
         await asyncio.to_thread(self._installation.ensure_complete)
         run = await asyncio.to_thread(self._prepare)
         self._keeper = Keeper(directory=run)
@@ -95,11 +95,11 @@ class VSCodeServer(Startable):
             await self._install_extension(self._settings.extension)
         self._program = await self._spawn(*await asyncio.to_thread(self._flags))
         try:
-            async with asyncio.timeout(_START):
+            async with asyncio.timeout(_START_TIMEOUT):
                 self.url = (await self._program.wait_for_output(_LISTENING))[1]
         except (TimeoutError, EOFError):
-            words = self._program.output_tail()
-            raise SandboxStartFailed(f"VS Code did not start: {words}") from None
+            output = self._program.output_tail()
+            raise SandboxStartFailed(f"VS Code did not start: {output}") from None
         if self._settings.socket is None:
             await asyncio.to_thread(self._remember_port)
             self._sign_in = SignInRedirect(self.url, cookie=self._cookie, value=self._session_key)
@@ -122,7 +122,7 @@ class VSCodeServer(Startable):
         await asyncio.shield(self._program.ended)
 
     def address(self, folder: Path) -> str:
-        """Return the URL for a window on the folder. It contains a key, so keep it secret."""
+        """Return the URL for a window on the folder. The URL contains a key, so keep it secret."""
         assert self._sign_in is not None
         return self._sign_in.address(folder)
 
@@ -182,10 +182,10 @@ class VSCodeServer(Startable):
             return
         program = await self._spawn("--install-extension", str(extension), "--force")
         status = await program.ended
-        words = program.output_tail()
+        output = program.output_tail()
         await program.aclose()
         if status != 0:
-            raise SandboxStartFailed(f"The extension could not be installed: {words}")
+            raise SandboxStartFailed(f"The extension could not be installed: {output}")
         await asyncio.to_thread(stamp.write_text, fingerprint)
 
     def _flags(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class VSCodeServer(Startable):
         flags = ["--disable-proxy"]
         if settings.socket is not None:
             flags += [f"--socket={settings.socket}", "--socket-mode=660"]
-            flags.append(f"--reconnection-grace-time={_GRACE}")
+            flags.append(f"--reconnection-grace-time={_RECONNECT_TIMEOUT}")
         else:
             port = _free_again(_text_of(settings.data / "port"))
             flags += [f"--bind-addr=127.0.0.1:{port}", f"--cookie-suffix={self._suffix}"]
@@ -225,13 +225,12 @@ class VSCodeServer(Startable):
         return program
 
     def _environment(self) -> dict[str, str]:
-        given = self._settings.environment
         kept = {
             name: value
-            for name, value in given.items()
-            if name not in _NAMES and not name.startswith(_FAMILIES)
+            for name, value in self._settings.environment.items()
+            if name not in _REMOVED_NAMES and not name.startswith(_REMOVED_PREFIXES)
         }
-        # VSCODE_CLI: do not start a login shell first to read its environment; it takes seconds.
+        # VSCODE_CLI: do not start a login shell first to read its environment, which takes seconds.
         # XDG_RUNTIME_DIR: unless set already, sockets go to a directory that we remove.
         return {"XDG_RUNTIME_DIR": str(self._run), **kept, "VSCODE_CLI": "1"}
 
@@ -239,7 +238,7 @@ class VSCodeServer(Startable):
         with suppress(ProcessLookupError, TimeoutError):
             if program.pid and not program.ended.done():
                 os.kill(program.pid, signal.SIGTERM)
-                async with asyncio.timeout(_STOP):
+                async with asyncio.timeout(_STOP_TIMEOUT):
                     await asyncio.shield(program.ended)
         await program.aclose()
 
@@ -258,7 +257,8 @@ class VSCodeServer(Startable):
 
 
 def _stored_secret(file: Path) -> str:
-    """Return the secret in the file, created if missing. With it, browsers stay signed in."""
+    """Return the secret in the file; create the file if it is missing. With the same secret,
+    browsers stay signed in after a restart."""
     known = _text_of(file)
     if not known:
         known = secrets.token_hex(32)

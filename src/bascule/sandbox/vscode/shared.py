@@ -24,10 +24,10 @@ _PREFIX: Final = "extension/"
 
 
 def shared_extensions(installation: Installation, extension: Path) -> Path:
-    """Return a directory with VS Code's built-in extensions and ours, created if missing.
+    """Return a directory with VS Code's built-in extensions and ours; create it if it is missing.
 
-    It is inside the installation and uses relative links, so the installation can be mounted at any
-    other path. Blocks. Raises `MissingTool`.
+    The directory is inside the installation and uses relative links, so the installation can be
+    mounted at any other path. Blocks the calling thread. Raises `MissingTool`.
     """
     installation.ensure_complete()
     fingerprint = hashlib.sha256(extension.read_bytes()).hexdigest()[:12]
