@@ -12,14 +12,15 @@ from typing import Final, Generic, Self, TypeVar
 _Item = TypeVar("_Item")
 
 MAX_PENDING: Final = 1000
-"""Events a subscriber may have pending. Past that its subscription ends, and it can reconnect."""
+"""Maximum number of pending events of a subscriber. Beyond that, the subscription ends, and the
+subscriber can subscribe again."""
 
 
 class Inbox(ABC, Generic[_Item]):
     """Items that one reader has not read yet.
 
-    A subclass limits how many items it holds, and calls `notify` when it has new ones. Use it as a
-    context manager, or call `finish`.
+    A subclass limits how many items it holds, and calls `notify` when it has new items. Use an
+    inbox as a context manager, or call `finish`.
     """
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class Inbox(ABC, Generic[_Item]):
 
     @abstractmethod
     def _take(self) -> _Item:
-        """Remove and return the next item. The caller has checked that there is one."""
+        """Remove and return the next item. The caller has checked that the inbox is not empty."""
 
 
 class Subscription(Inbox[_Item]):

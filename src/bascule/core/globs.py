@@ -36,8 +36,8 @@ def compile_glob(pattern: str) -> re.Pattern[str]:
 
 
 def expand_braces(pattern: str, *, depth: int = 0) -> list[str]:
-    """Expand braces: `a.{py,pyi}` to `a.py` and `a.pyi`. Raises `ValueError` for braces without a
-    partner."""
+    """Expand braces: `a.{py,pyi}` to `a.py` and `a.pyi`. Raises `ValueError` for a brace that is
+    not closed."""
     if depth > _MAX_NESTING:
         raise ValueError(f"its braces are nested more than {_MAX_NESTING} deep")
     expanded = [""]

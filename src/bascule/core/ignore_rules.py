@@ -36,16 +36,18 @@ class IgnoreLevel:
 
     rules: IgnoreRules
     prefix: str = ""
-    """Added before a path, if it is relative to a directory below this one."""
+    """Text to add before a path, if the path is relative to a directory below this directory."""
     cut: int = 0
-    """Characters to remove from the start of a path, if it is relative to a directory above."""
+    """Number of characters to remove from the start of a path, if the path is relative to a
+    directory above this directory."""
 
     def verdict(self, path: str, *, is_directory: bool) -> bool | None:
         return self.rules.verdict(self.prefix + path[self.cut :], is_directory=is_directory)
 
 
 def is_ignored(levels: Iterable[IgnoreLevel], path: str, *, is_directory: bool) -> bool:
-    """Whether `path` is ignored. `levels` has the nearest first; the first that matches decides."""
+    """Whether `path` is ignored. `levels` starts with the nearest directory; the first level that
+    matches decides."""
     for level in levels:
         verdict = level.verdict(path, is_directory=is_directory)
         if verdict is not None:
@@ -54,7 +56,7 @@ def is_ignored(levels: Iterable[IgnoreLevel], path: str, *, is_directory: bool) 
 
 
 def parse_rules(text: str) -> IgnoreRules | None:
-    """The rules in `text`; None if there are none. Invalid lines are skipped, as in git."""
+    """The rules in `text`; None if it has no rules. Invalid lines are skipped, as in git."""
     for_directories: list[str] = []
     for_files: list[str] = []
     kept = set()

@@ -1,7 +1,7 @@
 """All kinds of actions and observations. The classes for editors are loaded on first use.
 
-They are four in ten of all classes, and a sandbox never uses them: loading them would delay its
-start by a tenth.
+Four in ten of all classes are for editors. A sandbox never uses these classes, and loading them
+would make its start a tenth slower.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ _Event = TypeVar("_Event", Action, Observation)
 
 
 class KindTable(Mapping[str, type[_Event]], Generic[_Event]):
-    """Event classes by their `kind`. Listing the kinds loads no class, looking one up may."""
+    """Event classes by their `kind`. Listing the kinds loads no class. Looking up a kind may load
+    the classes for editors."""
 
     def __init__(
         self,

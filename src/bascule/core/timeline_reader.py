@@ -9,14 +9,15 @@ from .broadcaster import Inbox
 from .timeline import Timeline, TimelineEntry
 
 _MAX_PENDING_ENTRIES: Final = 20_000
-"""Entries a reader may have pending. A reader with more is disconnected."""
+"""Maximum number of pending entries of a reader. A reader with more is disconnected."""
 _MAX_PENDING_OUTPUT: Final = 1 << 20
-"""Bytes of output a reader may have pending. Further output is dropped until it reads again."""
+"""Maximum bytes of pending output of a reader. Further output is dropped until the reader reads
+again."""
 
 
 class TimelineReader(Inbox[list[TimelineEntry]]):
-    """Reads past and new entries of a timeline, in lists: each list has the entries since the one
-    before.
+    """Reads past and new entries of a timeline, in lists. Each list has the entries since the
+    previous list.
 
     A reader that is too slow misses output first. If it is still too slow, `items` ends, and the
     caller opens a new reader `after` the last number it received. Without `output` the reader gets

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_WIDTH = 80
+_MAX_LENGTH = 80
+"""Maximum characters of a value in a message."""
 
 _ACTIONS: Mapping[str, tuple[str, str]] = {
     "run_ipython": ("Run Python:", "code"),
@@ -104,7 +105,8 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "vscode_command": ("Ran the VS Code command", "command"),
     "bridge": ("The window answered", "request"),
 }
-"""`run` has its own messages (`_run`). For kinds that are not listed, the message is `content`."""
+"""Text and name of the field that follows it, by kind. `run` has its own messages (`_run`). For
+kinds that are not listed, the message is `content`."""
 
 
 def action_message(kind: str, args: Mapping[str, Any]) -> str:
@@ -137,13 +139,13 @@ def _run(extras: Mapping[str, Any]) -> str:
             return f"`{command}` ended with status {metadata['exit_code']}"
 
 
-def _line(words: tuple[str, str], fields: Mapping[str, Any]) -> str:
-    text, name = words
+def _line(text_and_field: tuple[str, str], fields: Mapping[str, Any]) -> str:
+    text, name = text_and_field
     value = _short(str(fields[name] or "")) if name else ""
     return f"{text} {value}" if text and value else text or value
 
 
 def _short(text: str) -> str:
     """The first line, shortened."""
-    line = text[: _WIDTH + 1].partition("\n")[0]
-    return line if len(line) == len(text) else line[: _WIDTH - 1] + "…"
+    line = text[: _MAX_LENGTH + 1].partition("\n")[0]
+    return line if len(line) == len(text) else line[: _MAX_LENGTH - 1] + "…"

@@ -31,13 +31,13 @@ _REPR.maxlevel = 3
 
 def invalid(event: str, field: str, expected: str, value: object) -> InvalidAction:
     """The error for a wrong value. `event` is the kind and the type of the event: `run action`."""
-    shown = short_repr(value)
+    value_text = short_repr(value)
     return InvalidAction(
-        f"{event}: `{field}` must be {expected}, not {shown}",
+        f"{event}: `{field}` must be {expected}, not {value_text}",
         event=event,
         field=field,
         expected=expected,
-        value=shown,
+        value=value_text,
     )
 
 
@@ -45,10 +45,11 @@ def missing(event: str, field: str) -> InvalidAction:
     return InvalidAction(f"{event}: `{field}` is missing", event=event, field=field)
 
 
-def unknown_kind(word: str, kind: str, known: Iterable[str]) -> UnknownKind:
+def unknown_kind(event_type: str, kind: str, known: Iterable[str]) -> UnknownKind:
+    """The error for an unknown kind. `event_type`: `action` or `observation`."""
     kinds = sorted(known)
     return UnknownKind(
-        f"No {word} is called {short_repr(kind)}. Known: {', '.join(kinds)}",
+        f"No {event_type} is called {short_repr(kind)}. Known: {', '.join(kinds)}",
         kind=kind[:80],
         known=kinds,
     )
@@ -64,12 +65,12 @@ def from_validation(
 ) -> InvalidAction:
     """The error for the first of pydantic's errors. `names`: the fields inside `part`."""
     first = details[0]
-    place = _location(first)
-    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
-    field = f"{part}{field}" if place[0] in names else field[1:]
+    location = _location(first)
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    field = f"{part}{field}" if location[0] in names else field[1:]
     if first["type"] == "missing":
         return missing(event, field)
-    expected = [_expected(each) for each in details if _location(each) == place]
+    expected = [_expected(each) for each in details if _location(each) == location]
     return invalid(event, field, " or ".join(expected), first["input"])
 
 

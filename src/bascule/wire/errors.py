@@ -36,13 +36,12 @@ def error_to_wire(error: BasculeError) -> dict[str, Any]:
 def error_from_wire(data: object) -> BasculeError:
     """The error that a peer reported, ready to raise. Decoding itself never fails.
 
-    For an unknown code it returns a `RemoteError` with that code. If `data` does not have the form
-    of an error, it returns a `RemoteError` without a code.
+    An unknown code gives a `RemoteError` with that code. If `data` does not have the form of an
+    error, the result is a `RemoteError` without a code.
     """
     if not isinstance(data, Mapping) or not isinstance(data.get("code"), str):
-        shown = short_repr(data)
         return RemoteError(
-            f"The peer reported an error in an unknown format: {shown}", remote_code=""
+            f"The peer reported an error in an unknown format: {short_repr(data)}", remote_code=""
         )
     code, message, detail = data["code"][:_MAX_CODE], data.get("message"), data.get("detail")
     error = _empty_error(code)

@@ -10,12 +10,13 @@ from bascule.core.timeline import TimelineEntry
 
 MAX_TEXT: Final = 64 << 10
 """Maximum characters of one text. A longer text is cut in the middle."""
-_BULKY: Final = frozenset(
+_LARGE_FIELDS: Final = frozenset(
     {"dom_object", "axtree_object", "extra_element_properties", "set_of_marks", "tools"}
 )
 """Large fields that only programs read."""
 _PICTURES: Final = frozenset({"screenshot", "image_urls"})
 _MAX_PICTURE: Final = 4 << 20
+"""Maximum characters of a picture. A larger picture is left out."""
 
 
 def encode_entry(entry: TimelineEntry) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def brief(value: Any, *, name: str = "") -> Any:
             value, _MAX_PICTURE if name in _PICTURES else MAX_TEXT, is_text=name not in _PICTURES
         )
     if isinstance(value, Mapping):
-        kept = ((str(key), each) for key, each in value.items() if key not in _BULKY)
+        kept = ((str(key), each) for key, each in value.items() if key not in _LARGE_FIELDS)
         return {key: brief(each, name=key) for key, each in kept}
     if isinstance(value, list | tuple):
         return [brief(each, name=name) for each in value]
@@ -45,7 +46,7 @@ def brief(value: Any, *, name: str = "") -> Any:
 def whole(event: Mapping[str, Any]) -> dict[str, Any]:
     """An event with full texts and pictures, but without the large fields for programs."""
     return {
-        name: {key: each for key, each in part.items() if key not in _BULKY}
+        name: {key: each for key, each in part.items() if key not in _LARGE_FIELDS}
         if isinstance(part, Mapping)
         else part
         for name, part in event.items()

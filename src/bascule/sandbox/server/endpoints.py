@@ -74,8 +74,8 @@ class Endpoints:
             await self._router(scope, receive, send)
         except HTTPException as error:
             status = 400 if error.status_code == 404 else error.status_code
-            what = f"{scope['method']} {scope['path']}: {error.detail}"
-            raise Refused(status, InvalidRequest(what)) from error
+            message = f"{scope['method']} {scope['path']}: {error.detail}"
+            raise Refused(status, InvalidRequest(message)) from error
 
     def finish_streams(self) -> None:
         self._streams.finish()
@@ -129,7 +129,7 @@ class Endpoints:
         return Response(page, media_type="text/html", headers=headers)
 
     def _page_of(self, path: str) -> tuple[bytes, Mapping[str, str]]:
-        """Runs in a thread, and so imports here: few sandboxes ever serve a page."""
+        """Runs in a thread, so it can import modules. Few sandboxes ever serve a page."""
         from bascule.sandbox.browser.file_viewer import HEADERS, file_page
 
         return file_page(self._sandbox.files.paths.resolve(path, "/")), HEADERS

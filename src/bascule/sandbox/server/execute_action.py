@@ -68,7 +68,7 @@ class ExecuteAction:
             unknown = error_observation(error, None)
             await send_json(send, to_json(reply_envelope(request, unknown)))
             return
-        # An integer id is not unique: each client counts from 0. Such an action has no id here.
+        # An integer id is not unique, because each client counts from 0. It is treated as no id.
         action_id = action.id if isinstance(request.get("id"), str) else None
         headers: Mapping[bytes, bytes] = scope["bascule.headers"]
         call = _ActionCall(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
@@ -124,7 +124,7 @@ class ExecuteAction:
 
     def _count(self, call: _ActionCall, observation: Observation, size: int) -> None:
         outcome = observation.error_id if isinstance(observation, Error) else observation.kind
-        seconds = time.perf_counter() - call.at
+        seconds = time.perf_counter() - call.started
         self._metrics.answered(call.action.kind, outcome, seconds=seconds, size=size)
 
 
@@ -132,7 +132,8 @@ class _ActionCall(NamedTuple):
     request: Mapping[str, Any]
     action: Action
     action_id: EventId | None
-    at: float
+    started: float
+    """Time by `time.perf_counter`."""
     accept: bytes | None
 
 

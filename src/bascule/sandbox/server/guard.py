@@ -61,7 +61,7 @@ class SandboxGuard:
             await self._app(scope, receive, send)
 
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:
-        given = headers.get(b"x-session-api-key")
-        if given is not None:
-            return hmac.compare_digest(given, self._key)
+        key = headers.get(b"x-session-api-key")
+        if key is not None:
+            return hmac.compare_digest(key, self._key)
         return hmac.compare_digest(headers.get(b"authorization", b""), self._bearer)

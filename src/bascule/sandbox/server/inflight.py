@@ -13,8 +13,8 @@ from bascule.serving.refusals import Refused
 
 _Answer = TypeVar("_Answer")
 
-_REMEMBERED: Final = 1000
-"""How many cancelled ids are kept, for actions that have not arrived yet."""
+_MAX_CANCELLED_IDS: Final = 1000
+"""Maximum number of ids kept of actions that were cancelled before they arrived."""
 
 
 class _Entry:
@@ -35,7 +35,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self._entries: dict[object, _Entry] = {}
-        self._too_late: OrderedDict[EventId, None] = OrderedDict()
+        self._cancelled_early: OrderedDict[EventId, None] = OrderedDict()
         self._over: BasculeError | None = None
 
     def __len__(self) -> int:
@@ -50,7 +50,7 @@ class InFlight:
         task = asyncio.current_task()
         assert task is not None
         key: object = work if action_id is None else action_id
-        if self._over or action_id in self._too_late or key in self._entries:
+        if self._over or action_id in self._cancelled_early or key in self._entries:
             work.close()
             raise self._why_not(action_id)
         entry = self._entries[key] = _Entry(task)
@@ -69,12 +69,12 @@ class InFlight:
                 entry.ended.set_result(None)
 
     async def cancel(self, action_id: EventId) -> bool:
-        """End the action and return once it has ended. False: it was not in progress."""
+        """End the action and return once it has ended; False if it was not in progress."""
         entry = self._entries.get(action_id)
         if entry is None:
-            self._too_late[action_id] = None
-            while len(self._too_late) > _REMEMBERED:
-                self._too_late.popitem(last=False)
+            self._cancelled_early[action_id] = None
+            while len(self._cancelled_early) > _MAX_CANCELLED_IDS:
+                self._cancelled_early.popitem(last=False)
             return False
         self._end(entry, ActionCancelled(f"The action {action_id} was cancelled"))
         if entry.ended is None:
@@ -88,7 +88,7 @@ class InFlight:
             self._end(entry, ActionCancelled(f"The client that sent {action_id} disconnected"))
 
     def end_all(self, reason: BasculeError) -> None:
-        """Cancel every action with `reason`, and refuse later ones with it."""
+        """Cancel every action with `reason`, and refuse later actions with the same reason."""
         self._over = reason
         for entry in self._entries.values():
             self._end(entry, reason)
@@ -101,6 +101,6 @@ class InFlight:
     def _why_not(self, action_id: EventId | None) -> Exception:
         if self._over is not None:
             return self._over
-        if action_id in self._too_late:
+        if action_id in self._cancelled_early:
             return ActionCancelled(f"The action {action_id} was cancelled before it arrived")
         return Refused(409, InvalidAction(f"The action {action_id} is already in progress"))

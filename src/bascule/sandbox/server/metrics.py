@@ -14,7 +14,23 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from prometheus_client import Metric
 
-_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 1, 5, 10, 30, 60, 120, 600)
+_BUCKET_BOUNDS: Final = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.1,
+    0.5,
+    1,
+    5,
+    10,
+    30,
+    60,
+    120,
+    600,
+)
 
 
 class _Durations:
@@ -23,15 +39,15 @@ class _Durations:
     __slots__ = ("buckets", "total")
 
     def __init__(self) -> None:
-        self.buckets = [0] * (len(_BOUNDS) + 1)
+        self.buckets = [0] * (len(_BUCKET_BOUNDS) + 1)
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(_BOUNDS, seconds)] += 1
+        self.buckets[bisect_left(_BUCKET_BOUNDS, seconds)] += 1
         self.total += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
-        names = [*map(str, map(float, _BOUNDS)), "+Inf"]
+        names = [*map(str, map(float, _BUCKET_BOUNDS)), "+Inf"]
         counts, sum_so_far = [], 0
         for count in self.buckets:
             sum_so_far += count

@@ -83,7 +83,8 @@ class SandboxRoutes:
             await answer.fail(InternalError("The action server failed; its log has the cause"))
 
     def endpoints(self) -> Endpoints:
-        """Return all endpoints, importing them on first use. Blocks: it reads modules from disk."""
+        """Return all endpoints, and import them on first use. Blocks the calling thread, because
+        the import reads modules from disk."""
         with self._loading:
             if self._endpoints is None:
                 from .endpoints import Endpoints
@@ -115,7 +116,7 @@ class SandboxRoutes:
     async def _load_endpoints(self) -> Endpoints:
         """Return all endpoints. A thread imports them, so that the event loop never blocks.
 
-        In a session they are imported already: a thread there would only cost memory.
+        In a session the endpoints are imported already, so a thread would only cost memory.
         """
         if _ENDPOINTS in sys.modules:
             return self.endpoints()
@@ -131,12 +132,12 @@ class _Answer:
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
         self._send = send
-        self._begun = False
+        self._has_begun = False
 
     async def send(self, message: Message) -> None:
-        self._begun = True
+        self._has_begun = True
         await self._send(message)
 
     async def fail(self, error: BasculeError, status: int | None = None) -> None:
-        if not self._begun:
+        if not self._has_begun:
             await ERRORS.send(self._scope, self._send, error, status)

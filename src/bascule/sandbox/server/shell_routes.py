@@ -16,7 +16,7 @@ from bascule.sandbox.executor import Sandbox
 
 from .requests import flag, json_response, number, text
 
-_PIECE = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 
 class ShellRoutes:
@@ -54,14 +54,14 @@ class ShellRoutes:
         still answered with an error status.
         """
         log = self._log(request)
-        start, asked_end = number(request, "start"), number(request, "end")
+        start, requested_end = number(request, "start"), number(request, "end")
         start = log.start if start is None else start
-        end = log.end if asked_end is None else min(asked_end, log.end)
+        end = log.end if requested_end is None else min(requested_end, log.end)
         if start > end:
             raise InvalidRange(
                 f"The log has no range {start} to {end}; it holds {log.start} to {log.end}"
             )
-        first = await self._sandbox.in_thread(log.read, start, min(start + _PIECE, end))
+        first = await self._sandbox.in_thread(log.read, start, min(start + _PIECE_BYTES, end))
         return StreamingResponse(
             self._pieces(log, first, start, end),
             media_type="application/octet-stream",
@@ -91,7 +91,7 @@ class ShellRoutes:
         yield first
         start += len(first)
         while start < end:
-            piece = await self._sandbox.in_thread(log.read, start, min(start + _PIECE, end))
+            piece = await self._sandbox.in_thread(log.read, start, min(start + _PIECE_BYTES, end))
             yield piece
             start += len(piece)
 

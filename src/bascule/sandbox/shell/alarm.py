@@ -7,10 +7,11 @@ from collections.abc import Callable
 
 
 class Alarm:
-    """Calls back when the deadline passes; setting a new deadline or clearing it is cheap.
+    """Calls a function when the deadline passes. Setting or clearing the deadline is cheap.
 
     A shell runs thousands of short commands, each with a deadline. When a deadline is cleared or
-    moves to a later time, the event loop's timer stays. When it fires, it is set again if needed.
+    moves to a later time, the event loop's timer stays. When the timer fires too early, it is set
+    again.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

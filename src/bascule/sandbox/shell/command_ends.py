@@ -12,10 +12,11 @@ from .stages import OUTPUT_COMPLETE, OVER, BashState, OutputStage
 from .sync import PromptSync
 from .terminal_reader import TerminalReader
 
-_MARK = 0.1
+_MARK_TIMEOUT = 0.1
 """Seconds to wait for an end mark after the report. A signal may have prevented the mark."""
 _MAX_BUFFERED = 1 << 20
-_STOPPED = frozenset(
+"""Maximum bytes kept of an incomplete report."""
+_STOPPED_STATUSES = frozenset(
     128 + number for number in (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 )
 """Exit codes of a program that was stopped and has become a background job."""
@@ -25,7 +26,8 @@ class CommandEnds:
     """Reads the reports of one bash.
 
     Calls `on_over(execution, status, background_pid)` when a command has ended. Calls
-    `on_refused(execution)` if bash could not run it; the result says whether it will be retried.
+    `on_refused(execution)` if bash could not run the command; it returns whether the caller will
+    retry.
     """
 
     def __init__(
@@ -73,10 +75,10 @@ class CommandEnds:
         if is_complete or not (execution.is_marked or end.is_marked):
             self._finish(execution, end)
         else:  # the mark follows at once, unless a signal prevented it
-            execution.later(_MARK, lambda: self._finish_without_mark(execution, end))
+            execution.later(_MARK_TIMEOUT, lambda: self._finish_without_mark(execution, end))
 
     def output_complete(self, execution: Execution) -> None:
-        """Handle the end mark. The report may have arrived before it or not yet."""
+        """Handle the end mark. The report may have arrived before the mark, or not yet."""
         if (end := execution.end) is not None:
             self._finish(execution, end)
 
@@ -101,7 +103,7 @@ class CommandEnds:
         if must_sync:
             self._sync.begin()
         # Bash prints notices about a stopped program, and about its end, at any later time.
-        self._state.command_ended(end, is_disturbed=must_sync or end.status in _STOPPED)
+        self._state.command_ended(end, is_disturbed=must_sync or end.status in _STOPPED_STATUSES)
         self._on_over(execution, end.status, end.background_pid)
 
 

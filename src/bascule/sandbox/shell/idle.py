@@ -10,19 +10,19 @@ from .execution import Execution
 from .marks import ask_line, repair_line
 from .stages import CommandStage
 
-_ANSWER = 0.1
+_ANSWER_TIMEOUT = 0.1
 """Seconds for bash to answer a query."""
-_CLEARED = 0.05
+_INTERRUPT_DELAY = 0.05
 """Seconds for bash to handle the interrupt that clears an incomplete query."""
-_REPAIRED = 1.0
-"""Seconds for bash to answer after a repair; then we kill it."""
+_REPAIR_TIMEOUT = 1.0
+"""Seconds for bash to answer after a repair. Then we kill bash."""
 
 
 class IdleBash:
     """Handles a bash that reads lines although its command has not ended.
 
-    If bash is busy after all, its reply comes after the end and is ignored. Bash reads a query only
-    at its prompt. If it reads the query and does not reply, its state is broken.
+    Bash reads a query only at its prompt. If bash is busy after all, its reply comes after the end
+    of the command and is ignored. If bash reads the query and does not reply, its state is broken.
     """
 
     def __init__(self, bash: Callable[[], BashProcess | None]) -> None:
@@ -35,7 +35,8 @@ class IdleBash:
             self._ask(execution)
 
     def prompt_seen(self, execution: Execution) -> None:
-        """Handle a prompt, or similar text, as the last output. A query is harmless then."""
+        """Handle output that ends in a prompt or in similar text: send a query, which is harmless
+        if the text is not a prompt."""
         bash = self._bash()
         if execution.is_over or bash is None:
             return
@@ -51,7 +52,7 @@ class IdleBash:
             return
         execution.was_asked = True
         bash.send_lines(ask_line(execution.nonce.decode()))
-        execution.later(_ANSWER, lambda: self._repair(execution))
+        execution.later(_ANSWER_TIMEOUT, lambda: self._repair(execution))
 
     def _repair(self, execution: Execution) -> None:
         """Repair a bash that read a query and did not reply.
@@ -70,5 +71,5 @@ class IdleBash:
         execution.status_unknown = not execution.was_signalled
         bash.signal(signal.SIGINT)
         repair = repair_line(execution.nonce.decode(), terminal=bash.terminal)
-        execution.later(_CLEARED, lambda: bash.send_lines(repair))
-        execution.later(_REPAIRED, lambda: None if execution.is_over else bash.kill())
+        execution.later(_INTERRUPT_DELAY, lambda: bash.send_lines(repair))
+        execution.later(_REPAIR_TIMEOUT, lambda: None if execution.is_over else bash.kill())

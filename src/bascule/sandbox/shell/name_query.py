@@ -14,7 +14,7 @@ _UNKNOWN = "unknown"
 
 
 class NameQuery:
-    """One question at a time, on the command channel, while bash waits for a command.
+    """Asks one question at a time, on the command channel, while bash waits for a command.
 
     A name for which bash gave no answer has the type `unknown`.
     """
@@ -43,7 +43,8 @@ class NameQuery:
         return found if len(found) == len(names) else [_UNKNOWN] * len(names)
 
     def feed(self, data: bytes) -> bool:
-        """True if a question is open: then `data` belongs to its answer."""
+        """Handle data from the channel. True if a question is open; `data` then belongs to the
+        answer."""
         if self._answer is None:
             return False
         self._received += data
@@ -53,6 +54,6 @@ class NameQuery:
         return True
 
     def end(self) -> None:
-        """There is no bash any more."""
+        """Give up waiting for an answer, because bash has ended."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(())

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-WHOLE = 256 << 20
-"""Limit in bytes when all output is requested; beyond it, only head and tail are kept."""
+MAX_WHOLE_BYTES = 256 << 20
+"""Maximum bytes when all output is requested. Of a longer output, only head and tail are kept."""
 
 _MAX_CHARACTER_BYTES = 4
-_NOTE = 200
-"""Characters of the limit reserved for the note about the omitted part."""
+_NOTE_CHARACTERS = 200
+"""Characters of the limit that are reserved for the note about the omitted part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class OutputSlice:
     size: int
     """Bytes, including the part left out."""
     left_out: int
-    """Bytes."""
+    """Bytes between head and tail that were left out."""
 
 
 NOTHING = OutputSlice("", "", 0, 0)
@@ -32,14 +32,13 @@ NOTHING = OutputSlice("", "", 0, 0)
 class CommandOutput:
     """Collects bytes and returns text. The limit bounds its memory, not the size of the output.
 
-    `limit` counts characters; 0 means all. If two `take` calls split a character, the later one
-    returns it whole.
+    `limit` counts characters; 0 means all. If two `take` calls split a character, the later call
+    returns the whole character.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        room = limit * _MAX_CHARACTER_BYTES if limit else WHOLE
-        self._room = room
+        self._max_bytes = limit * _MAX_CHARACTER_BYTES if limit else MAX_WHOLE_BYTES
         self._begin()
 
     def _begin(self) -> None:
@@ -58,20 +57,20 @@ class CommandOutput:
 
     def add(self, data: bytes) -> None:
         self._size += len(data)
-        if self._head_size < self._room:
+        if self._head_size < self._max_bytes:
             self._head.append(data)
             self._head_size += len(data)
             return
         self._tail.append(data)
         self._tail_size += len(data)
-        while self._tail_size - len(self._tail[0]) >= self._room:
-            gone = len(self._tail.popleft())
-            self._tail_size -= gone
-            self._dropped += gone
+        while self._tail_size - len(self._tail[0]) >= self._max_bytes:
+            dropped = len(self._tail.popleft())
+            self._tail_size -= dropped
+            self._dropped += dropped
 
     def take(self, *, final: bool) -> OutputSlice:
         """Return the output since the last `take`. Unless `final`, an incomplete character at the
-        end stays for the next one."""
+        end is kept for the next `take`."""
         size = self._size
         if not size:
             return NOTHING
@@ -95,8 +94,9 @@ class CommandOutput:
         else:
             first = head.decode("utf-8", "surrogateescape")
             last = _from_boundary(tail).decode("utf-8", "surrogateescape")
-        room = self.limit - _NOTE if self.limit > 4 * _NOTE else self.limit
-        half = (room or 2 * len(first)) // 2
+        has_room_for_note = self.limit > 4 * _NOTE_CHARACTERS
+        max_characters = self.limit - _NOTE_CHARACTERS if has_room_for_note else self.limit
+        half = (max_characters or 2 * len(first)) // 2
         first, last = first[:half], last[len(last) - half :] if half else ""
         left_out = size - _width(first) - _width(last)
         return OutputSlice(_replace(first), _replace(last), size, left_out)
@@ -117,8 +117,8 @@ def _unfinished(data: bytes) -> int:
         if byte < 0x80:
             return 0
         if byte >= 0xC0:
-            wanted = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return back if byte < 0xF8 and back < wanted else 0
+            character_bytes = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return back if byte < 0xF8 and back < character_bytes else 0
     return 0
 
 

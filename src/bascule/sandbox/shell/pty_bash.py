@@ -13,10 +13,13 @@ from .bash import BashProcess, quiet
 from .keeper import Keeper
 from .settings import ShellSettings
 
-_READ = 65536
-_READS_PER_WAKE = 16
+_READ_BYTES = 65536
+_MAX_READS = 16
+"""Maximum number of reads before other tasks of the event loop run."""
 _PTY_CHUNK = 4095
-_DRAINED = 4 << 20
+"""Maximum bytes that one read of a pseudo-terminal returns."""
+_MAX_DRAINED = 4 << 20
+"""Maximum bytes that one `drain` reads."""
 
 
 class PtyBash(BashProcess):
@@ -78,7 +81,7 @@ class PtyBash(BashProcess):
         The kernel returns EAGAIN only if no output is pending, so afterwards nothing is missing. A
         terminal buffers little; the limit is for a background job that prints without end.
         """
-        left = _DRAINED
+        left = _MAX_DRAINED
         while self._tty >= 0 and left > 0 and (data := self._read()):
             left -= len(data)
             self._on_output(data)
@@ -95,9 +98,9 @@ class PtyBash(BashProcess):
     def _read(self) -> bytes | None:
         """Return available output: None if there is none, b"" if the other side is closed."""
         parts: list[bytes] = []
-        for _ in range(_READS_PER_WAKE):
+        for _ in range(_MAX_READS):
             try:
-                part = os.read(self._tty, _READ)
+                part = os.read(self._tty, _READ_BYTES)
             except BlockingIOError:
                 break
             except OSError as error:
@@ -108,7 +111,7 @@ class PtyBash(BashProcess):
                 return b"".join(parts)
             parts.append(part)
             if len(part) < _PTY_CHUNK:
-                break  # one read returns at most 4,095 bytes; less means the terminal is empty
+                break  # a shorter read means that the terminal is empty
         return b"".join(parts) or None
 
     def _writable(self) -> None:

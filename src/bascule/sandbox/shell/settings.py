@@ -69,8 +69,8 @@ class ShellSettings:
 
 def shell_environment(settings: ShellSettings) -> dict[str, str]:
     """Return a shell's initial environment. Sets a terminal type, `cat` as pager, and UTF-8."""
-    given = os.environ if settings.env is None else settings.env
-    env = {name: value for name, value in given.items() if name not in _NOT_INHERITED}
+    source = os.environ if settings.env is None else settings.env
+    env = {name: value for name, value in source.items() if name not in _NOT_INHERITED}
     if settings.env is None:
         env["PAGER"] = env["GIT_PAGER"] = "cat"  # `less` from the environment would wait for a key
         env["TERM"] = _DEFAULTS["TERM"]

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class SharedStart:
-    """Callers wait for the same start. Cancelling a caller does not interrupt it."""
+    """Callers wait for the same start. Cancelling a caller does not interrupt the start."""
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
         self._start = start

@@ -1,4 +1,4 @@
-"""Makes sure that bash reads command lines again before the next one is sent."""
+"""Makes sure that bash reads command lines again before the next command line is sent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from .bash import BashProcess
 from .marks import ask_line, find_end, new_nonce
 
-_ANSWER = 0.1
+_ANSWER_TIMEOUT = 0.1
 """Seconds for bash to answer a query."""
-_CLEARED = 0.05
+_INTERRUPT_DELAY = 0.05
 """Seconds for bash to handle the interrupt that clears an incomplete query."""
-_TRIES = 40
+_MAX_TRIES = 40
 
 
 class PromptSync:
@@ -30,17 +30,17 @@ class PromptSync:
 
     def begin(self) -> None:
         self.settled = asyncio.get_running_loop().create_future()
-        self._ask(_TRIES)
+        self._ask(_MAX_TRIES)
 
     def end(self) -> None:
-        """Bash answered, or there is no bash to wait for."""
+        """Stop waiting, because bash answered, or there is no bash to wait for."""
         self._nonce = b""
         if self.settled is not None:
             self.settled.set_result(None)
             self.settled = None
 
     def feed(self, data: bytes) -> bool:
-        """True if `data` holds the reply."""
+        """Handle data from the channel; True if it holds the reply."""
         if not self._nonce or find_end(data, self._nonce) is None:
             return False
         self.end()
@@ -52,13 +52,13 @@ class PromptSync:
         if (bash := self._bash()) is not None:
             bash.send_lines(ask_line(nonce))
         loop = asyncio.get_running_loop()
-        loop.call_later(_ANSWER, self._ask_again, self._nonce, tries - 1)
+        loop.call_later(_ANSWER_TIMEOUT, self._ask_again, self._nonce, tries - 1)
 
     def _ask_again(self, nonce: bytes, tries: int) -> None:
         """Query again if there is no reply.
 
-        Either the signal destroyed a part of the query, and bash waits for the rest of the line (an
-        interrupt clears it), or the machine is slow.
+        Either the machine is slow, or the signal destroyed a part of the query and bash waits for
+        the rest of the line. An interrupt clears this line.
         """
         bash = self._bash()
         if self._nonce != nonce or bash is None:
@@ -70,12 +70,13 @@ class PromptSync:
             bash.kill()
             return
         if bash.foreground() != bash.pid:
-            # No command runs now, so this is a forked process before its exec; bash waits for it.
+            # No command runs now, so the foreground is a forked process before its exec, and bash
+            # waits for it.
             bash.signal(signal.SIGKILL)
         elif not bash.unread_commands():
             bash.signal(signal.SIGINT)
         loop = asyncio.get_running_loop()
-        loop.call_later(_CLEARED, self._ask_unless_answered, nonce, tries)
+        loop.call_later(_INTERRUPT_DELAY, self._ask_unless_answered, nonce, tries)
 
     def _ask_unless_answered(self, nonce: bytes, tries: int) -> None:
         if self._nonce == nonce:
