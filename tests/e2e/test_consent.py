@@ -17,7 +17,7 @@ from playwright.async_api import Locator, Page, expect
 
 from bascule.core.actions import CmdRun, FileRead, FileWrite, RemoveDir
 from bascule.core.errors import ConsentDenied, UntrustedWorkspace
-from bascule.core.observations import Error
+from bascule.core.observations import Error, FileWritten
 from bascule.link.socketio import SocketClient
 from bascule.runtime.vscode import VSCodeRuntime
 from tests.hub.serving import Client
@@ -230,9 +230,27 @@ async def test_a_file_is_written_to_the_path_the_user_was_asked_about(
     await asyncio.to_thread((trusted.folder / "gate").write_text, "go\n")
     await moving
     await rig.on(answer_question(trusted.page, "Allow Once"))
-    await writing
+    seen = await writing
+    assert isinstance(seen, FileWritten), seen
     assert (trusted.folder / "config").read_text().strip() == "mine"
     assert not (trusted.folder / ".git/config").exists()
+
+
+async def test_a_file_is_not_written_where_a_link_leads_since_the_question(
+    rig: Rig, agent: Agent, trusted: EditorWindow
+) -> None:
+    there, elsewhere = trusted.folder / "there", trusted.folder / "elsewhere"
+    there.mkdir()
+    elsewhere.mkdir()
+    writing = asyncio.create_task(agent.runtime.act(FileWrite("there/config", "mine")))
+    await rig.on(open_question(trusted.page, agent.name))
+    there.rmdir()
+    there.symlink_to(elsewhere)
+    await rig.on(answer_question(trusted.page, "Allow Once"))
+    seen = await writing
+    assert isinstance(seen, Error), seen
+    assert seen.error_id == ConsentDenied.code
+    assert not (elsewhere / "config").exists()
 
 
 async def test_an_open_question_blocks_no_other_agent_and_can_be_answered_late(
