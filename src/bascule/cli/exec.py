@@ -52,8 +52,8 @@ def exec_(
     """Run one command in a new or running sandbox, and exit with the command's exit code.
 
     Output is written as it arrives. Ctrl-C interrupts the command. The command cannot read stdin of
-    `bascule exec`. At --url the command runs in a shell that stays open for later commands. The
-    command `exit` ends that shell, which then prints `exit`.
+    `bascule exec`. At --url the command runs in a shell that stays open for later commands. If the
+    command calls `exit`, that shell ends and adds the word `exit` to the output.
 
     Exits with 124 if --timeout expired, 125 if the command could not be run (no sandbox at --url,
     wrong key), 2 for invalid arguments.

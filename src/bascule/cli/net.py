@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bascule.net import Net
 
 net = CommandGroup(
-    help="Check, draw, simulate or explore a net without running its code.",
+    help="Check, draw, simulate or explore a Petri net without running its code.",
 )
 
 File = Annotated[Path, CommandArgument(help="A *.evolve.yaml or *.pnml file.")]
@@ -61,12 +61,18 @@ _ENDINGS: Mapping[str, Form] = {
 @net.subcommand()
 def check(
     files: Annotated[
-        list[str], CommandArgument(help="Net files to check; - reads a net from stdin.")
+        list[str],
+        CommandArgument(
+            help="Net files to check (*.evolve.yaml, *.pnml); - reads a net from stdin."
+        ),
     ],
     as_json: AsJson = False,
     name: Name = STDIN,
 ) -> int:
-    """Report errors in nets as file:line:column. Exits with 2 if a file is not a valid net."""
+    """Check Petri nets and report errors as file:line:column.
+
+    Exits with 2 if a file is not a valid net.
+    """
     loaded = [load_named(file, name) for file in files]
     found = [diagnostic for each in loaded for diagnostic in each.diagnostics]
     if as_json:

@@ -148,9 +148,10 @@ def try_file(
         ),
     ] = False,
 ) -> int:
-    """Check a file of rules, and test the examples in it (`yes` and `no`).
+    """Check a file of rules, and test its examples.
 
-    If the file is not valid or an example fails, prints the line numbers and exits with 2.
+    Examples are commands that the rules must match (`yes`) or must not match (`no`). If the file is
+    not valid or an example fails, prints the line numbers and exits with 2.
     """
     from bascule.rules import Parser
     from bascule.rules.rule_files import RuleOwner, read_rule_file

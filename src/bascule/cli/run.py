@@ -68,10 +68,14 @@ def run(
 
     With `vscode_bridge`, the net's code can reach the VS Code window that started the net.
 
-    Exits with 0 if the net completed, 1 if its code raised an exception, 2 if the file is not a
-    valid net or the trace of --replay does not match, 3 on a deadlock, 4 if async code was still
-    running when --timeout expired, 5 if --timeout expired in another case or another limit was
-    reached (--max-firings, 1,000,000 tokens), 130 if interrupted.
+    Exits with 0 if the net finished, 1 if its code raised an exception, 2 if the file is not a
+    valid net or the trace of --replay does not match, 3 if no transition can fire but the net is
+    not finished (deadlock), 4 if --timeout expired while async code was running, 5 if --timeout
+    expired otherwise, or the limit of --max-firings or of 1,000,000 tokens was reached, 130 if
+    interrupted.
+
+    A net with `final` places is finished if one of these places has a token. A net without `final`
+    places is finished if no place has tokens that a transition could take.
     """
     from .netfile import read_net
 

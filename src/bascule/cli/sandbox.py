@@ -140,9 +140,10 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--state-dir",
         metavar="DIR",
-        help="directory where the next server finds tmux shells of a killed server; must be a "
-        "short path (default: a directory for each --working-dir, below bascule in "
-        "XDG_RUNTIME_DIR or below /tmp/bascule-UID)",
+        help="directory for the state and sockets of tmux shells. If the server is killed, a new "
+        "server with the same directory takes over the shells. The path must be short, because "
+        "socket paths are limited (default: a directory for each --working-dir in "
+        "$XDG_RUNTIME_DIR/bascule, or in /tmp/bascule-UID if XDG_RUNTIME_DIR is not set)",
     )
     add(
         "--keep-shells",

@@ -63,7 +63,7 @@ def up(
         CommandOption(
             envvar="BASCULE_SHELLS",
             help="Kind of all shells: pty (default), or tmux, to which `bascule attach` can "
-            "attach. With --no-editor also a list with the kind of each named shell, such as "
+            "attach. With --no-editor you can also set the kind of each named shell: "
             "main=tmux,build=pty.",
             autocompletion=one_of("pty", "tmux"),
             show_default=False,
