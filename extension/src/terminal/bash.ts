@@ -53,14 +53,14 @@ export interface Pty {
 
 export interface BashEvents {
   output(data: Buffer): void;
-  /** Data on the private channel: ends of commands. */
+  /** Data from bash on the FIFO for ends of commands. */
   onMessage(data: Buffer): void;
   /** Called after the last output. A status above 128 means that a signal ended bash. */
   ended(status: number): void;
 }
 
 export interface BashStart {
-  /** A private directory for the channels. */
+  /** A private directory for the FIFOs. */
   directory: string;
   cwd: string;
   env: Record<string, string>;
@@ -68,7 +68,8 @@ export interface BashStart {
   rows: number;
 }
 
-let channels = 0;
+/** Number of pairs of FIFOs created so far. */
+let fifoPairs = 0;
 
 export class BashProcess {
   isAlive = true;
@@ -77,18 +78,21 @@ export class BashProcess {
 
   private constructor(
     private readonly pty: Pty,
-    private readonly commands: Fifo,
-    private readonly channel: Fifo,
+    /** Bash reads command lines from this FIFO. */
+    private readonly commandFifo: Fifo,
+    /** Bash reports ends of commands on this FIFO. */
+    private readonly endFifo: Fifo,
     private readonly events: BashEvents,
   ) {
-    channel.socket.on("data", (data: Buffer) => events.onMessage(data));
+    endFifo.socket.on("data", (data: Buffer) => events.onMessage(data));
     pty.onData((data) => events.output(data));
     pty.onExit(({ exitCode, signal }) => {
-      for (let data = channel.read(); data; data = channel.read()) events.onMessage(data);
-      this.leftLinesUnread = commands.socket.writableLength > 0 || commands.read() !== undefined;
+      for (let data = endFifo.read(); data; data = endFifo.read()) events.onMessage(data);
+      this.leftLinesUnread =
+        commandFifo.socket.writableLength > 0 || commandFifo.read() !== undefined;
       this.isAlive = false;
-      commands.close();
-      channel.close();
+      commandFifo.close();
+      endFifo.close();
       events.ended(signal ? 128 + signal : exitCode);
     });
   }
@@ -98,15 +102,15 @@ export class BashProcess {
     place: BashStart,
     events: BashEvents,
   ): Promise<BashProcess> {
-    channels += 1;
-    const name = path.join(place.directory, `channel-${process.pid}-${channels}`);
+    fifoPairs += 1;
+    const name = path.join(place.directory, `channel-${process.pid}-${fifoPairs}`);
     const fifos: Fifo[] = [];
     try {
       await run("mkfifo", ["-m", "600", name, `${name}-ends`]);
-      const commands = new Fifo(name, { readable: false, writable: true });
-      fifos.push(commands);
-      const channel = new Fifo(`${name}-ends`, { readable: true, writable: false });
-      fifos.push(channel);
+      const commandFifo = new Fifo(name, { readable: false, writable: true });
+      fifos.push(commandFifo);
+      const endFifo = new Fifo(`${name}-ends`, { readable: true, writable: false });
+      fifos.push(endFifo);
       const script = 'exec bash --norc --noprofile --noediting -i <"$0"';
       const pty = module.spawn("bash", ["-c", script, name], {
         name: "xterm-256color",
@@ -116,25 +120,25 @@ export class BashProcess {
         env: place.env,
         encoding: null,
       });
-      return new BashProcess(pty, commands, channel, events);
+      return new BashProcess(pty, commandFifo, endFifo, events);
     } catch (error) {
       for (const fifo of fifos) fifo.close();
       throw new Failure("sandbox.start_failed", `bash could not be started: ${String(error)}`);
     }
   }
 
-  /** The FIFO on which bash reports ends of commands. */
-  get ends(): string {
-    return this.channel.path;
+  /** The path of the FIFO on which bash reports ends of commands. */
+  get endFifoPath(): string {
+    return this.endFifo.path;
   }
 
   get pid(): number {
     return this.pty.pid;
   }
 
-  /** Writes command lines to the channel. Lines that do not fit yet are buffered. */
+  /** Writes command lines to bash's command FIFO. Lines that do not fit yet are buffered. */
   sendLines(lines: string): void {
-    if (this.isAlive) this.commands.socket.write(lines);
+    if (this.isAlive) this.commandFifo.socket.write(lines);
   }
 
   /**
@@ -174,9 +178,12 @@ export class BashProcess {
   /**
    * Presses a control key such as `C-c`, if `isWanted` still holds. A signal key is sent as a
    * signal: as a byte it could arrive later, in the middle of the next command. Programs in raw
-   * mode get the byte, which the terminal keeps until they read it. A signal may be lost: it may
-   * reach only bash, a child before exec, or a program that just ended. In these cases the result
-   * is the process group that must not get the signal again.
+   * mode get the byte, which the terminal keeps until they read it.
+   *
+   * The result is undefined if the key has arrived or is not wanted. Otherwise the signal may be
+   * lost: it may have reached only bash, a child before its exec, or a program that just ended. Then
+   * the result is a process group, and the caller should press the key again as soon as a group
+   * other than bash's and this one is in the foreground.
    */
   async press(key: string, isWanted: () => boolean): Promise<number | undefined> {
     const code = key.toUpperCase().charCodeAt(key.length - 1) & 0x1f;
@@ -190,9 +197,10 @@ export class BashProcess {
     const group = this.foregroundGroup();
     const isEarly = group === this.pid || this.isStartingProgram();
     const handlesSignal = handlesInterrupts(group);
-    if (!this.signal(signal)) this.type(Buffer.of(code));
+    if (!this.signalForeground(signal)) this.type(Buffer.of(code));
     if (isEarly) return this.pid;
-    // The signal kills a program without a handler, and then bash ends the whole command.
+    // Without a handler, the signal normally ends the program and the whole command. If the command
+    // continues with another program, the signal was lost, and the caller presses the key again.
     return handlesSignal ? undefined : group;
   }
 
@@ -203,7 +211,8 @@ export class BashProcess {
   }
 
   /**
-   * The process group in the foreground. It is that of bash while bash runs a builtin or nothing.
+   * The process group in the foreground. While bash runs a builtin or waits for a command, this is
+   * bash's own group.
    */
   foregroundGroup(): number {
     return Number(statOf(this.pid)?.[5] ?? -1);
@@ -220,18 +229,20 @@ export class BashProcess {
     return theirs !== undefined && theirs.join("\0") === ours?.join("\0");
   }
 
-  /** Whether bash still has fd 255, its own descriptor of the terminal, for its commands. */
+  /** Whether fd 255 of bash is still the terminal. Commands get the terminal from this descriptor. */
   hasTerminal(): boolean {
     return linkOf(`/proc/${this.pid}/fd/255`).startsWith("/dev/");
   }
 
-  /** Whether bash reads its command channel. While it runs a command, its fd 0 is the terminal. */
+  /**
+   * Whether bash reads its command FIFO. While bash runs a command, its fd 0 is the terminal.
+   */
   isListening(): boolean {
-    return linkOf(`/proc/${this.pid}/fd/0`) === this.commands.path;
+    return linkOf(`/proc/${this.pid}/fd/0`) === this.commandFifo.path;
   }
 
   /** Signals the foreground process group; false if that failed. */
-  signal(name: NodeJS.Signals): boolean {
+  signalForeground(name: NodeJS.Signals): boolean {
     const group = this.foregroundGroup();
     if (group <= 1) return false;
     try {
@@ -289,7 +300,7 @@ export class BashProcess {
   /** Whether `exec` replaced bash by an interactive shell, not by a program or script. */
   isOtherShell(): boolean {
     const [program = "", ...words] = procList(this.pid, "cmdline") ?? [];
-    if (this.hasChannel()) return false;
+    if (this.hasCommandFifo()) return false;
     const name = path.basename(program).replace(/^-/, "");
     return (
       SHELL_NAMES.has(name) &&
@@ -297,12 +308,13 @@ export class BashProcess {
     );
   }
 
-  private hasChannel(): boolean {
+  private hasCommandFifo(): boolean {
     try {
       const open = fs.readdirSync(`/proc/${this.pid}/fd`);
-      return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.commands.path);
+      return open.some((fd) => linkOf(`/proc/${this.pid}/fd/${fd}`) === this.commandFifo.path);
     } catch {
-      return true; // bash ended or is not readable: nothing to take over
+      // Bash has ended, or /proc is not readable. Then we do not treat it as another shell.
+      return true;
     }
   }
 }

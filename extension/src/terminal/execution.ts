@@ -18,7 +18,7 @@ export class Execution {
   /** All output of the command has been read, including the end mark. */
   isOutputComplete = false;
   /** The report of bash at the end of the command. The last output may arrive after it. */
-  end: CommandEnd | undefined;
+  endReport: CommandEnd | undefined;
   /** It is known that bash runs the command. Checked only before a signal is sent. */
   hasBegun = false;
   /** Number of callers that waited for the command so far. */

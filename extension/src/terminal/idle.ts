@@ -11,7 +11,7 @@ const ANSWER_MS = 100;
 const CLEAR_MS = 50;
 const REPAIR_MS = 1000;
 
-export class IdleBash {
+export class EndQuery {
   constructor(private readonly bash: () => BashProcess | undefined) {}
 
   /** Asks for the end if bash itself is in the foreground: bash may be waiting for a line. */
@@ -26,16 +26,16 @@ export class IdleBash {
     if (execution.isOver || !bash) return;
     // The signal arrived while bash was starting a program, and bash returned to its prompt. The
     // half-started process is in the foreground and waits for bash forever.
-    if (execution.wasSignalled && bash.isStartingProgram()) bash.signal("SIGKILL");
+    if (execution.wasSignalled && bash.isStartingProgram()) bash.signalForeground("SIGKILL");
     this.ask(execution);
   }
 
   /** An interrupt can make bash drop the line that reports the end, so another line asks for it. */
   private ask(execution: Execution): void {
     const bash = this.bash();
-    if (execution.isOver || execution.end || !bash?.isListening()) return;
+    if (execution.isOver || execution.endReport || !bash?.isListening()) return;
     execution.wasAsked = true;
-    bash.sendLines(askLine(execution.nonce, bash.ends));
+    bash.sendLines(askLine(execution.nonce, bash.endFifoPath));
     // `setImmediate`: first read the data that has arrived, which may contain the answer.
     execution.callLater(ANSWER_MS, () => setImmediate(() => this.repair(execution)));
   }
@@ -46,10 +46,12 @@ export class IdleBash {
    */
   private repair(execution: Execution): void {
     const bash = this.bash();
-    if (execution.isOver || execution.end || !bash?.isListening()) return;
+    if (execution.isOver || execution.endReport || !bash?.isListening()) return;
     execution.isStatusUnknown = !execution.wasSignalled;
-    bash.signal("SIGINT");
-    execution.callLater(CLEAR_MS, () => bash.sendLines(repairLine(execution.nonce, bash.ends)));
+    bash.signalForeground("SIGINT");
+    execution.callLater(CLEAR_MS, () =>
+      bash.sendLines(repairLine(execution.nonce, bash.endFifoPath)),
+    );
     execution.callLater(REPAIR_MS, () => bash.kill());
   }
 }

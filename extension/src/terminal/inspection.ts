@@ -30,7 +30,7 @@ export class ShellInspection {
         };
         this.current = { feed, end };
       });
-      bash.sendLines(inspectLine(names, nonce, bash.ends));
+      bash.sendLines(inspectLine(names, nonce, bash.endFifoPath));
       const late = (): Failure => new Failure("shell.closed", "bash does not answer");
       const facts = await within(answered, INSPECT_MS, late).catch((): typeof UNCLEAR => UNCLEAR);
       this.current = undefined;

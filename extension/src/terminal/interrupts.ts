@@ -1,7 +1,7 @@
 /** Ends commands early: control keys, and signals that escalate from SIGINT to SIGKILL. */
 import type { BashProcess } from "./bash";
 import type { Execution } from "./execution";
-import type { IdleBash } from "./idle";
+import type { EndQuery } from "./idle";
 
 /** Milliseconds between escalation steps for an abandoned command. */
 const ESCALATION_MS = 1000;
@@ -15,7 +15,7 @@ const BEGIN_POLL_MS = 2;
 export class Interrupts {
   constructor(
     private readonly bash: () => BashProcess | undefined,
-    private readonly idle: IdleBash,
+    private readonly endQuery: EndQuery,
   ) {}
 
   async press(execution: Execution, key: string): Promise<void> {
@@ -36,7 +36,7 @@ export class Interrupts {
     execution.wasSignalled = true;
     const steps = [
       () => void this.pressUntilDelivered(execution, "C-c", RETRY_DELAYS_MS),
-      () => void this.bash()?.signal("SIGTERM"),
+      () => void this.bash()?.signalForeground("SIGTERM"),
       () => this.killForeground(),
       () => this.bash()?.kill(),
     ];
@@ -68,7 +68,7 @@ export class Interrupts {
       !execution.isOver && !(execution.wasAsked && bash.foregroundGroup() === bash.pid);
     const signalledGroup = await bash.press(key, isWanted);
     if (signalledGroup !== undefined) this.pressLater(execution, key, signalledGroup, retryDelays);
-    execution.callLater(IDLE_MS, () => this.idle.query(execution));
+    execution.callLater(IDLE_MS, () => this.endQuery.query(execution));
   }
 
   private pressLater(
@@ -91,7 +91,7 @@ export class Interrupts {
     const bash = this.bash();
     if (!bash) return;
     // A builtin runs: only bash itself can be killed.
-    if (bash.foregroundGroup() === bash.pid || !bash.signal("SIGKILL")) bash.kill();
+    if (bash.foregroundGroup() === bash.pid || !bash.signalForeground("SIGKILL")) bash.kill();
   }
 
   /**

@@ -15,7 +15,7 @@ import type { ObservationBody } from "../protocol";
 import { ShellObservations, type RunCommand } from "./observations";
 import { BashProcess, type PtyModule } from "./bash";
 import { Execution } from "./execution";
-import { IdleBash } from "./idle";
+import { EndQuery } from "./idle";
 import { ShellInspection } from "./inspection";
 import { Interrupts } from "./interrupts";
 import { DiskLog } from "./disk_log";
@@ -83,8 +83,8 @@ export class BashShell {
   private readonly terminal: TerminalReader;
   private readonly inspection = new ShellInspection();
   private readonly sync = new PromptSync(() => this.bash);
-  private readonly idle = new IdleBash(() => this.bash);
-  private readonly interrupts = new Interrupts(() => this.bash, this.idle);
+  private readonly endQuery = new EndQuery(() => this.bash);
+  private readonly interrupts = new Interrupts(() => this.bash, this.endQuery);
   private env: Record<string, string>;
   private directory: string;
   private bash: BashProcess | undefined;
@@ -123,9 +123,9 @@ export class BashShell {
         this.onShown.fire({ is: "output", data });
       },
       onComplete: (execution) => {
-        if (execution.end) this.finish(execution, execution.end);
+        if (execution.endReport) this.finish(execution, execution.endReport);
       },
-      onPrompt: (execution) => this.idle.promptSeen(execution),
+      onPrompt: (execution) => this.endQuery.promptSeen(execution),
     });
     this.env = settings.env;
     this.directory = settings.workingDir;
@@ -239,7 +239,7 @@ export class BashShell {
       if (signal?.aborted) throw cancelled();
       if (command.premise) await this.ensurePremise(bash, command.premise);
       line = commandLine(command.command, nonce, {
-        ends: bash.ends,
+        ends: bash.endFifoPath,
         status: this.status,
         options: this.options,
         isMarked: !this.isCalm,
@@ -321,7 +321,7 @@ export class BashShell {
     this.bash = bash;
     const nonce = newNonce();
     this.sync.expect(nonce);
-    bash.sendLines(initLine(nonce, bash.ends));
+    bash.sendLines(initLine(nonce, bash.endFifoPath));
     await within(
       this.sync.settled ?? Promise.resolve(),
       START_MS,
@@ -398,7 +398,7 @@ export class BashShell {
       if (this.unread === execution) this.unread = undefined;
       return this.observations.done(command, execution, this.directory, key);
     }
-    if (reason === "soft") this.idle.query(execution);
+    if (reason === "soft") this.endQuery.query(execution);
     return this.observations.running(command, execution, reason, this.directory);
   }
 
@@ -411,7 +411,7 @@ export class BashShell {
     this.inspection.feed(message);
     if (this.sync.feed(message)) return;
     const { execution } = this;
-    if (execution?.end) return; // a second answer to the same question
+    if (execution?.endReport) return; // a second answer to the same question
     const end = execution && findEnd(message, execution.nonce);
     if (end) this.handleEnd(execution, end);
     else if (execution || this.sync.settled || this.inspection.isOpen)
@@ -419,7 +419,7 @@ export class BashShell {
   }
 
   private handleEnd(execution: Execution, end: CommandEnd): void {
-    execution.end = end;
+    execution.endReport = end;
     if (!execution.isOutputComplete) {
       this.bash?.drain(); // the output of the command is in the terminal by now
       if (this.terminal.hasRest && !execution.isOver) this.readTerminal(EMPTY); // the rest can be interpreted now

@@ -48,7 +48,7 @@ export class PromptSync {
   private ask(tries: number): void {
     const nonce = (this.nonce = newNonce());
     const bash = this.bash();
-    bash?.sendLines(askLine(nonce, bash.ends));
+    bash?.sendLines(askLine(nonce, bash.endFifoPath));
     // `setImmediate`: first read the data that has arrived, which may contain the answer.
     setTimeout(() => setImmediate(() => this.askAgain(nonce, tries - 1)), ANSWER_MS);
   }
@@ -59,8 +59,8 @@ export class PromptSync {
     if (this.nonce !== nonce || !bash) return;
     if (!tries) return bash.kill();
     // No command runs now, so this is a half-started process that bash waits for.
-    if (bash.foregroundGroup() !== bash.pid) bash.signal("SIGKILL");
-    else if (bash.isListening()) bash.signal("SIGINT");
+    if (bash.foregroundGroup() !== bash.pid) bash.signalForeground("SIGKILL");
+    else if (bash.isListening()) bash.signalForeground("SIGINT");
     setTimeout(() => {
       if (this.nonce === nonce) this.ask(tries);
     }, CLEAR_MS);

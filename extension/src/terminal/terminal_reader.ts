@@ -89,7 +89,7 @@ export class TerminalReader {
         });
       return;
     }
-    const { end } = execution;
+    const { endReport: end } = execution;
     if (mark.wasAsked && !end) {
       // Bash reports the end before it prints this mark, so the report is about to arrive. If the
       // command's own line sent the report, text that looks like a prompt is output of the command.

@@ -181,14 +181,14 @@ class BashProcess(ABC):
         is_early = group == self.pid or self.is_starting_program()
         # The signal ends a program without a handler, and then bash ends the whole command.
         is_handled = number is not None and process_table.handles_signal(group, number)
-        if number is None or not (self.signal(number) or _has_ended(group)):
+        if number is None or not (self.signal_foreground(number) or _has_ended(group)):
             self.type(byte)
             return None
         if is_early:
             return self.pid
         return None if is_handled else group
 
-    def signal(self, number: int) -> bool:
+    def signal_foreground(self, number: int) -> bool:
         """Signal the foreground process group; False if the key has to be typed instead."""
         if number in _KEY_SIGNALS and not self._keys_send_signals():
             return False  # ISIG is off: the program wants to read the key as a byte

@@ -55,7 +55,7 @@ class CommandEnds:
             data, self.buffer = self.buffer + data, b""
         if self._sync.settled is not None and self._sync.feed(data):
             return
-        if execution is None or execution.end is not None:
+        if execution is None or execution.end_report is not None:
             return  # a second reply to a query
         if (end := find_end(data, execution.nonce)) is not None:
             self.take(execution, end)
@@ -64,7 +64,7 @@ class CommandEnds:
 
     def take(self, execution: Execution, end: CommandEnd) -> None:
         """Handle the report of an end; the last output may not have been read yet."""
-        execution.end = end
+        execution.end_report = end
         if execution.output_stage is not OUTPUT_COMPLETE:
             self._bash().drain()  # all output is in the terminal by now
             if self._terminal.rest and execution.stage is not OVER:
@@ -79,7 +79,7 @@ class CommandEnds:
 
     def output_complete(self, execution: Execution) -> None:
         """Handle the end mark. The report may have arrived before the mark, or not yet."""
-        if (end := execution.end) is not None:
+        if (end := execution.end_report) is not None:
             self._finish(execution, end)
 
     def _finish_without_mark(self, execution: Execution, end: CommandEnd) -> None:

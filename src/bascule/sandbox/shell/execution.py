@@ -51,7 +51,7 @@ class Execution:
     output_stage = OutputStage.EXPECTED
     interruption = Interruption.NONE
     ending = Ending.REPORTED
-    end: CommandEnd | None = None
+    end_report: CommandEnd | None = None
     """Bash's report of the end; the last output may not have been read yet."""
     is_marked = False
     """Marks on the terminal show where the output starts and ends."""

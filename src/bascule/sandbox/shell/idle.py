@@ -8,7 +8,6 @@ from collections.abc import Callable
 from .bash import BashProcess
 from .execution import Execution
 from .marks import ask_line, repair_line
-from .stages import CommandStage
 
 _ANSWER_TIMEOUT = 0.1
 """Seconds for bash to answer a query."""
@@ -18,8 +17,8 @@ _REPAIR_TIMEOUT = 1.0
 """Seconds for bash to answer after a repair. Then we kill bash."""
 
 
-class IdleBash:
-    """Handles a bash that reads lines although its command has not ended.
+class EndQuery:
+    """Handles a bash that is at its prompt although it has not reported the end of its command.
 
     Bash reads a query only at its prompt. If bash is busy after all, its reply comes after the end
     of the command and is ignored. If bash reads the query and does not reply, its state is broken.
@@ -43,12 +42,12 @@ class IdleBash:
         if execution.was_signalled and bash.is_starting_program():
             # The signal arrived while bash was starting a program, and bash returned to its prompt.
             # The forked process has the foreground and would wait for bash forever.
-            bash.signal(signal.SIGKILL)
+            bash.signal_foreground(signal.SIGKILL)
         self._ask(execution)
 
     def _ask(self, execution: Execution) -> None:
         bash = self._bash()
-        if execution.is_over or execution.end is not None or bash is None:
+        if execution.is_over or execution.end_report is not None or bash is None:
             return
         execution.was_asked = True
         bash.send_lines(ask_line(execution.nonce.decode()))
@@ -61,15 +60,18 @@ class IdleBash:
         for the rest. An interrupt clears an incomplete line.
         """
         bash = self._bash()
-        if execution.is_over or execution.end is not None or bash is None:
+        if execution.is_over or execution.end_report is not None or bash is None:
             return
         if bash.unread_commands():
             return
-        bash.drain()  # the mark may follow output that we have not read yet
-        if execution.stage is CommandStage.OVER:
+        bash.drain()  # bash's reply may come after output that we have not read yet
+        self._send_repair(execution, bash)
+
+    def _send_repair(self, execution: Execution, bash: BashProcess) -> None:
+        if execution.is_over:
             return
         execution.status_unknown = not execution.was_signalled
-        bash.signal(signal.SIGINT)
+        bash.signal_foreground(signal.SIGINT)
         repair = repair_line(execution.nonce.decode(), terminal=bash.terminal)
         execution.later(_INTERRUPT_DELAY, lambda: bash.send_lines(repair))
         execution.later(_REPAIR_TIMEOUT, lambda: None if execution.is_over else bash.kill())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from .bash import BashProcess
 from .execution import Execution
-from .idle import IdleBash
+from .idle import EndQuery
 from .stages import CommandStage, Interruption
 
 KEY = re.compile(r"C-[A-Za-z\\\]^_@\[]")
@@ -28,9 +28,9 @@ _POLL_INTERVAL = 0.002
 class Interrupts:
     """Presses keys and sends signals once bash runs the command, never while it reads the line."""
 
-    def __init__(self, bash: Callable[[], BashProcess | None], idle: IdleBash) -> None:
+    def __init__(self, bash: Callable[[], BashProcess | None], end_query: EndQuery) -> None:
         self._bash = bash
-        self._idle = idle
+        self._end_query = end_query
 
     async def press(self, execution: Execution, key: str) -> None:
         await self._wait_until_running(execution)
@@ -48,7 +48,7 @@ class Interrupts:
         execution.interrupt(Interruption.ABANDONED)
         steps: tuple[Callable[[BashProcess], object], ...] = (
             lambda _: self._press_until_delivered(execution, "C-c", _RETRY_DELAYS),
-            lambda bash: bash.signal(signal.SIGTERM),
+            lambda bash: bash.signal_foreground(signal.SIGTERM),
             lambda _: self._kill_foreground(),
             lambda bash: bash.kill(),
         )
@@ -80,7 +80,7 @@ class Interrupts:
         signalled = bash.press(key)
         if signalled is not None:
             self._press_later(execution, key, signalled, again)
-        execution.later(_IDLE, lambda: self._idle.query(execution))
+        execution.later(_IDLE, lambda: self._end_query.query(execution))
 
     def _press_later(
         self, execution: Execution, key: str, signalled: int, again: tuple[float, ...]
@@ -104,7 +104,7 @@ class Interrupts:
         bash = self._bash()
         if bash is None:
             return
-        if bash.foreground() == bash.pid or not bash.signal(signal.SIGKILL):
+        if bash.foreground() == bash.pid or not bash.signal_foreground(signal.SIGKILL):
             bash.kill()  # a builtin runs inside bash, so only bash itself can be killed
 
     async def _wait_until_running(self, execution: Execution) -> None:

@@ -26,7 +26,7 @@ from .bash import BashProcess
 from .command_ends import CommandEnds
 from .command_observations import CommandObservations
 from .execution import Execution
-from .idle import IdleBash
+from .idle import EndQuery
 from .interrupts import KEY, Interrupts
 from .keeper import Keeper
 from .log import DiskLog
@@ -76,14 +76,14 @@ class PtyShell(Shell):
         self._state = BashState(str(settings.working_dir), needs_marks=self._needs_marks)
         self._sync = PromptSync(lambda: self._bash)
         self._names = NameQuery(lambda: self._bash)
-        self._idle = IdleBash(lambda: self._bash)
-        self._interrupts = Interrupts(lambda: self._bash, self._idle)
+        self._end_query = EndQuery(lambda: self._bash)
+        self._interrupts = Interrupts(lambda: self._bash, self._end_query)
         self._terminal = TerminalReader(
             name,
             log=log,
             state=self._state,
             on_complete=lambda execution: self._ends.output_complete(execution),
-            on_prompt=self._idle.prompt_seen,
+            on_prompt=self._end_query.prompt_seen,
         )
         self._ends = CommandEnds(
             self._require_bash,
@@ -112,7 +112,7 @@ class PtyShell(Shell):
     def log(self) -> DiskLog:
         return self._log
 
-    async def name_types(self, names: Sequence[str]) -> Sequence[str]:
+    async def command_types(self, names: Sequence[str]) -> Sequence[str]:
         return await self._names.ask(names)
 
     async def run(self, command: CmdRun, *, check: CommandCheck | None = None) -> CmdOutput:
@@ -322,7 +322,7 @@ class PtyShell(Shell):
                 self._unread = None
             return self._answers.done(command, execution, cwd=self._state.cwd, key=key)
         if reason == "soft":
-            self._idle.query(execution)
+            self._end_query.query(execution)
         return self._answers.running(command, execution, reason, cwd=self.cwd)
 
     # Callbacks from bash ---------------------------------------------------------------------

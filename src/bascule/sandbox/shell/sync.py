@@ -72,9 +72,9 @@ class PromptSync:
         if bash.foreground() != bash.pid:
             # No command runs now, so the foreground is a forked process before its exec, and bash
             # waits for it.
-            bash.signal(signal.SIGKILL)
+            bash.signal_foreground(signal.SIGKILL)
         elif not bash.unread_commands():
-            bash.signal(signal.SIGINT)
+            bash.signal_foreground(signal.SIGINT)
         loop = asyncio.get_running_loop()
         loop.call_later(_INTERRUPT_DELAY, self._ask_unless_answered, nonce, tries)
 

@@ -102,7 +102,7 @@ class TerminalReader:
             if self.rest.endswith(PROMPT):
                 execution.later(_PROMPT_DELAY, lambda: self._look_for_prompt(execution))
             return
-        end = execution.end
+        end = execution.end_report
         if mark.was_asked and end is None:
             # Bash sends its report before it prints this mark, so the report arrives soon. If the
             # report is from the command's own line, bash printed no prompt, and text that looks

@@ -251,7 +251,7 @@ class TmuxShell(PtyShell):
     def _kept(self, execution: Execution) -> dict[str, Any]:
         kept: dict[str, Any] = {name: getattr(execution, name) for name in _KEPT}
         kept |= {name: getattr(execution, name).name for name in _STAGES}
-        end = execution.end
+        end = execution.end_report
         return kept | {
             "nonce": execution.nonce.decode(),
             "began": time.time() - execution.age(),
@@ -273,7 +273,7 @@ class TmuxShell(PtyShell):
             setattr(execution, name, kept[name])
         for name, stages in _STAGES.items():
             setattr(execution, name, stages[kept[name]])
-        execution.end = kept["end"] and CommandEnd(**kept["end"])
+        execution.end_report = kept["end"] and CommandEnd(**kept["end"])
         execution.log_start = max(execution.log_start, self._log.start)
         if execution.output_stage is not OutputStage.EXPECTED:
             execution.output.add(self._log.read(execution.log_start, kept["log_end"]))
@@ -292,8 +292,8 @@ class TmuxShell(PtyShell):
             self._keeper.watch(bash.pid, bash.ended)
         if execution is None:
             return
-        if execution.end is not None:
-            self._ends.take(execution, execution.end)
+        if execution.end_report is not None:
+            self._ends.take(execution, execution.end_report)
         elif execution.is_abandoned:
             self._interrupts.abandon(execution)
 
