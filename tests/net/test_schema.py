@@ -9,7 +9,7 @@ import pytest
 
 from bascule.net import load_bytes
 from bascule.net.diagnostics import Findings
-from bascule.net.evolve import _KNOWN
+from bascule.net.evolve import _KNOWN_KEYS
 from bascule.net.schema import schema
 from bascule.net.yamltree import plain, read
 from tests.net.test_load import EPIC, EVOLVE
@@ -50,7 +50,7 @@ def test_what_does_not_load_is_not_valid(right: str, wrong: str) -> None:
     assert errors(text) != []
 
 
-@pytest.mark.parametrize("element", sorted(_KNOWN))
+@pytest.mark.parametrize("element", sorted(_KNOWN_KEYS))
 def test_both_know_the_same_keys(element: str) -> None:
     kind, _, evolve = element.partition(".")
     shape: dict[str, Any] = schema()
@@ -63,4 +63,4 @@ def test_both_know_the_same_keys(element: str) -> None:
     if evolve:
         shape = shape["properties"]["evolve"]["oneOf"][0]
     if element != "token":  # any value may stand there
-        assert set(shape["properties"]) == set(_KNOWN[element])
+        assert set(shape["properties"]) == set(_KNOWN_KEYS[element])

@@ -91,7 +91,7 @@ def _contains_line(inscription: Inscription, line: int) -> bool:
 
 
 def _last_line(inscription: Inscription) -> int:
-    lines = inscription.code.rstrip("\n").count("\n") if inscription.keeps_lines else 0
+    lines = inscription.code.rstrip("\n").count("\n") if inscription.lines_match_file else 0
     return inscription.span.line + lines
 
 

@@ -9,7 +9,7 @@ interface hints) are ignored. Unknown keys are errors.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
@@ -37,7 +37,7 @@ _COMMON: Final = (*_IDS, "name", "graphics", "toolspecific", "description")
 _STRUCTURE: Final = (
     *("page", "place", "transition", "arc", "referencePlace", "referenceTransition"),
 )
-_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+_KNOWN_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "file": ("pnml",),
     "pnml": ("net", "@xmlns"),
     "net": (*_COMMON, *_STRUCTURE, "type", "@type", "evolve"),
@@ -63,6 +63,8 @@ _KNOWN: Final[dict[str, tuple[str, ...]]] = {
         *("signature", "timeout", "sandbox", "description"),
     ),
 }
+"""The allowed keys of each kind of element. `net.evolve`: the allowed keys of the mapping below the
+key `evolve` of a net."""
 _NET_TYPE: Final = "https://evolve.dev/pnml/hlpn/evolve-2009"
 _ARC_KINDS: Final = {str(kind): kind for kind in ArcKind} | {"test": ArcKind.READ}
 _INSCRIPTION_KINDS: Final = {
@@ -90,9 +92,9 @@ class _EvolveReader:
 
     def file(self, root: Node) -> None:
         fields = self._fields(root, "file", "The file")
-        pnml = fields and self._required(fields, "pnml", kind_of_node="file")
+        pnml = fields and self._required(fields, "pnml", where="in this file")
         below = pnml and self._fields(pnml, "pnml", "'pnml'")
-        nets = below and self._required(below, "net", kind_of_node="net")
+        nets = below and self._required(below, "net", where="below 'pnml'")
         if nets is None:
             return
         found = list(self._each(nets, "net", "A net"))
@@ -109,9 +111,8 @@ class _EvolveReader:
         self._draft.name = self._name(net)
         declared = self._text(net, "type", "@type")
         if declared not in (None, _NET_TYPE):
-            self._findings.warn(
-                "net.type", f"Read as {_NET_TYPE}", self._span_of(net, "type", "@type")
-            )
+            message = f"The net's type '{declared}' is unknown; the net is read as {_NET_TYPE}"
+            self._findings.warn("net.type", message, self._span_of(net, "type", "@type"))
         self._evolve(net, "net")
         self._contents(net)
 
@@ -123,7 +124,7 @@ class _EvolveReader:
         for arc in self._children(page, "arc", "An arc"):
             self._arc(arc, None)
         for name in ("referencePlace", "referenceTransition"):
-            for reference in self._children(page, name, "A reference", known="reference"):
+            for reference in self._children(page, name, "A reference", element_kind="reference"):
                 self._reference(reference)
         for below in self._children(page, "page", "A page"):
             self._evolve(below, "page")
@@ -150,7 +151,7 @@ class _EvolveReader:
         elif isinstance(marking, Items):
             yield from (plain(token) for token in marking.items)
         elif marking is not None:
-            message = "'marking' is a list of tokens, or a number of plain ones"
+            message = "'marking' must be a list of tokens, or the number of tokens without a value"
             self._findings.error("place.marking", message, marking.span)
         initial = place.get("initialTokens")
         if isinstance(initial, Items):
@@ -171,7 +172,9 @@ class _EvolveReader:
         written = [
             inscription
             for each in (transition, evolve_fields)
-            for node in self._children(each, "inscriptions", "An inscription", known="inscription")
+            for node in self._children(
+                each, "inscriptions", "An inscription", element_kind="inscription"
+            )
             if (inscription := self._inscription(node, element_id or "")) is not None
         ]
         if element_id is None:
@@ -190,7 +193,7 @@ class _EvolveReader:
                 or 0,
             )
         )
-        for arc in self._children(transition, "arcs", "An arc", known="arc"):
+        for arc in self._children(transition, "arcs", "An arc", element_kind="arc"):
             self._arc(arc, element_id)
 
     def _arc(self, arc: Fields, transition: str | None) -> None:
@@ -233,7 +236,7 @@ class _EvolveReader:
         found = [
             inscription
             for name in ("inscription", "inscriptions")
-            for node in self._children(arc, name, "An inscription", known="inscription")
+            for node in self._children(arc, name, "An inscription", element_kind="inscription")
             if (inscription := self._inscription(node, "arc")) is not None
         ]
         for extra in found[1:]:
@@ -283,7 +286,7 @@ class _EvolveReader:
         is_async = self._choice(node, "execMode", {"sync": False, "async": True}) or False
         timeout = self._timeout(node, is_async=is_async)
         if kind is InscriptionKind.GUARD and is_async:
-            message = "A guard runs while a firing is chosen, so it cannot be async"
+            message = "A guard cannot be async, because guards decide which transitions can fire"
             self._findings.error("guard.async", message, self._span_of(node, "execMode"))
         return Inscription(
             id=self._text(node, *_IDS) or f"{owner}_{kind}_{code.span.line}",
@@ -292,7 +295,7 @@ class _EvolveReader:
             span=_code_span(code),
             is_async=is_async,
             timeout=timeout,
-            keeps_lines=_keeps_lines(code),
+            lines_match_file=_lines_match_file(code),
         )
 
     def _timeout(self, node: Fields, *, is_async: bool) -> float | None:
@@ -310,58 +313,62 @@ class _EvolveReader:
 
     # Values -------------------------------------------------------------------------------
 
-    def _fields(self, node: Node, known: str, kind_of_node: str) -> Fields | None:
+    def _fields(self, node: Node, element_kind: str, subject: str) -> Fields | None:
+        """The mapping `node`, with its keys checked; None if it is not a mapping.
+
+        `element_kind`: a key of `_KNOWN_KEYS`. `subject`: the subject of the error message.
+        """
         if isinstance(node, Fields):
-            self._check_keys(node, known)
+            self._check_keys(node, element_kind)
             return node
-        keys = ", ".join(_KNOWN[known][:6])
-        self._type_error(node, f"{kind_of_node} must be a mapping with keys such as {keys}")
+        keys = ", ".join(_KNOWN_KEYS[element_kind][:6])
+        self._type_error(node, f"{subject} must be a mapping with keys such as {keys}")
         return None
 
-    def _check_keys(self, node: Fields, known: str) -> None:
+    def _check_keys(self, node: Fields, element_kind: str) -> None:
         for name, at in node.keys.items():
-            if name in _KNOWN[known] or name.startswith("x-"):
+            if name in _KNOWN_KEYS[element_kind] or name.startswith("x-"):
                 continue
-            near = difflib.get_close_matches(name, _KNOWN[known], 1)
+            near = difflib.get_close_matches(name, _KNOWN_KEYS[element_kind], 1)
             hint = f"; is it '{near[0]}'?" if near else ""
-            message = f"A {known.split('.')[0]} has no '{name}' here{hint}"
+            message = f"A {element_kind.split('.')[0]} has no '{name}' here{hint}"
             self._findings.error("key.unknown", message, at)
 
-    def _evolve(self, node: Fields, known: str) -> Fields:
+    def _evolve(self, node: Fields, element_kind: str) -> Fields:
         """The mapping below the key `evolve`, or an empty mapping."""
         below = node.get("evolve")
         if below is None or (isinstance(below, Scalar) and below.value is None):
             return Fields({}, {}, node.span)
-        return self._fields(below, f"{known}.evolve", "'evolve'") or Fields({}, {}, node.span)
+        return self._fields(below, f"{element_kind}.evolve", "'evolve'") or Fields(
+            {}, {}, node.span
+        )
 
     def _children(
-        self, node: Fields, name: str, kind_of_node: str, *, known: str | None = None
+        self, node: Fields, name: str, subject: str, *, element_kind: str | None = None
     ) -> Iterator[Fields]:
         below = node.get(name)
         if below is None or (isinstance(below, Scalar) and below.value is None):
             return
-        yield from self._each(below, known or name, kind_of_node)
+        yield from self._each(below, element_kind or name, subject)
 
-    def _each(self, node: Node, known: str, kind_of_node: str) -> Iterator[Fields]:
+    def _each(self, node: Node, element_kind: str, subject: str) -> Iterator[Fields]:
         """The mappings in a list; a single mapping counts as a list of one."""
         items: Sequence[Node] = node.items if isinstance(node, Items) else [node]
         for item in items:
-            fields = self._fields(item, known, kind_of_node)
+            fields = self._fields(item, element_kind, subject)
             if fields is not None:
                 yield fields
 
-    def _required(self, node: Fields, name: str, *, kind_of_node: str) -> Node | None:
+    def _required(self, node: Fields, name: str, *, where: str) -> Node | None:
         found = node.get(name)
         if found is None:
-            self._findings.error(
-                "key.missing", f"There is no '{name}' in this {kind_of_node}", node.span
-            )
+            self._findings.error("key.missing", f"There is no '{name}' {where}", node.span)
         return found
 
-    def _id(self, node: Fields, kind_of_node: str) -> str | None:
+    def _id(self, node: Fields, element_kind: str) -> str | None:
         element_id = self._text(node, *_IDS)
         if not element_id:
-            self._findings.error("id.missing", f"A {kind_of_node} needs an 'id'", node.span)
+            self._findings.error("id.missing", f"A {element_kind} needs an 'id'", node.span)
         return element_id
 
     def _id_span(self, node: Fields) -> Span:
@@ -406,7 +413,7 @@ class _EvolveReader:
         text = self._text(node, name)
         if text is None or text in choices:
             return None if text is None else choices[text]
-        message = f"'{name}' is {', '.join(choices)}; not '{text}'"
+        message = f"'{name}' must be one of {', '.join(choices)}, not '{text}'"
         self._findings.error("value.unknown", message, self._span_of(node, name))
         return None
 
@@ -431,8 +438,6 @@ def _code_span(node: Scalar) -> Span:
     return Span(at.file, at.line, at.column + shift, at.end_line, at.end_column)
 
 
-def _keeps_lines(node: Scalar) -> bool:
+def _lines_match_file(node: Scalar) -> bool:
+    """Whether each line of the code is a line of the file."""
     return node.style == "|" or node.span.line == node.span.end_line
-
-
-Loader = Callable[[str, str], Loaded]

@@ -136,11 +136,11 @@ def _move_to_file(tree: ast.Module, inscription: Inscription) -> ast.Module:
         for name in ("lineno", "end_lineno"):
             line = getattr(node, name, None)
             if line is not None:
-                setattr(node, name, line + down if inscription.keeps_lines else down + 1)
+                setattr(node, name, line + down if inscription.lines_match_file else down + 1)
         for name in ("col_offset", "end_col_offset"):
             column = getattr(node, name, None)
             if column is not None:
-                setattr(node, name, column + right if inscription.keeps_lines else right)
+                setattr(node, name, column + right if inscription.lines_match_file else right)
     return tree
 
 
@@ -173,7 +173,7 @@ def _syntax_diagnostic(
 ) -> NetDiagnostic:
     code_span = inscription.span
     line, column = error.lineno or 1, max(error.offset or 1, 1)
-    if not inscription.keeps_lines:
+    if not inscription.lines_match_file:
         line, column = code_span.line, code_span.column
     elif not has_file_lines:
         line, column = line + code_span.line - 1, column + code_span.column - 1

@@ -63,7 +63,7 @@ class Inscription:
     is_async: bool = False
     timeout: float | None = None
     """Seconds that an async inscription may take."""
-    keeps_lines: bool = True
+    lines_match_file: bool = True
     """Whether each line of `code` is a line of the file; False if YAML has folded the lines."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-MAX_YAML_BYTES: Final = 2_000_000
+MAX_YAML_CHARACTERS: Final = 2_000_000
 MAX_YAML_VALUES: Final = 60_000
 """Keys and values in the text of a YAML file. Reading each takes about 40 µs."""
 MAX_ALIASED_VALUES: Final = 100_000

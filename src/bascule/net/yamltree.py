@@ -19,14 +19,15 @@ from ruamel.yaml.nodes import Node as YamlNode
 
 from .diagnostics import Findings
 from .model import Span
-from .sizes import MAX_ALIASED_VALUES, MAX_DEPTH, MAX_DIGITS, MAX_YAML_BYTES, MAX_YAML_VALUES
+from .sizes import MAX_ALIASED_VALUES, MAX_DEPTH, MAX_DIGITS, MAX_YAML_CHARACTERS, MAX_YAML_VALUES
 
 _MERGE = "tag:yaml.org,2002:merge"
 _DEEP = f"Lists and mappings are nested more than {MAX_DEPTH} levels deep"
 _SURROGATE = "Half of a surrogate pair is not a character; write the character itself"
-_TEXTS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value", "merge"))
-_KNOWN = (
-    *_TEXTS,
+_STRING_TAGS = tuple(f"tag:yaml.org,2002:{name}" for name in ("str", "timestamp", "value", "merge"))
+"""Tags whose values are read as strings."""
+_KNOWN_TAGS = (
+    *_STRING_TAGS,
     *(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "seq", "map")),
 )
 
@@ -64,9 +65,9 @@ Node: TypeAlias = Scalar | Items | Fields
 def read(text: str, file: str, findings: Findings) -> Node | None:
     """Parse the single document in `text`. None if this fails; then `findings` has the cause."""
     start = Span(file, 1, 1, 1, 1)
-    if len(text) > MAX_YAML_BYTES:
+    if len(text) > MAX_YAML_CHARACTERS:
         message = f"The file has {len(text):,} characters; a net in YAML has at most"
-        findings.error("yaml.size", f"{message} {MAX_YAML_BYTES:,}. Use PNML (.pnml)", start)
+        findings.error("yaml.size", f"{message} {MAX_YAML_CHARACTERS:,}. Use PNML (.pnml)", start)
         return None
     try:
         documents = list(_yaml_nodes(text))
@@ -175,7 +176,9 @@ class _YamlReader:
         if id(node) in self._open:
             self._findings.error("yaml.circle", "An alias that contains itself", span)
             return Scalar(None, span)
-        if len(self._open) > MAX_DEPTH:  # the text is not that deep, but its aliases are
+        if len(self._open) > MAX_DEPTH:
+            # ruamel limits the depth of the text. Replacing aliases by their values can make the
+            # tree deeper.
             raise _TooDeep(span)
         self._count(node, span)
         self._check_tag(node, span)
@@ -205,8 +208,8 @@ class _YamlReader:
 
     def _check_tag(self, node: YamlNode, span: Span) -> None:
         tag = str(node.tag)
-        if tag not in _KNOWN:
-            message = f"The tag {_short(tag)} is not supported; tokens are JSON values"
+        if tag not in _KNOWN_TAGS:
+            message = f"The tag {_short(tag)} is not supported; a net can contain only JSON values"
             self._findings.error("yaml.tag", message, span)
 
     def _fields(self, node: MappingNode, span: Span) -> Fields:
@@ -226,7 +229,9 @@ class _YamlReader:
                 message = "YAML 1.2 has no merge keys (<<); write the keys out"
                 self._findings.error("yaml.key", message, self._span(key))
             elif not isinstance(key, ScalarNode):
-                self._findings.error("yaml.key", "A key must be a plain string", self._span(key))
+                self._findings.error(
+                    "yaml.key", "A key must be a string, not a list or mapping", self._span(key)
+                )
             elif not _is_unicode(str(key.value)):
                 self._findings.error("yaml.text", _SURROGATE, self._span(key))
             else:
@@ -242,13 +247,14 @@ class _YamlReader:
         if not _is_unicode(text):
             self._findings.error("yaml.text", _SURROGATE, span)
             return None
-        if style or tag in _TEXTS:
+        if style or tag in _STRING_TAGS:
             return text
         match tag.rpartition(":")[2]:
             case "null":
                 return None
             case "bool":
-                return text.lower() in ("true", "yes", "on", "y")  # the last 3 after %YAML 1.1
+                # `yes`, `on` and `y` are booleans only in a file with the directive `%YAML 1.1`.
+                return text.lower() in ("true", "yes", "on", "y")
             case "int":
                 return self._integer(text, span)
             case "float":
@@ -258,13 +264,13 @@ class _YamlReader:
 
     def _integer(self, text: str, span: Span) -> int | None:
         if len(text) > MAX_DIGITS:
-            message = f"A number of {len(text):,} digits; at most {MAX_DIGITS:,} are read"
+            message = f"The number has {len(text):,} digits; at most {MAX_DIGITS:,} are allowed"
             self._findings.error("value.number", message, span)
             return None
         digits = text.replace("_", "")
-        is_plain = digits.lstrip("+-")[:2].lower() not in ("0x", "0o")
+        is_decimal = digits.lstrip("+-")[:2].lower() not in ("0x", "0o")
         try:
-            return int(digits) if is_plain else int(digits, 0)
+            return int(digits) if is_decimal else int(digits, 0)
         except ValueError:
             self._report_invalid_number(text, span)
             return None
