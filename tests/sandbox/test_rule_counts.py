@@ -90,5 +90,5 @@ def test_a_rule_that_only_may_match_decided_nothing() -> None:
     )
     assert list(deciding_rules(decision, ASK)) == [sure]
     assert list(deciding_rules(decision, ALLOW)) == [allowing]
-    lenient = decision.by_rules_only()
+    lenient = decision.with_unmatched_parts_allowed()
     assert list(deciding_rules(lenient, ALLOW)) == [allowing]

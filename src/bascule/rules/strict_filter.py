@@ -51,8 +51,8 @@ def continuations(text: str) -> Sequence[int]:
     """The positions at which a backslash before a newline may join two words.
 
     A single backslash after a blank joins nothing. An even number of backslashes does not escape
-    the newline, except inside backticks, which remove one level of backslashes first. A backslash
-    at the end of the text counts as well.
+    the newline, except inside backticks, which remove one level of backslashes first. If the text
+    ends with an odd number of backslashes, the position of the last backslash is also returned.
     """
     found = []
     for run in _CONTINUATION.finditer(text):
@@ -97,8 +97,8 @@ def is_plain_operand(source: str) -> bool:
 
 
 def is_plain_name(source: str) -> bool:
-    """Whether the operand of `-v` is only a name. In a longer operand, bash evaluates the
-    subscript."""
+    """Whether the operand of `-v` is only a name. For an operand such as `a[$(cmd)]`, bash would
+    run cmd."""
     return _PLAIN_NAME.fullmatch(source) is not None
 
 

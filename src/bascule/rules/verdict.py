@@ -65,7 +65,7 @@ class Decision:
     def verdict(self) -> CommandVerdict:
         return strictest([part.verdict for part in self.parts])
 
-    def by_rules_only(self) -> Decision:
+    def with_unmatched_parts_allowed(self) -> Decision:
         """A decision that allows every part that no deny or ask rule matches for certain."""
         allowed = "everything that no rule denies or asks about is allowed here"
         parts = [

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from bascule.core.actions import (
     Action,
@@ -37,9 +37,10 @@ from .rule_counts import RuleCounts, deciding_rules
 
 _HARMLESS_KEYS: Final = frozenset({"C-c", "C-d", "C-z", "C-\\"})
 """Keys that end or stop a program."""
-_RUNNABLE: Final = frozenset({"file", "builtin", "keyword", ""})
-"""Types of names for which rules are reliable: bash runs the program or builtin of that name. The
-empty type means that bash does not know the name."""
+_TYPES_RULES_CAN_JUDGE: Final = frozenset({"file", "builtin", "keyword", ""})
+"""Types of command names, as `type -t` prints them, for which a rule about the name is reliable.
+The types `alias` and `function` are not included, because such a name can run anything. The type is
+empty if bash does not know the name."""
 _MAX_SHOWN: Final = 200
 """Maximum characters of a denied command in messages."""
 
@@ -67,9 +68,9 @@ class _ShownDecision:
 class _ApprovalNeeded(Exception):
     """Not a failure: a person may still allow the command."""
 
-    def __init__(self, decided: _ShownDecision) -> None:
+    def __init__(self, shown: _ShownDecision) -> None:
         super().__init__()
-        self.decided = decided
+        self.shown = shown
 
 
 class CommandGate:
@@ -90,7 +91,7 @@ class CommandGate:
         self._home = home
         self._in_thread = in_thread
         self._parser = Parser()
-        self._of_workspace = WorkspaceRules(workspace, self._parser)
+        self._workspace_rule_file = WorkspaceRules(workspace, self._parser)
         self._lock = threading.Lock()
         """Only one thread at a time may use the parser and the rules of the workspace."""
         self._changed = asyncio.Event()
@@ -115,24 +116,24 @@ class CommandGate:
         deny rule those that were refused. Raises `InvalidSetting` if the file of the workspace is
         not valid.
         """
-        of_workspace = await self._in_thread(self._workspace_rules)
+        workspace_rules = await self._in_thread(self._workspace_rules)
         return [
             *self._counts[RuleOwner.PERSON].report(self._rules.rules),
-            *self._counts[RuleOwner.WORKSPACE].report(of_workspace),
+            *self._counts[RuleOwner.WORKSPACE].report(workspace_rules),
         ]
 
     async def run(self, action: CmdRun, execute: Execute) -> Observation:
         """Execute a command or input with `execute`, if it may run.
 
-        Raises `DeniedByRule` or `ConsentDenied`. The time a person takes counts as time of the
-        action, whose timeout is the sender's own deadline.
+        Raises `DeniedByRule` or `ConsentDenied`. The time that a person needs to answer is part of
+        the action's timeout, because the sender stops waiting after that timeout.
         """
         if not action.command.strip():
             return await execute(action, None)  # reads the output of a running program
         if action.is_input:
             if action.command not in _HARMLESS_KEYS:
-                why = "it is input to a running program, which rules for commands do not allow"
-                await self._admit_kind(action, action.command, why)
+                why = "it is input to a running program, and rules can allow only commands"
+                await self._ask_if_strict(action, action.command, why)
             return await execute(action, None)
         approved: _ShownDecision | None = None
         has_asked = False
@@ -145,19 +146,20 @@ class CommandGate:
             try:
                 return await execute(with_time_left, partial(self._check, action, approved))
             except _ApprovalNeeded as needed:
-                decided = needed.decided
+                shown = needed.shown
                 if not has_asked:
-                    self._count(decided.decision, CommandVerdict.ASK, action.command)
+                    self._count(shown.decision, CommandVerdict.ASK, action.command)
                 has_asked = True
                 question = CommandQuestion.about_command(
-                    action, action.command, decided.decision, timeout=self._question_timeout(action)
+                    action, action.command, shown.decision, timeout=self._question_timeout(action)
                 )
-                approved = decided if await self._is_approved(question) else None
+                answer = await self._ask_person(question)
+                approved = shown if answer == "approved" else None
 
     async def admit_cell(self, action: IPythonRun) -> None:
         """Raises `ConsentDenied` if a cell may not run."""
-        why = "it is a cell of IPython, which rules for commands do not allow"
-        await self._admit_kind(action, action.code, why)
+        why = "it is a cell of IPython, and rules can allow only commands"
+        await self._ask_if_strict(action, action.code, why)
 
     async def admit_write(self, action: Action, cwd: str) -> None:
         """Raises `ConsentDenied` if a file action may not change a protected file."""
@@ -168,7 +170,7 @@ class CommandGate:
         path = str(Path(cwd, action.path))
         why = await self._in_thread(self._protection, path)
         if why is not None:
-            await self._admit_kind(action, path, why)
+            await self._ask_if_strict(action, path, why)
 
     # Decisions ------------------------------------------------------------------------------
 
@@ -180,19 +182,19 @@ class CommandGate:
             change_to = cwd  # a static shell has already started in `action.cwd`
         decision = await self._in_thread(self._decide, action.command, cwd, change_to)
         if decision.verdict is CommandVerdict.ALLOW and self._is_strict:
-            decision = await _with_name_types(decision, shell)
+            decision = await _ask_about_shell_names(decision, shell)
         match decision.verdict:
             case CommandVerdict.DENY:
                 self._count(decision, CommandVerdict.DENY, action.command)
                 raise _denied(decision)
-            case CommandVerdict.ASK if approved != (decided := _ShownDecision(decision, cwd)):
-                raise _ApprovalNeeded(decided)
+            case CommandVerdict.ASK if approved != (shown := _ShownDecision(decision, cwd)):
+                raise _ApprovalNeeded(shown)
         self._count(decision, CommandVerdict.ALLOW, action.command)
 
     def _count(self, decision: Decision, verdict: CommandVerdict, text: str) -> None:
         for rule in deciding_rules(decision, verdict):
-            is_of_workspace = self._of_workspace.has_made(rule)
-            owner = RuleOwner.WORKSPACE if is_of_workspace else RuleOwner.PERSON
+            is_workspace_rule = self._workspace_rule_file.has_made(rule)
+            owner = RuleOwner.WORKSPACE if is_workspace_rule else RuleOwner.PERSON
             self._counts[owner].add(verdict, rule, text)
 
     @property
@@ -203,7 +205,7 @@ class CommandGate:
         """Decide on a command in the directory `cwd`. If `change_to` is not empty, the shell first
         changes to that directory, relative to `cwd`. Blocks the calling thread."""
         with self._lock:
-            rules = self._rules.rules + self._of_workspace.rules()
+            rules = self._rules.rules + self._workspace_rule_file.rules()
             parts: Sequence[Part] = ()
             if change_to:
                 entering = self._judge(f"cd -- {shlex.quote(change_to)}", rules, cwd)
@@ -211,11 +213,11 @@ class CommandGate:
                 cwd = os.path.normpath(Path(cwd, change_to))
             decision = self._judge(text, rules, cwd)
         decision = replace(decision, parts=[*parts, *decision.parts])
-        return decision if self._is_strict else decision.by_rules_only()
+        return decision if self._is_strict else decision.with_unmatched_parts_allowed()
 
     def _workspace_rules(self) -> Rules:
         with self._lock:
-            return self._of_workspace.rules()
+            return self._workspace_rule_file.rules()
 
     def _judge(self, text: str, rules: Rules, cwd: str) -> Decision:
         return judge(text, rules, self._context(cwd), self._parser.parse)
@@ -231,23 +233,24 @@ class CommandGate:
 
     # Questions ------------------------------------------------------------------------------
 
-    async def _admit_kind(self, action: Action, text: str, why: str) -> None:
-        if not self._is_strict:
-            return
+    async def _ask_if_strict(self, action: Action, text: str, why: str) -> None:
+        """Ask a person about an action that rules cannot judge; no effect if the rules are not
+        strict. Raises `ConsentDenied` if the action may not run."""
         part = Part(text, 0, len(text), CommandVerdict.ASK, why)
         question = CommandQuestion(
             action=action, text=text, parts=[part], timeout=self._question_timeout(action)
         )
-        while not await self._is_approved(question) and self._is_strict:
-            pass
+        while self._is_strict:
+            if await self._ask_person(question) == "approved":
+                return
 
     def _question_timeout(self, action: Action) -> float:
         max_timeout = self._rules.question_timeout
         return max_timeout if action.timeout is None else min(max_timeout, action.timeout)
 
-    async def _is_approved(self, question: CommandQuestion) -> bool:
-        """Ask a person. Returns False if the rules changed meanwhile; the caller then has to apply
-        them again. Raises `ConsentDenied` if the person refuses or does not answer.
+    async def _ask_person(self, question: CommandQuestion) -> Literal["approved", "rules_changed"]:
+        """Ask a person and wait for the answer. After `rules_changed`, the caller has to apply the
+        new rules. Raises `ConsentDenied` if the person refuses or does not answer.
         """
         if self.ask is None:
             raise ConsentDenied(
@@ -270,20 +273,21 @@ class CommandGate:
                 asking.cancel()
                 await asyncio.wait({asking})
         if not asking.done() or asking.cancelled():
-            return False
+            return "rules_changed"
         if asking.result() == "deny":
             raise ConsentDenied(f"A person refused this: {question.reason}")
-        return True
+        return "approved"
 
 
-async def _with_name_types(decision: Decision, shell: Shell) -> Decision:
-    """The decision, with a part that asks for each name that is not a program or builtin."""
+async def _ask_about_shell_names(decision: Decision, shell: Shell) -> Decision:
+    """The decision, with an additional part of verdict ASK for each command name that rules cannot
+    judge: an alias, a function, or a name whose type bash does not report."""
     names = sorted(decision.names)
-    types = await shell.name_types(names) if names else ()
+    types = await shell.command_types(names) if names else ()
     parts = [
         Part(name, 0, 0, CommandVerdict.ASK, _describe_name(name, found))
         for name, found in zip(names, types, strict=True)
-        if found not in _RUNNABLE
+        if found not in _TYPES_RULES_CAN_JUDGE
     ]
     return replace(decision, parts=[*decision.parts, *parts]) if parts else decision
 
