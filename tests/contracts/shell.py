@@ -850,7 +850,7 @@ class ChecksCommands:
 
         async def check(checked: Shell) -> None:
             names = ["ls", "cat", "cd", "if", "no such name", "f", "g", "it's"]
-            seen.extend([checked.cwd.rpartition("/")[2], await checked.name_types(names)])
+            seen.extend([checked.cwd.rpartition("/")[2], await checked.command_types(names)])
 
         answer = await shell.run(CmdRun("echo $?", timeout=20), check=check)
         types = ["function", "file", "builtin", "keyword", "", "function", "alias", ""]
@@ -877,7 +877,7 @@ class ChecksCommands:
             pids.append(pid)
             if len(pids) == 1:
                 os.kill(pid, signal.SIGKILL)
-                assert await checked.name_types(["ls"]) == ["unknown"]
+                assert await checked.command_types(["ls"]) == ["unknown"]
 
         answer = await shell.run(CmdRun("echo alive", timeout=20), check=check)
         assert (answer.content, len(pids)) == ("alive\n", 2)

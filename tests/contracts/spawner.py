@@ -493,7 +493,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             await runtime.run("echo kept > file")
             await self.run_in_background(runtime, f"bash -c 'sleep 1000; :' {word}")
-        ending = asyncio.create_task(spawner.ended(plan.session_id))
+        ending = asyncio.create_task(spawner.wait_for_unexpected_end(plan.session_id))
         server = server_of(plan)
         await asyncio.sleep(0)
         assert not ending.done()
@@ -535,7 +535,7 @@ class SpawnerSuite:
     async def test_waiting_for_the_end_of_what_does_not_run_ends_at_once(
         self, spawner: Spawner
     ) -> None:
-        assert await spawner.ended(new_session_id())
+        assert await spawner.wait_for_unexpected_end(new_session_id())
 
     # Looking ------------------------------------------------------------------------------
 

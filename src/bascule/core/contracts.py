@@ -32,7 +32,7 @@ class OutputProgress:
     """A chunk of a shell's output, as raw bytes, sent while the command still runs."""
 
     shell: str
-    """The name of the shell; `ipython` for the output of a cell, which is text."""
+    """The name of the shell; `ipython` for the output of a cell, whose `data` is UTF-8 text."""
     offset: int
     """Position of `data` in the shell's log."""
     data: bytes
@@ -125,8 +125,8 @@ class Shell(Closable):
 
     Commands run one at a time. A command sent while another runs is refused, or waits if it has
     `queue`. Cancelling `run` interrupts the command and leaves the shell usable. When bash itself
-    ends (`exit`, a crash), the observation has its status, and the next command starts a new shell
-    and has `new_shell` set. Closing ends every process the shell started.
+    ends (`exit`, a crash), the observation has bash's exit status. The next command starts a new
+    shell, and its observation has `new_shell` set. Closing ends every process the shell started.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Shell(Closable):
     def log(self) -> OutputLog: ...
 
     @abstractmethod
-    async def name_types(self, names: Sequence[str]) -> Sequence[str]:
+    async def command_types(self, names: Sequence[str]) -> Sequence[str]:
         """What bash would run for each name: `file`, `builtin`, `keyword`, `function` or `alias`;
         an empty string for an unknown name. Call it only in a `CommandCheck`."""
 
@@ -277,10 +277,10 @@ OnStage = Callable[[str], None]
 class Spawner(Closable):
     """Starts and ends sandboxes: as processes of this machine, or as containers.
 
-    A sandbox is an action server that listens on `sandbox.sock` in its plan's `run_dir`, with all
-    processes that it starts. Sandboxes outlive the spawner and the hub: closing a spawner ends no
-    sandbox, and a later spawner with the same settings finds them with `running`. Several tasks
-    may call the methods at once. All methods are idempotent, so they can be retried.
+    A sandbox is an action server and all processes that it starts. The server listens on
+    `sandbox.sock` in the `run_dir` of the plan. Sandboxes outlive the spawner and the hub: closing
+    a spawner ends no sandbox, and a later spawner with the same settings finds them with `running`.
+    Several tasks may call the methods at once. All methods are idempotent, so they can be retried.
     """
 
     kind: str
@@ -319,7 +319,7 @@ class Spawner(Closable):
         """
 
     @abstractmethod
-    async def ended(self, session_id: SessionId) -> str:
+    async def wait_for_unexpected_end(self, session_id: SessionId) -> str:
         """Wait until the sandbox has ended without `stop`, and return a description of the
         reason."""
 
@@ -363,7 +363,12 @@ class Bridge(Protocol):
 
     @property
     def kind(self) -> str:
-        """How the bridge reaches the window: `run`, `debug`, `hub`, or `none`."""
+        """How the bridge reaches the window.
+
+        `run`: through the window that started this program. `debug`: through the debug session.
+        `hub`: through the hub. `terminal`: no window; questions are asked in the terminal. `none`:
+        no window.
+        """
 
     def is_available(self) -> bool:
         """Whether the window answers now. Takes at most a second and never raises."""

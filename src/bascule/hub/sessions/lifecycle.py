@@ -315,7 +315,7 @@ class SandboxLifecycle:
         """Forward the sandbox's events. If the sandbox ends by itself, fail the session."""
         forwarding = asyncio.create_task(self._forward_events(row, client))
         try:
-            end = await self.spawner(row.spec.spawner).ended(row.id)
+            end = await self.spawner(row.spec.spawner).wait_for_unexpected_end(row.id)
         finally:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)

@@ -124,7 +124,7 @@ class PlainSpawner(Spawner):
                 await self._ask_to_end(record, grace)
             await asyncio.to_thread(self._clear, session_id, record)
 
-    async def ended(self, session_id: SessionId) -> str:
+    async def wait_for_unexpected_end(self, session_id: SessionId) -> str:
         record = await self._find_in_thread(session_id)
         if record is None:
             return "it is not running"

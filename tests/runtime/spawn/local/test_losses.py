@@ -133,7 +133,7 @@ async def test_sandboxes_go_on_when_the_warden_is_killed_and_are_found_by_the_ne
         await spawner.start(plan)
         async with client(plan) as runtime:
             await runtime.run("word=kept")
-            ending = asyncio.create_task(spawner.ended(plan.session_id))
+            ending = asyncio.create_task(spawner.wait_for_unexpected_end(plan.session_id))
             (warden,) = processes_of()["warden"]
             os.kill(warden, signal.SIGKILL)
             await gone(warden)
@@ -155,7 +155,7 @@ async def test_whoever_asks_for_a_new_warden_and_leaves_is_in_nobodys_way(place:
         (warden,) = processes_of()["warden"]
         os.kill(warden, signal.SIGKILL)
         await gone(warden)
-        watching = asyncio.create_task(spawner.ended(plan.session_id))
+        watching = asyncio.create_task(spawner.wait_for_unexpected_end(plan.session_id))
         while spawner._child is before:
             await asyncio.sleep(0)
         watching.cancel()
@@ -212,7 +212,7 @@ async def test_a_sandbox_whose_bubblewrap_is_killed_is_ended_or_goes_on_and_can_
         os.kill(victim, signal.SIGKILL)
         await gone(victim)
         if which == 1:
-            assert await spawner.ended(plan.session_id)
+            assert await spawner.wait_for_unexpected_end(plan.session_id)
         else:
             async with client(plan) as runtime:
                 assert (await runtime.run("echo up")).content == "up\n"

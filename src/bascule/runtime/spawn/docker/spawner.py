@@ -139,7 +139,7 @@ class DockerSpawner(Spawner):
                 await self._ask_to_end(found, grace)
             await self._remove(found)
 
-    async def ended(self, session_id: SessionId) -> str:
+    async def wait_for_unexpected_end(self, session_id: SessionId) -> str:
         found = await self._find(session_id)
         if found is None or not found.is_running:
             return "it is not running"

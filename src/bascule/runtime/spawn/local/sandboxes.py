@@ -151,7 +151,7 @@ class Sandboxes(Closable):
                 self._kill(sandbox)
                 await asyncio.wait({sandbox.watching})
 
-    async def ended(self, session_id: SessionId) -> str:
+    async def wait_for_unexpected_end(self, session_id: SessionId) -> str:
         await self._adopt(session_id)
         sandbox = self._running.get(session_id)
         if sandbox is None:

@@ -18,7 +18,8 @@ class LocalSettings:
     against these settings."""
 
     sessions_dir: Path
-    """Contains the directories of sessions; no other directory is ever given to a session."""
+    """Contains the directories that the hub creates for sessions. The warden accepts no other
+    directory as a session's directory. Only the workspace may be elsewhere (`workspace_roots`)."""
     run_dir: Path
     """Contains the run directories of sessions and the sockets of the egress proxy."""
     state_dir: Path
@@ -47,13 +48,13 @@ class LocalSettings:
     cgroup: str = "bascule"
     """Prefix of the names of our cgroups."""
     allow_root: bool = False
-    """Allow sessions in folders of root. Files that they create there belong to root. No session
-    runs as root."""
+    """Allow workspaces that are folders of root. The session does not run as root, but on the host,
+    the files that it creates in the workspace belong to root."""
     allow_unisolated: bool = False
     """Start sandboxes even without isolation. Any session can then do everything that the warden
     can."""
     start_timeout: float = 30.0
-    """Seconds from the order to the first answer of the action server."""
+    """Maximum seconds from the request to start a sandbox until its action server answers."""
 
     def to_json(self) -> bytes:
         return json.dumps(asdict(self), default=str).encode() + b"\n"

@@ -93,7 +93,7 @@ class LocalSpawner(Spawner):
         await self._request("stop", session_id=session_id, grace=grace)
         await self._close_proxy(session_id, for_good=True)
 
-    async def ended(self, session_id: SessionId) -> str:
+    async def wait_for_unexpected_end(self, session_id: SessionId) -> str:
         while True:
             with contextlib.suppress(SandboxUnreachable):  # sandboxes outlive a warden
                 return str(await self._request("ended", session_id=session_id))

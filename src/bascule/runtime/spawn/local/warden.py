@@ -73,7 +73,7 @@ _HANDLERS: Final[Mapping[str, _Handler]] = {
     "pause": lambda boxes, params, _: boxes.pause(_id(params)),
     "resume": lambda boxes, params, _: boxes.resume(_id(params)),
     "stop": lambda boxes, params, _: boxes.stop(_id(params), params["grace"]),
-    "ended": lambda boxes, params, _: boxes.ended(_id(params)),
+    "ended": lambda boxes, params, _: boxes.wait_for_unexpected_end(_id(params)),
     "usage": lambda boxes, params, _: _as_dict(boxes.usage(_id(params))),
     "last_words": lambda boxes, params, _: boxes.log_tail(_id(params), params["lines"]),
     "disk": lambda boxes, params, _: boxes.disk(Path(params["directory"])),
