@@ -21,13 +21,13 @@ ANY_NAME = HostRules("server", listens_on="127.0.0.1", names=["*"])
 
 def refused(rules: HostRules, *headers: tuple[str, str]) -> tuple[int, str]:
     with pytest.raises(Refused) as caught:
-        rules.admitted([(name.encode(), value.encode()) for name, value in headers])
+        rules.checked_headers([(name.encode(), value.encode()) for name, value in headers])
     return caught.value.status, caught.value.error.message
 
 
 def admits(rules: HostRules, *headers: tuple[str, str]) -> bool:
     encoded = [(name.encode(), value.encode()) for name, value in headers]
-    return rules.admitted(encoded) == dict(encoded)
+    return rules.checked_headers(encoded) == dict(encoded)
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.3.2.1:80", "[::1]:9"])

@@ -149,7 +149,7 @@ async def test_vs_code_opens_from_the_page_on_the_sessions_files(
         await screen.page.set_viewport_size({"width": 360, "height": 720})
         assert await screen.page.evaluate("document.documentElement.scrollWidth") == 360
         await ensure_usable_by_all(screen, besides="iframe")
-    assert hub.hub.sessions.can_be_visited(SessionId(session))
+    assert hub.hub.sessions.is_running_or_paused(SessionId(session))
 
 
 def of_vscode(complaint: str) -> bool:

@@ -11,7 +11,7 @@ from bascule.core.errors import AccessDenied
 from bascule.serving.asgi import App, Message, Receive, Scope, Send
 from bascule.serving.connection import CONNECTION
 from bascule.serving.refusals import Refused
-from bascule.serving.request_rules import HostRules, bounded, ensure_kind
+from bascule.serving.request_rules import HostRules, bounded, ensure_content_type
 
 from .identity import Identity
 from .leases import TokenLeases
@@ -78,18 +78,18 @@ class HubGuard:
         settings: HubSettings,
         identify: Identify,
         *,
-        is_open: Callable[[str], bool] = lambda _: False,
+        needs_no_token: Callable[[str], bool] = lambda _: False,
         takes_files: Callable[[str], bool] = lambda _: False,
         leases: TokenLeases | None = None,
     ) -> None:
-        """`is_open`, `takes_files`: properties of a path of a mount (see `Mount`).
+        """`needs_no_token`, `takes_files`: properties of a path of a mount (see `Mount`).
 
         `leases`: ends requests and sockets when their token ends.
         """
         self._leases = leases or TokenLeases()
         self._app = app
         self._identify = identify
-        self._is_open = is_open
+        self._needs_no_token = needs_no_token
         self._takes_files = takes_files
         self._max_upload = settings.max_upload
         self._host_rules = HubHostRules(settings)
@@ -101,9 +101,11 @@ class HubGuard:
             await self._app(scope, receive, send)
             return
         try:
-            headers = self._host_rules.admitted(scope["headers"])
+            headers = self._host_rules.checked_headers(scope["headers"])
             path: str = scope["path"]
-            is_open = path in OPEN_PATHS or path.startswith(PAIRING_PREFIX) or self._is_open(path)
+            is_open = (
+                path in OPEN_PATHS or path.startswith(PAIRING_PREFIX) or self._needs_no_token(path)
+            )
             if not is_open:
                 scope[IDENTITY] = await self._identify(path, headers)
             receive = self._limit_body(path, headers, receive)
@@ -130,12 +132,12 @@ class HubGuard:
                 await asyncio.sleep(0)  # uvicorn must see the abort, else it logs an error
 
     def _limit_body(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
-        kinds, limit = _JSON_TYPES, self._max_body
+        content_types, limit = _JSON_TYPES, self._max_body
         if path == ARCHIVES_PATH:
-            kinds, limit = _BINARY_TYPES, self._max_archive
+            content_types, limit = _BINARY_TYPES, self._max_archive
         elif self._takes_files(path):
-            kinds, limit = _FORM_TYPES, self._max_upload
-        ensure_kind(headers, kinds)
+            content_types, limit = _FORM_TYPES, self._max_upload
+        ensure_content_type(headers, content_types)
         return bounded(headers, receive, limit)
 
 

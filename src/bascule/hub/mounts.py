@@ -39,7 +39,7 @@ class Mount(Closable):
         del target
         return None
 
-    def is_open(self, path: str) -> bool:  # noqa: ARG002
+    def needs_no_token(self, path: str) -> bool:  # noqa: ARG002
         """Whether a path needs no token; its answers must not contain data of any user."""
         return False
 

@@ -27,8 +27,8 @@ from bascule.serving.request_rules import is_loopback, split_host
 from .settings import HubSettings
 
 SESSION_ID: Final = r"[a-z0-9]{8,40}"
-"""Pattern of session ids. They are random, valid in host names, and have no `-`, which separates
-the number of an app."""
+"""Pattern of session ids. They are random and valid in host names. They contain no `-`, because in
+the path of an app (`/apps/{id}-{number}/`) a `-` separates the session id from the app's number."""
 
 HUB: Final = "hub"
 """The value of `sessions_origin` that puts sessions on the hub's own origin."""
@@ -61,7 +61,9 @@ class Origins:
         _ensure_usable(configured, self._public)
         self.sessions_origin = configured
         """The setting `sessions_origin`; empty if it is not set or is `hub`."""
-        self._host = configured.partition("://")[2].removeprefix("*")
+        self._sessions_host_suffix = configured.partition("://")[2].removeprefix("*")
+        """The host in `sessions_origin`: `.sessions.example` if the setting has a wildcard, else a
+        whole host such as `hub.example:8443`; empty if sessions have no configured origin."""
         self.has_wildcard = "://*." in configured
         """Whether `sessions_origin` gives each session its own host name."""
         purpose = f"bascule host name {settings.state_dir or ''}".encode()
@@ -80,7 +82,8 @@ class Origins:
         return self._public or f"http://{host}"
 
     def is_page_host(self, host: str) -> bool:
-        """Whether the hub's page is served at this host."""
+        """Whether the hub's page is served at this host. Only for hosts that do not belong to
+        sessions (`session_host`)."""
         return not self._is_local(host) or split_host(host)[0] == self.local_name
 
     def session_origin(self, host: str, session_id: str) -> str:
@@ -120,17 +123,24 @@ class Origins:
         return ""
 
     def _is_local(self, host: str) -> bool:
+        """Whether `host` is a loopback name or address that neither `public_url` nor
+        `sessions_origin` uses."""
         if host == self._public_host or not is_loopback(host):
             return False
-        return not self._host or not host.endswith(self._host)
+        suffix = self._sessions_host_suffix
+        return not suffix or not host.endswith(suffix)
 
     def _session_host(self, host: str) -> SessionHost | None:
         if self.is_shared_with_hub:
             return None
-        if self._host and not self.has_wildcard and host == self._host:
+        if (
+            self._sessions_host_suffix
+            and not self.has_wildcard
+            and host == self._sessions_host_suffix
+        ):
             return SessionHost(self.sessions_origin, "")
-        if self.has_wildcard and host.endswith(self._host):
-            label = host.removesuffix(self._host)
+        if self.has_wildcard and host.endswith(self._sessions_host_suffix):
+            label = host.removesuffix(self._sessions_host_suffix)
             if _LABEL.fullmatch(label):
                 return SessionHost(self.sessions_origin.replace("*", label), label)
         name, _ = split_host(host)

@@ -191,7 +191,7 @@ class Hub(Startable):
             mounted(joined, self._mounts),
             settings,
             by_token_or_page(self.tokens, authenticator, keys),
-            is_open=path_predicate(self._mounts, lambda mount: mount.is_open),
+            needs_no_token=path_predicate(self._mounts, lambda mount: mount.needs_no_token),
             takes_files=path_predicate(self._mounts, lambda mount: mount.takes_files),
             leases=self.leases,
         )

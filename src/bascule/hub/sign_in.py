@@ -83,7 +83,7 @@ class SignInPages:
         try:
             if scope["type"] != "http":
                 raise Refused(400, InvalidRequest("This path does not accept WebSockets"))
-            self._host_rules.admitted(request.headers)
+            self._host_rules.checked_headers(request.headers)
             reply = await self._answer(scope, request, receive)
         except ClientDisconnected:
             return

@@ -28,7 +28,7 @@ def make_server() -> socketio.AsyncServer:
         namespaces=[WINDOW, RUNTIME, PAGE],
         transports=["websocket"],
         cors_allowed_origins=[],  # the guard has checked the origin
-        max_http_buffer_size=1 << 40,  # the listener closes connections with larger frames
+        max_http_buffer_size=1 << 40,  # in effect no limit: the listener limits the size of frames
         http_compression=False,
         ping_interval=10,
         ping_timeout=20,  # on a busy machine a client may answer late
@@ -38,10 +38,11 @@ def make_server() -> socketio.AsyncServer:
 
 
 def connecting_identity(environ: Mapping[str, Any], *scopes: str) -> Identity:
-    """The identity of a new client. Refuses clients with only a cookie, and other scopes."""
-    scope = environ["asgi.scope"]
-    identity: Identity = scope[IDENTITY]
-    headers = dict(scope["headers"])
+    """The identity of a new client. Refuses clients that have only a cookie, and tokens whose scope
+    is not in `scopes`."""
+    asgi_scope = environ["asgi.scope"]
+    identity: Identity = asgi_scope[IDENTITY]
+    headers = dict(asgi_scope["headers"])
     if b"cookie" in headers and b"authorization" not in headers:
         raise refusal("A browser's cookie is valid on /page only; programs need a token")
     if identity.scope not in scopes:
@@ -63,15 +64,16 @@ class Greeter:
     def __init__(
         self, server: socketio.AsyncServer, settings: HubSettings, issue_nonce: Callable[[str], str]
     ) -> None:
-        """`issue_nonce`: issues the nonce with which the window of a socket registers."""
+        """`issue_nonce`: returns a nonce for a connection, given its `sid`. The window on that
+        connection needs the nonce to register."""
         self._server = server
         self._settings = settings
         self._issue_nonce = issue_nonce
 
     def greet(self, sid: str, namespace: str, auth: object) -> None:
         """Send `hello` to a new client. Call this in the handler of `connect`."""
-        # Socket.IO confirms the connection after that handler returns, and no event may come before
-        # the confirmation. The first step of this task runs after the confirmation is queued.
+        # `hello` must come after Socket.IO's confirmation, which is sent when the handler returns.
+        # So a background task sends `hello`: it starts only after the confirmation is queued.
         self._server.start_background_task(self._say_hello, sid, namespace, auth)
 
     async def _say_hello(self, sid: str, namespace: str, auth: object) -> None:

@@ -73,9 +73,10 @@ class HostRules:
         """`Host` values that were accepted before. Refused values are not kept, because anybody can
         send many different ones."""
 
-    def admitted(self, headers: Sequence[Header]) -> dict[bytes, bytes]:
-        """Return the headers by name. Raises `Refused` for a `Host` or `Origin` that is not
-        allowed, and for several `Host` headers: a proxy may have read a different one."""
+    def checked_headers(self, headers: Sequence[Header]) -> dict[bytes, bytes]:
+        """Check the headers and return all of them by name. Raises `Refused` for a `Host` or
+        `Origin` that is not allowed, and for several `Host` headers: a proxy may have read a
+        different one."""
         fields = dict(headers)
         if len(fields) != len(headers) and sum(name == b"host" for name, _ in headers) > 1:
             error = InvalidRequest("A request has one Host header; this one has several")
@@ -123,11 +124,12 @@ class HostRules:
         return address.is_loopback or self._is_on_every_address
 
 
-def ensure_kind(headers: Mapping[bytes, bytes], kinds: Collection[bytes]) -> None:
-    """Raise `Refused` for a `Content-Type` not in `kinds`; a request without one is accepted."""
-    kind = headers.get(b"content-type")
-    if kind is not None and kind.partition(b";")[0].strip().lower() not in kinds:
-        error = InvalidRequest(f"A body of type {kind.decode('latin-1')!r} is not accepted")
+def ensure_content_type(headers: Mapping[bytes, bytes], allowed: Collection[bytes]) -> None:
+    """Raise `Refused` for a `Content-Type` not in `allowed`. A request without a `Content-Type` is
+    accepted."""
+    content_type = headers.get(b"content-type")
+    if content_type is not None and content_type.partition(b";")[0].strip().lower() not in allowed:
+        error = InvalidRequest(f"A body of type {content_type.decode('latin-1')!r} is not accepted")
         raise Refused(415, error)
 
 

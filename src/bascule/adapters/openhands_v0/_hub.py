@@ -105,7 +105,7 @@ class HubRuntimes:
         """Send a request and block until the answer arrives. None for a 404 if `allow_missing`."""
         body = b"" if value is None else to_json(value)
         # Use a separate thread: OpenHands also calls this from a thread that runs an event loop,
-        # url_path `asyncio.run` would fail.
+        # where `asyncio.run` would fail.
         with ThreadPoolExecutor(1) as pool:
             request = self._request(method, url_path, body, timeout)
             reply = pool.submit(asyncio.run, request).result()

@@ -86,7 +86,7 @@ class WorkspaceMount(Mount):
         for each in self._workspaces.values():
             await each.commands.aclose()
 
-    def is_open(self, path: str) -> bool:
+    def needs_no_token(self, path: str) -> bool:
         rest = path.removeprefix(f"{self.prefix}/").split("/")
         return len(rest) == 2 and rest[1] in _UNAUTHENTICATED
 
@@ -123,7 +123,7 @@ class WorkspaceMount(Mount):
                 raise InvalidRequest(
                     "The client disconnected before its request was complete"
                 ) from error
-            except Exception as error:  # the edge of a request; the log has it
+            except Exception as error:  # no unexpected error may leave a request; it is logged here
                 logger.exception("%s %s failed", method, request.url.path)
                 raise InternalError("The hub failed; its log has the cause") from error
 
@@ -135,12 +135,12 @@ class WorkspaceMount(Mount):
         """Answers without authentication, so the answer does not reveal whether a session exists:
         it is the same for a missing session and for a session that is not ready."""
         session_id = SessionId(request.path_params["session"])
-        if self._hub.sessions.can_be_visited(session_id):
+        if self._hub.sessions.is_running_or_paused(session_id):
             return JSONResponse({"status": "ok"})
         return JSONResponse({"status": "not ready"}, 503)
 
     async def _info(self, request: Request) -> Response:
-        self._runtime(request)
+        self._ensure_access(request)
         return JSONResponse(
             {
                 "title": "Bascule",
@@ -175,7 +175,7 @@ class WorkspaceMount(Mount):
         return JSONResponse({"success": True})
 
     async def _search(self, request: Request) -> Response:
-        await self._audit_reading(request)
+        await self._ensure_visible_and_audit(request)
         query = request.query_params
         page = self._workspace(request).commands.search(
             kind=query.get("kind__eq"),
@@ -188,7 +188,7 @@ class WorkspaceMount(Mount):
         return JSONResponse(page)
 
     async def _event(self, request: Request) -> Response:
-        await self._audit_reading(request)
+        await self._ensure_visible_and_audit(request)
         name = request.path_params["event"]
         event = self._workspace(request).commands.find(name)
         if event is None:
@@ -196,7 +196,7 @@ class WorkspaceMount(Mount):
         return JSONResponse(event)
 
     async def _clear(self, request: Request) -> Response:
-        await self._audit_reading(request)
+        await self._ensure_visible_and_audit(request)
         return JSONResponse({"cleared_count": self._workspace(request).commands.clear()})
 
     # Files ------------------------------------------------------------------------------------
@@ -219,35 +219,42 @@ class WorkspaceMount(Mount):
     # Git --------------------------------------------------------------------------------------
 
     async def _changes(self, request: Request) -> Response:
-        return JSONResponse(await _git.changes(*self._in_git(request)))
+        return JSONResponse(await _git.changes(*self._git_arguments(request)))
 
     async def _diff(self, request: Request) -> Response:
-        found = await _git.diff(*self._in_git(request))
+        found = await _git.diff(*self._git_arguments(request))
         session_id = SessionId(request.path_params["session"])
         masked = partial(self._hub.sessions.masked, session_id)
         return JSONResponse({name: text and masked(text) for name, text in found.items()})
 
-    def _in_git(self, request: Request) -> tuple[_git.Run, str, str]:
+    def _git_arguments(self, request: Request) -> tuple[_git.Run, str, str]:
+        """The arguments of `_git.changes` and `_git.diff`."""
         run = partial(self._workspace(request).programs.run, self._runtime(request))
         return run, _text(request, "path"), request.query_params.get("ref", "")
 
     # VS Code ----------------------------------------------------------------------------------
 
     async def _vscode(self, request: Request) -> Response:
-        self._runtime(request)
+        self._ensure_access(request)
         return JSONResponse({"url": self._hub.addresses.vscode(request.path_params["session"])})
 
     # ------------------------------------------------------------------------------------------
 
+    def _ensure_access(self, request: Request) -> None:
+        """Raise `NoSuchSession` if the caller may not use the session."""
+        self._runtime(request)
+
     def _runtime(self, request: Request) -> SessionRuntime:
-        """The session. Raises `NoSuchSession`, also for a session of another owner."""
+        """The runtime of the session, after a check that the caller may use the session. Raises
+        `NoSuchSession`, also for a session of another owner."""
         identity, session = identity_of(request.scope), request.path_params["session"]
-        self._hub.sessions.get(identity, SessionId(session))
+        self._hub.sessions.get(identity, SessionId(session))  # only the check
         return self._hub.session(identity, session)
 
-    async def _audit_reading(self, request: Request) -> None:
-        """Write an audit entry if an admin reads another owner's output. The output is stored in
-        the hub, so no action in the session would be audited."""
+    async def _ensure_visible_and_audit(self, request: Request) -> None:
+        """Raises `NoSuchSession` if the caller may not see the session. Writes an audit entry if an
+        admin reads another owner's output. The sandbox's actions have their own audit entries, but
+        the output is stored in the hub, so reading it is not an action."""
         session_id = SessionId(request.path_params["session"])
         await self._hub.sessions.audit_reading(identity_of(request.scope), session_id, "commands")
 

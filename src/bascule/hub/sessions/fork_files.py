@@ -300,7 +300,7 @@ class _ForkComparison:
         if path not in self.merged:
             return read_version(self.base, path)
         version = self.merged[path]
-        return None if version is None else self.record.content(version)
+        return None if version is None else self.record.path_version(version)
 
     def _is_unchanged(self, path: str) -> bool:
         return self.base_version(path) == read_version(self.now, path)

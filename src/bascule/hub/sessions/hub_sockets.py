@@ -23,7 +23,8 @@ _SERVED_PATHS: Final = ("/health", "/socket.io", "/api/vscode/register", "/api/v
 """Prefixes of the paths that a session's window needs."""
 
 MAX_CONNECTIONS: Final = 64
-"""Maximum number of connections of one session to the hub: two for each of its windows."""
+"""Maximum number of connections of one session to the hub. A window uses two, so 32 windows can
+connect."""
 
 MakeHubApp = Callable[[Identity], App]
 """Makes the hub's app for connections over a session's socket."""

@@ -50,14 +50,16 @@ class MergedPaths:
             raise StorageFailed(f"The merged paths of a fork cannot be read: {error}") from error
         return {path: None if each is None else _decode(each) for path, each in value.items()}
 
-    def content(self, version: MergedVersion) -> PathVersion:
+    def path_version(self, version: MergedVersion) -> PathVersion:
+        """The version with its contents."""
         content = b""
         if version.digest:
             content = (self._directory / _CONTENTS / version.digest).read_bytes()
         return PathVersion(version.kind, content, version.mode)
 
     def keep(self, version: PathVersion, entry: Entry) -> MergedVersion:
-        """Store the contents of a path before they are sent. `add` then records them as merged."""
+        """Store the contents of a path before the merge sends them to the target session. `add`
+        then records them as merged."""
         digest = ""
         if version.kind != "directory":
             digest = hashlib.sha256(version.content).hexdigest()

@@ -459,8 +459,8 @@ class Sessions(Closable):
         row = self._table.find(session_id)
         return None if row is None or row.is_being_removed else row.owner
 
-    def can_be_visited(self, session_id: SessionId) -> bool:
-        """Whether the session runs, or is paused: then the next visit resumes it."""
+    def is_running_or_paused(self, session_id: SessionId) -> bool:
+        """Whether the session runs or is paused. The next visit resumes a paused session."""
         row = self._table.find(session_id)
         return row is not None and row.state in RUNNING and not row.is_being_removed
 

@@ -114,7 +114,7 @@ class WebPage:
     async def __call__(self, scope: Scope, _: Receive, send: Send) -> None:
         request = request_of(scope)
         try:
-            self._host_rules.admitted(request.headers)
+            self._host_rules.checked_headers(request.headers)
             reply = await self._answer(scope["path"], request)
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)

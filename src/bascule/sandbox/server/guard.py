@@ -8,7 +8,7 @@ from bascule.core.errors import AccessDenied
 from bascule.sandbox.settings import ServerSettings
 from bascule.serving.asgi import App, Receive, Scope, Send
 from bascule.serving.refusals import Refused
-from bascule.serving.request_rules import HostRules, bounded, ensure_kind
+from bascule.serving.request_rules import HostRules, bounded, ensure_content_type
 
 from .replies import ERRORS
 
@@ -24,7 +24,8 @@ _BODY_TYPES = frozenset({b"application/json", b"multipart/form-data", b"applicat
 
 
 class SandboxGuard:
-    """Admits requests with the key, an allowed `Host` and an allowed `Origin` or none.
+    """Admits requests that have the key and an allowed `Host`, and either no `Origin` or an allowed
+    one. `OPEN_PATHS` need no key.
 
     Also rejects bodies that are larger than the settings allow.
     """
@@ -48,11 +49,11 @@ class SandboxGuard:
             return
         path = scope["path"]
         try:
-            headers = scope["bascule.headers"] = self._host_rules.admitted(scope["headers"])
+            headers = scope["bascule.headers"] = self._host_rules.checked_headers(scope["headers"])
             if path not in OPEN_PATHS and not self._has_key(headers):
                 denied = AccessDenied("The key (`X-Session-API-Key`) is missing or wrong")
                 raise Refused(403, denied)
-            ensure_kind(headers, _BODY_TYPES)
+            ensure_content_type(headers, _BODY_TYPES)
             limit = self._max_upload if path in _UPLOADS else self._max_message
             receive = bounded(headers, receive, limit)
         except Refused as refused:
