@@ -22,13 +22,14 @@ import { visibleRows, topOf, totalOf } from "./virtual_list";
 export interface LiveLog {
   log: TimelineLog;
   version: Signal<number>;
-  ended: Signal<string | null>;
+  /** Why the timeline ended; null if it has not ended. */
+  endReason: Signal<string | null>;
 }
 
 /** Follows a timeline while the component is mounted. */
 export function useLog(connection: HubConnection, source: TimelineSource): LiveLog {
   const live = useMemo<LiveLog>(
-    () => ({ log: new TimelineLog(), version: signal(0), ended: signal<string | null>(null) }),
+    () => ({ log: new TimelineLog(), version: signal(0), endReason: signal<string | null>(null) }),
     [source.kind, source.id],
   );
   useEffect(() => {
@@ -41,10 +42,10 @@ export function useLog(connection: HubConnection, source: TimelineSource): LiveL
       position: () => ({ epoch: live.log.epoch, after: live.log.last }),
       entries(epoch, entries) {
         live.log.apply(epoch, entries);
-        live.ended.value = null;
+        live.endReason.value = null;
         frame ||= requestAnimationFrame(draw);
       },
-      ended: (why) => (live.ended.value = why),
+      ended: (why) => (live.endReason.value = why),
     });
     return () => {
       leave();
@@ -81,10 +82,11 @@ export function Timeline({
   const [trouble, setTrouble] = useState("");
   const [filter, setFilter] = useState<Filter>({ text: "", group: "all" });
   const version = live.version.value;
-  const isWhole = filter.text === "" && filter.group === "all";
+  const isUnfiltered = filter.text === "" && filter.group === "all";
   const rows = useMemo(
-    () => (isWhole ? live.log.rows : live.log.rows.filter((row) => matchesFilter(row, filter))),
-    [isWhole, filter, version, live],
+    () =>
+      isUnfiltered ? live.log.rows : live.log.rows.filter((row) => matchesFilter(row, filter)),
+    [isUnfiltered, filter, version, live],
   );
   return (
     <div class="timeline">
@@ -112,7 +114,7 @@ export function Timeline({
           ))}
         </div>
         <output class="tally">
-          {isWhole
+          {isUnfiltered
             ? countText(rows.length)
             : `${rows.length} of ${countText(live.log.rows.length)}`}
         </output>
@@ -121,7 +123,7 @@ export function Timeline({
             icon="download"
             label="Download"
             class="quiet"
-            isQuiet
+            isIconOnly
             act={async () => {
               setTrouble("");
               await download();
@@ -132,7 +134,7 @@ export function Timeline({
       </div>
       {trouble && <ErrorNote what={trouble} />}
       {rows.length === 0 ? (
-        <EmptyTimeline isWhole={isWhole} ended={live.ended.value} />
+        <EmptyTimeline isUnfiltered={isUnfiltered} endReason={live.endReason.value} />
       ) : (
         <Rows rows={rows} live={live} version={version} restore={restore} />
       )}
@@ -144,8 +146,14 @@ function countText(actions: number): string {
   return actions === 1 ? "1 action" : `${actions} actions`;
 }
 
-function EmptyTimeline({ isWhole, ended }: { isWhole: boolean; ended: string | null }) {
-  if (!isWhole)
+function EmptyTimeline({
+  isUnfiltered,
+  endReason,
+}: {
+  isUnfiltered: boolean;
+  endReason: string | null;
+}) {
+  if (!isUnfiltered)
     return (
       <EmptyState icon="search" title="No matching actions">
         <p>Change the search or the filter.</p>
@@ -153,7 +161,7 @@ function EmptyTimeline({ isWhole, ended }: { isWhole: boolean; ended: string | n
     );
   return (
     <EmptyState icon="status" title="No actions yet">
-      <p>{ended ? ended : "Actions appear here as soon as an agent starts them."}</p>
+      <p>{endReason ? endReason : "Actions appear here as soon as an agent starts them."}</p>
     </EmptyState>
   );
 }
@@ -264,7 +272,7 @@ function Rows({
           ))}
         </div>
       </div>
-      {live.ended.value && <p class="rows-end">{live.ended.value}</p>}
+      {live.endReason.value && <p class="rows-end">{live.endReason.value}</p>}
     </div>
   );
 }

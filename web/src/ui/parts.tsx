@@ -77,7 +77,8 @@ export function ActionButton(props: {
   icon?: IconName;
   label: string;
   class?: string;
-  isQuiet?: boolean;
+  /** Show only the icon; the label is a tooltip and for screen readers. */
+  isIconOnly?: boolean;
   act: () => Promise<unknown>;
   onTrouble: (what: string) => void;
 }) {
@@ -97,12 +98,12 @@ export function ActionButton(props: {
       type="button"
       class={props.class ?? ""}
       disabled={isBusy}
-      aria-label={props.isQuiet ? props.label : undefined}
-      title={props.isQuiet ? props.label : undefined}
+      aria-label={props.isIconOnly ? props.label : undefined}
+      title={props.isIconOnly ? props.label : undefined}
       onClick={() => void press()}
     >
       {props.icon && <Icon name={props.icon} />}
-      {!props.isQuiet && props.label}
+      {!props.isIconOnly && props.label}
     </button>
   );
 }

@@ -16,7 +16,7 @@ export interface FileSource {
   read(path: string, maxBytes: number): Promise<Blob | null>;
 }
 
-export function sessionFolder(session: string): FileSource {
+export function sessionFiles(session: string): FileSource {
   return {
     list: (path) => rest.files(session, path),
     read: (path, maxBytes) => rest.file(session, path, maxBytes),
@@ -24,14 +24,14 @@ export function sessionFolder(session: string): FileSource {
 }
 
 /** The file browser. Content is shown as text or as an image, never rendered as a page. */
-export function Files({ folder }: { folder: FileSource }) {
+export function Files({ source }: { source: FileSource }) {
   const [here, setHere] = useState<{ path: string; names: string[] } | null>(null);
   const [root, setRoot] = useState("");
   const [file, setFile] = useState<string | null>(null);
   const [trouble, setTrouble] = useState("");
   const list = async (path: string): Promise<void> => {
     try {
-      const found = await folder.list(path);
+      const found = await source.list(path);
       setHere(found);
       setRoot((known) => known || found.path);
       setTrouble("");
@@ -41,7 +41,7 @@ export function Files({ folder }: { folder: FileSource }) {
   };
   useEffect(() => {
     void list("");
-  }, [folder]);
+  }, [source]);
   if (trouble) return <ErrorNote what={trouble} again={() => void list(here?.path ?? "")} />;
   if (!here) return <p class="loading">Loading…</p>;
   const join = (name: string): string => `${here.path.replace(/\/$/, "")}/${name}`;
@@ -90,7 +90,7 @@ export function Files({ folder }: { folder: FileSource }) {
       </div>
       <div class="files-view">
         {file ? (
-          <Viewer key={file} folder={folder} path={file} close={() => setFile(null)} />
+          <Viewer key={file} source={source} path={file} close={() => setFile(null)} />
         ) : (
           <EmptyState icon="file" title="Choose a file" />
         )}
@@ -105,14 +105,14 @@ type FileContent =
   | { kind: "binary"; blob: Blob }
   | { kind: "large" };
 
-function Viewer(props: { folder: FileSource; path: string; close: () => void }) {
-  const { folder, path } = props;
+function Viewer(props: { source: FileSource; path: string; close: () => void }) {
+  const { source, path } = props;
   const [shown, setShown] = useState<FileContent | null>(null);
   const [trouble, setTrouble] = useState("");
   useEffect(() => {
     let pictureUrl = "";
     let isMounted = true;
-    read(folder, path).then(
+    read(source, path).then(
       (found) => {
         if (found.kind === "picture") pictureUrl = found.url;
         if (isMounted) setShown(found);
@@ -124,7 +124,7 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
       isMounted = false;
       if (pictureUrl) URL.revokeObjectURL(pictureUrl);
     };
-  }, [folder, path]);
+  }, [source, path]);
   return (
     <article>
       <header class="file-head">
@@ -138,7 +138,7 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
           class="quiet"
           aria-label="Download"
           title="Download"
-          onClick={() => void save(folder, path).catch((e: unknown) => setTrouble(messageOf(e)))}
+          onClick={() => void save(source, path).catch((e: unknown) => setTrouble(messageOf(e)))}
         >
           <Icon name="download" />
         </button>
@@ -161,14 +161,14 @@ function Viewer(props: { folder: FileSource; path: string; close: () => void }) 
   );
 }
 
-async function read(folder: FileSource, path: string): Promise<FileContent> {
-  const blob = await folder.read(path, MAX_SHOWN_BYTES);
+async function read(source: FileSource, path: string): Promise<FileContent> {
+  const blob = await source.read(path, MAX_SHOWN_BYTES);
   if (!blob) return { kind: "large" };
-  const kind = imageType(path);
-  if (kind)
+  const mimeType = imageType(path);
+  if (mimeType)
     return {
       kind: "picture",
-      url: URL.createObjectURL(new Blob([blob], { type: kind })),
+      url: URL.createObjectURL(new Blob([blob], { type: mimeType })),
       blob,
     };
   const data = new Uint8Array(await blob.arrayBuffer());
@@ -176,8 +176,8 @@ async function read(folder: FileSource, path: string): Promise<FileContent> {
   return { kind: "text", text: new TextDecoder().decode(data), blob };
 }
 
-async function save(folder: FileSource, path: string): Promise<void> {
-  const blob = await folder.read(path, Infinity);
+async function save(source: FileSource, path: string): Promise<void> {
+  const blob = await source.read(path, Infinity);
   if (!blob) return;
   saveAs(blob, path.slice(path.lastIndexOf("/") + 1));
 }

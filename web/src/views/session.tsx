@@ -3,7 +3,7 @@ import { connection, loads, now, rest, sessions, windows } from "../state";
 import { EmptyState, ErrorNote, PageHead, bytesText, sinceText } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, coresText, nameOf, useMeasures } from "./sessions";
-import { Files, sessionFolder } from "./files";
+import { Files, sessionFiles } from "./files";
 import { ForksView } from "./forks";
 import { Review } from "./review";
 import { LazyView } from "./lazy_view";
@@ -16,7 +16,7 @@ const terminal = () => import("./terminal").then((module) => module.Terminal);
 export function SessionView({ id }: { id: string }) {
   const session = sessions.value.get(id);
   const [trouble, setTrouble] = useState("");
-  const folder = useMemo(() => sessionFolder(id), [id]);
+  const files = useMemo(() => sessionFiles(id), [id]);
   const log = useLog(connection, { kind: "session", id });
   useMeasures();
   const isReady = session?.state === "ready";
@@ -79,7 +79,7 @@ export function SessionView({ id }: { id: string }) {
           {
             name: "Files",
             show: () =>
-              isRunning ? <Files folder={folder} /> : <SessionNotRunning state={session.state} />,
+              isRunning ? <Files source={files} /> : <SessionNotRunning state={session.state} />,
           },
           { name: "Forks", show: () => <ForksView session={session} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },

@@ -173,7 +173,7 @@ export function Controls(props: { session: Session; onTrouble: (what: string) =>
             key={verb}
             icon={icon}
             label={label}
-            isQuiet
+            isIconOnly
             class="quiet"
             act={() => rest.act(session.id, verb)}
             onTrouble={onTrouble}

@@ -15,7 +15,7 @@ export function WindowView({ id }: { id: string }) {
   const window = windows.value.find((each) => each.connection_id === id);
   const log = useLog(connection, { kind: "window", id });
   const first = window?.folders[0]?.path ?? "";
-  const folder = useMemo(() => windowFolder(id, first), [id, first]);
+  const files = useMemo(() => windowFiles(id, first), [id, first]);
   if (!window)
     return (
       <EmptyState icon="windows" title="This window is not connected">
@@ -42,7 +42,7 @@ export function WindowView({ id }: { id: string }) {
       <Tabs
         tabs={[
           { name: "Timeline", show: () => <WindowTimeline id={id} log={log} /> },
-          { name: "Files", show: () => <Files folder={folder} /> },
+          { name: "Files", show: () => <Files source={files} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
         ]}
       />
@@ -106,7 +106,7 @@ function descriptionOf(window: Window): string {
 }
 
 /** Reads through actions of the window, so the same access rules apply as for agents. */
-function windowFolder(window: string, first: string): FileSource {
+function windowFiles(window: string, first: string): FileSource {
   return {
     async list(path) {
       const where = path || first || ".";
