@@ -19,7 +19,10 @@ export type WriteResult = { written: boolean } | { refused: string };
 
 /** Files that are open in the editor. A restore changes these files through the editor. */
 export interface EditorFiles {
-  /** Absolute paths of files with and without unsaved changes. */
+  /**
+   * Absolute paths. `unsaved`: open files with unsaved changes. `saved`: open files; it may contain
+   * files of `unsaved`, which the worker ignores here.
+   */
   openFiles(): { unsaved: string[]; saved: string[] };
   /**
    * Replaces the text of an open file and saves it. `written: false`: it would save other bytes.

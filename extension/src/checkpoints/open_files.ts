@@ -1,4 +1,7 @@
-/** Files that are open in VS Code: restores write them in the editor, so that Ctrl+Z works. */
+/**
+ * Files that are open in VS Code. When a checkpoint is restored, these files are changed in the
+ * editor, so that Ctrl+Z works.
+ */
 import { isUtf8 } from "node:buffer";
 import { realpathSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -15,7 +18,7 @@ export class OpenFiles implements EditorFiles {
   constructor(private readonly documents: Documents) {}
 
   openFiles(): { unsaved: string[]; saved: string[] } {
-    return { unsaved: unsavedFiles("/"), saved: shown().map(({ uri }) => uri.fsPath) };
+    return { unsaved: unsavedFiles("/"), saved: openDocuments().map(({ uri }) => uri.fsPath) };
   }
 
   /** Writes while no action of an agent changes the file. */
@@ -26,11 +29,12 @@ export class OpenFiles implements EditorFiles {
   }
 
   private async replace(path: string, content: Buffer): Promise<WriteResult> {
-    const document = shown().find(({ uri }) => realPath(uri.fsPath) === path);
+    const document = openDocuments().find(({ uri }) => realPath(uri.fsPath) === path);
     const text = document && exactText(document, content);
     if (!document || text === undefined) return { written: false };
     if (isUnsaved(document)) return UNSAVED;
-    // VS Code notices changes on disk only after a while. An earlier edit could have no effect.
+    // VS Code notices changes on disk only after a while. So wait until the editor shows the text on
+    // disk; an edit before that could have no effect.
     if (!(await waitUntilShown(document, (await readFile(path)).toString(), FOLLOW_MS)))
       return isUnsaved(document) ? UNSAVED : { written: false };
     const edit = new vscode.WorkspaceEdit();
@@ -62,7 +66,7 @@ function exactText({ encoding }: vscode.TextDocument, content: Buffer): string |
 }
 
 /** Text documents of files. Not notebooks: VS Code reads them again when their file changes. */
-function shown(): vscode.TextDocument[] {
+function openDocuments(): vscode.TextDocument[] {
   return vscode.workspace.textDocuments.filter(
     ({ uri, isClosed }) => uri.scheme === "file" && !isClosed,
   );

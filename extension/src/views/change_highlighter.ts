@@ -25,8 +25,10 @@ export class ChangeHighlighter implements Disposable {
     backgroundColor: new vscode.ThemeColor("diffEditor.insertedLineBackground"),
     overviewRulerColor: new vscode.ThemeColor("editorOverviewRuler.addedForeground"),
   });
-  private next: RevealRequest | undefined;
-  private newest: FileChange | undefined;
+  /** The newest request that is not opened yet. */
+  private waitingRequest: RevealRequest | undefined;
+  /** The change of the last call of `show`. */
+  private newestChange: FileChange | undefined;
   private isOpening = false;
   /** The tab that this class has opened in the active group. */
   private ownTab = "";
@@ -35,8 +37,8 @@ export class ChangeHighlighter implements Disposable {
   constructor(private readonly log: Log) {}
 
   show(change: FileChange): void {
-    this.newest = change;
-    this.next = { change, tab: activeTab() };
+    this.newestChange = change;
+    this.waitingRequest = { change, tab: activeTab() };
     if (!this.isOpening) void this.openNewest();
   }
 
@@ -47,8 +49,8 @@ export class ChangeHighlighter implements Disposable {
 
   private async openNewest(): Promise<void> {
     this.isOpening = true;
-    for (let request = this.next; request; request = this.next) {
-      this.next = undefined;
+    for (let request = this.waitingRequest; request; request = this.waitingRequest) {
+      this.waitingRequest = undefined;
       const { change } = request;
       const logError = (error: unknown): void =>
         this.log.warn(`the change of ${change.displayPath} could not be shown`, error);
@@ -76,22 +78,22 @@ export class ChangeHighlighter implements Disposable {
       return document;
     }
     this.ownTab = uri.toString();
-    // VS Code itself decides: if the group is not empty any more, `background` opens a tab that is
-    // not shown. `override` chooses the text editor for every kind of file.
-    const behind = { ...options, background: true, override: false };
-    await vscode.commands.executeCommand("vscode.open", uri, behind);
+    // The group was empty when we looked. If the group has a tab by now, `background` makes VS Code
+    // open our tab behind that tab. `override: false` opens every kind of file as text.
+    const openOptions = { ...options, background: true, override: false };
+    await vscode.commands.executeCommand("vscode.open", uri, openOptions);
     return document;
   }
 
   private isOvertaken({ tab }: RevealRequest): boolean {
-    return this.next !== undefined || ![tab, this.ownTab].includes(activeTab());
+    return this.waitingRequest !== undefined || ![tab, this.ownTab].includes(activeTab());
   }
 
   private async highlight(document: vscode.TextDocument, change: FileChange): Promise<void> {
     const { lines, after } = change;
     if (!lines || !(await waitUntilShown(document, after, FOLLOW_MS))) return;
     const editor = editorOf(document) ?? (await nextEditorOf(document));
-    if (!editor || change !== this.newest) return;
+    if (!editor || change !== this.newestChange) return;
     const range = document.validateRange(
       new vscode.Range(lines.first, 0, Math.max(lines.end - 1, lines.first), Number.MAX_VALUE),
     );

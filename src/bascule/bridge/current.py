@@ -1,4 +1,9 @@
-"""Chooses the bridge of this process: set explicitly, debug session, run, or hub, in this order.
+"""Chooses the bridge of this process.
+
+The first of these that exists is used: the bridge set with `use`; the bridge of the debug session;
+a bridge to the window that started this program (a run), which passed its address in environment
+variables; a bridge to the hub; a bridge that asks in the terminal; a bridge without a window.
+`BASCULE_BRIDGE` can change the choice.
 
 This is one of the few modules that read the environment. When it reads the variables of a run, it
 also removes them, so that programs which the script starts do not inherit its window. `child_env`
@@ -87,7 +92,9 @@ class CurrentBridge:
     def _choose_transport(self) -> Transport:
         wanted = self._environ.get(KIND, "")
         if wanted not in ("", "none", "terminal"):
-            raise InvalidSetting(f"{KIND} is 'terminal', 'none' or empty, not {wanted!r}")
+            raise InvalidSetting(
+                f"{KIND} must be 'terminal', 'none' or empty, but it is {wanted!r}"
+            )
         self._read_endpoint()
         if wanted == "none":
             return NullTransport()

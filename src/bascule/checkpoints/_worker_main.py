@@ -35,14 +35,14 @@ def main() -> None:
         send({"op": "failed", "text": f"{sys.executable} cannot import sqlite3: {error}"})
         return
     from bascule.checkpoints.limits import CheckpointLimits
-    from bascule.checkpoints.recording import StoreRecording
+    from bascule.checkpoints.recording import ActionRecorder
     from bascule.checkpoints.worker import CheckpointWorker
 
     store, workspace, max_bytes = sys.argv[1:]
     limits = CheckpointLimits(store_bytes=int(max_bytes))
-    recording = StoreRecording(Path(store), Path(workspace), limits)
+    recorder = ActionRecorder(Path(store), Path(workspace), limits)
     send({"op": "ready", "python": sys.executable})
-    CheckpointWorker(recording, sys.stdin.buffer, sink).serve()
+    CheckpointWorker(recorder, sys.stdin.buffer, sink).serve()
 
 
 if __name__ == "__main__":

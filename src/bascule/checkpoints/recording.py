@@ -13,8 +13,8 @@ from .limits import CheckpointLimits
 from .store import CheckpointStore
 
 
-class StoreRecording:
-    """Keeps the workspace's contents before and after each action.
+class ActionRecorder:
+    """Records a checkpoint for each action: the workspace's contents before and after the action.
 
     If a checkpoint cannot be made, the action runs without one. `on_notice` is called once with the
     reason, and also with the paths that checkpoints leave out. Several threads must not use an

@@ -25,7 +25,7 @@ from bascule.core.observations import Observation
 from .actions import CheckpointAction, execute
 from .edited_path import EditedPath
 from .editor import EditorRefused, OpenFileEditor, OpenFiles
-from .recording import StoreRecording
+from .recording import ActionRecorder
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ class CheckpointWorker:
     """Executes requests until the input ends. The input also ends if the other process is
     killed."""
 
-    def __init__(self, recording: StoreRecording, source: IO[bytes], sink: IO[bytes]) -> None:
-        self._recording = recording
-        recording.on_notice = lambda text: self._send({"op": "notice", "text": text})
+    def __init__(self, recorder: ActionRecorder, source: IO[bytes], sink: IO[bytes]) -> None:
+        self._recorder = recorder
+        recorder.on_notice = lambda text: self._send({"op": "notice", "text": text})
         self._source, self._sink = source, sink
         self._waiting: deque[Message] = deque()
         self._numbers = itertools.count(1)
@@ -52,7 +52,7 @@ class CheckpointWorker:
                 self._send({"id": message["id"], **self._answer(message)})
         except BrokenPipeError:
             logger.info("the other process has ended")
-        self._recording.close()
+        self._recorder.close()
 
     def ask_editor(self, question: Message) -> Message:
         """Ask the other process, which runs the editor, and return its answer. Requests that arrive
@@ -95,24 +95,24 @@ class CheckpointWorker:
             return {"error": {"code": "internal", "message": repr(error)}}
 
     def _execute(self, request: Message) -> Any:
-        recording = self._recording
+        recorder = self._recorder
         match request["op"]:
             case "begin":
                 edited = None
                 if request.get("path") is not None:
                     path, follows = Path(request["path"]), bool(request["follows_links"])
                     edited = EditedPath(path, follows_links=follows)
-                return recording.begin(request["agent"], request["title"], edited)
+                return recorder.begin(request["agent"], request["title"], edited)
             case "end":
-                return recording.end(request["checkpoint"])
+                return recorder.end(request["checkpoint"])
             case "saved":
-                return recording.saved(request["paths"])
+                return recorder.saved(request["paths"])
             case "look":
-                return recording.scan()
+                return recorder.scan()
             case operation:
                 action = _action(operation, request["args"])
-                editor = _RemoteEditor(self, recording.store().workspace)
-                return _encode(execute(recording.store(), action, editor))
+                editor = _RemoteEditor(self, recorder.store().workspace)
+                return _encode(execute(recorder.store(), action, editor))
 
 
 class _RemoteEditor(OpenFileEditor):

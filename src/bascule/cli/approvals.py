@@ -93,7 +93,7 @@ def answer(
 async def _questions(target: HubTarget) -> Sequence[Mapping[str, Any]]:
     from bascule.link.hub_calls import HubCalls
 
-    with target.with_start_advice():
+    with target.explaining_unreachable_hub():
         async with HubCalls(target.url, target.token) as calls:
             return await calls.approvals()
 
@@ -101,7 +101,7 @@ async def _questions(target: HubTarget) -> Sequence[Mapping[str, Any]]:
 async def _answer(target: HubTarget, which: str, answer: str) -> None:
     from bascule.link.hub_calls import HubCalls
 
-    with target.with_start_advice():
+    with target.explaining_unreachable_hub():
         async with HubCalls(target.url, target.token) as calls:
             found = _chosen(await calls.approvals(), which)
             await calls.answer(_place_id(found), str(found["id"]), answer)

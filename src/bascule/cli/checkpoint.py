@@ -223,7 +223,7 @@ async def _at_hub(action: CheckpointAction, location: _CheckpointLocation) -> Ob
     from bascule.runtime.verbs import expect
 
     target = use_hub(location.hub)
-    with target.with_start_advice():
+    with target.explaining_unreachable_hub():
         async with await _runtime(target, location) as runtime:
             return expect(await runtime.act(action), OBSERVATIONS[action.kind])
 

@@ -60,7 +60,7 @@ async def _demo(target: HubTarget, selector: str, *, pause: float, timeout: floa
     from bascule.runtime.demo import AGENT, play
     from bascule.runtime.vscode import VSCodeRuntime
 
-    with target.with_start_advice():
+    with target.explaining_unreachable_hub():
         async with SessionCalls(target.url, target.token) as calls:
             async with HubLink(target.url, target.token) as link:
                 await link.connect()

@@ -41,7 +41,11 @@ async def _export(target: HubTarget, pieces: Pieces, output: Path | None) -> int
 
     from bascule.link.sessions import SessionCalls
 
-    with target.with_start_advice(), _open_output(output) as file, _show_size(output) as show:
+    with (
+        target.explaining_unreachable_hub(),
+        _open_output(output) as file,
+        _show_size(output) as show,
+    ):
         async with SessionCalls(target.url, target.token) as calls:
             size = 0
             async for piece in pieces(calls):

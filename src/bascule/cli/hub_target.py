@@ -43,7 +43,7 @@ class HubTarget:
         return str(self.running or self.url)
 
     @contextmanager
-    def with_start_advice(self) -> Iterator[None]:
+    def explaining_unreachable_hub(self) -> Iterator[None]:
         """Add advice to `HubUnreachable` errors: how to start a hub, or to check the address."""
         try:
             yield

@@ -78,7 +78,7 @@ class RemoteTokens(AsyncExitStack):
     async def __aenter__(self) -> Self:
         from bascule.link.hub_calls import HubCalls
 
-        self.enter_context(self._target.with_start_advice())
+        self.enter_context(self._target.explaining_unreachable_hub())
         self._calls = await self.enter_async_context(HubCalls(self._target.url, self._target.token))
         return self
 

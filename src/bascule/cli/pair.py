@@ -39,7 +39,7 @@ async def _pair(target: HubTarget, *, waits: bool) -> None:
     from bascule.link.hub import HubLink
     from bascule.link.hub_calls import HubCalls
 
-    with target.with_start_advice():
+    with target.explaining_unreachable_hub():
         async with (
             HubCalls(target.url, target.token) as calls,
             HubLink(target.url, target.token) as link,

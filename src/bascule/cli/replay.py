@@ -194,7 +194,7 @@ class _ReplayTarget:
 
         hub = use_hub(self.hub)
         session_id = ""
-        with hub.with_start_advice(), show_stages(only_last=True) as show:
+        with hub.explaining_unreachable_hub(), show_stages(only_last=True) as show:
             if self.session:
                 async with SessionCalls(hub.url, hub.token) as calls:
                     session_id = choose_session(await calls.sessions(), self.session).id

@@ -1,4 +1,4 @@
-"""Options and calls of the hub that the commands about sessions share."""
+"""Options of the commands about sessions, and functions with which these commands call the hub."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def call_hub(target: HubTarget, work: Callable[[SessionCalls], Coroutine[Any, An
     """Connect to the hub and wait for `work`."""
     import asyncio
 
-    async def call_hub() -> _T:
+    async def connect_and_work() -> _T:
         from bascule.link.sessions import SessionCalls
 
-        with target.with_start_advice():
+        with target.explaining_unreachable_hub():
             async with SessionCalls(target.url, target.token) as calls:
                 return await work(calls)
 
-    return asyncio.run(call_hub())
+    return asyncio.run(connect_and_work())
 
 
 async def find(calls: SessionCalls, which: str) -> HubSession:

@@ -179,7 +179,7 @@ def session_of(
 async def _open_session(request: UpRequest, hub: HubTarget, on_stage: OnStage) -> UpSession:
     from bascule.link.sessions import SessionCalls
 
-    with hub.with_start_advice():
+    with hub.explaining_unreachable_hub():
         async with SessionCalls(hub.url, hub.token) as calls:
             known = [
                 each

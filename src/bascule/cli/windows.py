@@ -100,7 +100,7 @@ def _chosen(found: Sequence[Window], which: str) -> str:
 async def _ask(place: HubTarget) -> Sequence[Window]:
     from bascule.link.hub_calls import HubCalls
 
-    with place.with_start_advice():
+    with place.explaining_unreachable_hub():
         async with HubCalls(place.url, place.token) as calls:
             return await calls.windows()
 

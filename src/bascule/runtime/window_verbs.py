@@ -84,15 +84,17 @@ class WindowVerbs(LanguageVerbs, DebugVerbs):
         default: str = "",
         timeout: float | None = None,
     ) -> UserAnswered:
-        """Ask the user; free text, or one of `options`. The answer is the content."""
+        """Ask the user for free text, or to choose one of `options`. The answer is in `content` of
+        the observation."""
         action = AskUser(question, options=options, default=default, timeout=timeout)
         return await self._do(action, UserAnswered)
 
     async def vscode_command(self, command: str, *arguments: Any) -> VscodeCommandDone:
         """Run a VS Code command by id, if the window's user allows it.
 
-        Arguments are JSON; `{"$uri": path}`, `{"$position": [line, character]}`, `{"$range": […]}`,
-        `{"$selection": […]}` and `{"$location": {"uri": …, "range": […]}}` become values of these
-        types, and values of these types in the result become this JSON. Lines count from 0.
+        Arguments are JSON. An argument such as `{"$uri": path}` becomes a VS Code object, here a
+        `Uri`. The others are `{"$position": [line, character]}`, `{"$range": […]}`,
+        `{"$selection": […]}` and `{"$location": {"uri": …, "range": […]}}`. In the result, such VS
+        Code objects become the same JSON. Lines count from 0.
         """
         return await self._do(VscodeCommand(command, arguments), VscodeCommandDone)

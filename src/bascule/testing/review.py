@@ -14,7 +14,8 @@ from bascule.wire import error_to_wire
 
 @dataclass(slots=True)
 class FakeReviewedFile:
-    """A text, and the base without the pending changes of agents."""
+    """A file's current lines (`text`), and its lines without the pending changes of agents
+    (`base`)."""
 
     base: Sequence[str]
     text: Sequence[str]
@@ -77,9 +78,21 @@ class FakeReview:
         for file, number in found:
             hunks = file.hunks if number is None else [file.hunks[number]]
             if request["answer"] == "keep":
-                file.base = _with(file.base, ((a, b, file.text[c:d]) for a, b, c, d in hunks))
+                file.base = _replaced(
+                    file.base,
+                    (
+                        (base_start, base_end, file.text[start:end])
+                        for base_start, base_end, start, end in hunks
+                    ),
+                )
             else:
-                file.text = _with(file.text, ((c, d, file.base[a:b]) for a, b, c, d in hunks))
+                file.text = _replaced(
+                    file.text,
+                    (
+                        (start, end, file.base[base_start:base_end])
+                        for base_start, base_end, start, end in hunks
+                    ),
+                )
         self._publish(self.listed())
         return {"value": {"done": len(found)}}
 
@@ -107,11 +120,13 @@ class FakeReview:
         }
 
 
-def _with(lines: Sequence[str], places: Iterable[tuple[int, int, Sequence[str]]]) -> Sequence[str]:
-    """`lines` with the lines at these places replaced. The places are in order."""
+def _replaced(
+    lines: Sequence[str], replacements: Iterable[tuple[int, int, Sequence[str]]]
+) -> Sequence[str]:
+    """`lines` after the replacements: first line, end, and new lines. They are in order."""
     result = list(lines)
-    for start, end, others in reversed(list(places)):
-        result[start:end] = others
+    for start, end, new_lines in reversed(list(replacements)):
+        result[start:end] = new_lines
     return result
 
 

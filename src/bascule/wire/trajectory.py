@@ -1,8 +1,9 @@
 """Converts records to OpenHands trajectories, which OpenHands' own tools can read.
 
-OpenHands ignores the additional key `bascule` of an event, the overlay. The overlay holds arguments
-and extras that OpenHands' classes would refuse. For a kind that only Bascule has, the overlay also
-holds the kind, and OpenHands sees `null`. `to_bascule_event` merges event and overlay.
+Bascule adds a key `bascule` to an event. The value of this key is called the overlay; OpenHands
+ignores the overlay. The overlay holds arguments and extras that OpenHands' classes would refuse.
+For a kind that only Bascule has, the overlay also holds the kind, and OpenHands sees `null`.
+`to_bascule_event` merges event and overlay.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Trajectory:
 
     def event(self, entry: Mapping[str, Any]) -> dict[str, Any] | None:
         """The event for `entry`. None for an action that was sent again while it was running, and
-        for entries of other kinds."""
+        for entries that are not an action, an observation or a failure."""
         event = entry.get("event")
         event = event if isinstance(event, Mapping) else {}
         match entry["kind"]:
@@ -114,7 +115,11 @@ def to_bascule_event(event: Mapping[str, Any]) -> dict[str, Any]:
 
 def overlay_of(event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Bascule's additional fields: `id`, `who`, `seconds`, `checkpoint`, `masked`, `missed`, `lost`
-    and `working_dir`."""
+    and `working_dir`.
+
+    `missed`: the number of entries before this entry that were not recorded. `lost`: the result of
+    the action is unknown.
+    """
     overlay = event.get(OVERLAY)
     return overlay if isinstance(overlay, Mapping) else {}
 
@@ -137,7 +142,8 @@ def _split(
     """
     kind, fields = str(event.get(kind_key)), event.get(fields_key)
     fields = dict(fields) if isinstance(fields, Mapping) else {}
-    if kind == "run" and fields_key == "extras":  # this class accepts any field
+    if kind == "run" and fields_key == "extras":
+        # OpenHands' class for the output of a command accepts any field.
         return kind, _Parts(fields, {})
     if kind not in known:
         return _NULL_KIND, _Parts({}, {kind_key: kind, fields_key: fields})

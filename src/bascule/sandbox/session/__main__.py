@@ -25,7 +25,7 @@ from bascule.serving.sockets import unix_listener
 from . import seccomp
 from .egress import forward_to_proxy, proxy_environment
 from .launch import CHECKPOINT_BYTES, SandboxLaunch
-from .openhands_image import environment_of, prelude_of, python_of, soft_timeout
+from .openhands_image import prelude_of, python_of, soft_timeout, variables_of
 from .services import SessionServices
 
 SOCKET = "sandbox.sock"
@@ -51,7 +51,7 @@ async def _serve(launch: SandboxLaunch, on_started: OnStarted | None) -> None:
         env={
             **services.prepare(),
             **proxies,
-            **environment_of(launch.file_layout, launch.environment),
+            **variables_of(launch.file_layout, launch.environment),
         },
         kind=launch.shells,
         state_dir=Path(launch.state_dir, "shells") if launch.shells == "tmux" else None,

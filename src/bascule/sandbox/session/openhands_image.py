@@ -18,15 +18,16 @@ from .agent_skills import PRELUDE
 
 _ENVIRONMENT: Final = "/openhands/poetry/openhands-ai-5O4_aCHf-py3.12"
 _PYTHON: Final = f"{_ENVIRONMENT}/bin/python"
-_VIEW_ADDRESS: Final = "/tmp/oh-server-url"  # noqa: S108  # the sandbox's own
+_VIEW_URL_FILE: Final = "/tmp/oh-server-url"  # noqa: S108  # the sandbox's own
 _SOFT_TIMEOUT_VARIABLE: Final = "NO_CHANGE_TIMEOUT_SECONDS"
 
 
 def links_for(layout: FileLayout, environment: str = sys.prefix) -> Mapping[str, str]:
     """Return the symbolic links that a spawner creates, as path to target.
 
-    The path of OpenHands' Python environment leads to ours as a whole, so that a Python started
-    there finds its packages. `environment`: path of our environment inside the sandbox.
+    One link replaces OpenHands' whole Python environment by ours. A Python started through a link
+    to the interpreter alone would not find its packages. `environment`: path of our environment
+    inside the sandbox.
     """
     return {_ENVIRONMENT: environment} if layout == "openhands" else {}
 
@@ -41,25 +42,25 @@ def prelude_of(layout: FileLayout) -> str:
     return PRELUDE if python_of(layout) else ""
 
 
-def environment_of(layout: FileLayout, environment: Mapping[str, str]) -> Mapping[str, str]:
+def variables_of(layout: FileLayout, variables: Mapping[str, str]) -> Mapping[str, str]:
     """Append OpenHands' Python to the PATH, for systems without a `python`."""
     if not python_of(layout):
-        return environment
-    return {**environment, "PATH": f"{environment.get('PATH', '')}:{_ENVIRONMENT}/bin"}
+        return variables
+    return {**variables, "PATH": f"{variables.get('PATH', '')}:{_ENVIRONMENT}/bin"}
 
 
-def soft_timeout(environment: Mapping[str, str], default: float) -> float:
+def soft_timeout(variables: Mapping[str, str], default: float) -> float:
     """Return the soft timeout of commands from the variable that OpenHands' server reads; `default`
     if the variable is missing or invalid."""
     try:
-        seconds = float(environment.get(_SOFT_TIMEOUT_VARIABLE, default))
+        seconds = float(variables.get(_SOFT_TIMEOUT_VARIABLE, default))
     except ValueError:
         return default
     return seconds if 0 < seconds < float("inf") else default
 
 
 def write_expected_files(
-    layout: FileLayout, working_dir: Path, *, view_url: str, browses: bool
+    layout: FileLayout, working_dir: Path, *, view_url: str, has_browser: bool
 ) -> None:
     """Write files that OpenHands' agents expect. Only for a sandbox with its own /tmp.
 
@@ -68,6 +69,6 @@ def write_expected_files(
     if layout != "openhands":
         return
     if view_url:
-        Path(_VIEW_ADDRESS).write_text(view_url.removesuffix("/view"))
-    if browses:
+        Path(_VIEW_URL_FILE).write_text(view_url.removesuffix("/view"))
+    if has_browser:
         (working_dir / DOWNLOADS).mkdir(exist_ok=True)

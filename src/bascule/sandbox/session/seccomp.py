@@ -34,12 +34,12 @@ DENIED: Final = (
     *("swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "iopl", "ioperm"),
     # Inspecting or controlling the kernel.
     *("bpf", "perf_event_open", "userfaultfd", "lookup_dcookie"),
-    # Old interfaces, and ways to get files other than by path or own descriptor.
+    # Old interfaces, and calls that open a file by a handle or take another process's descriptor.
     *("modify_ldt", "uselib", "open_by_handle_at", "pidfd_getfd"),
 )
 """These calls fail with EPERM."""
 
-UNKNOWN: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
+REPORTED_AS_MISSING: Final = ("io_uring_setup", "io_uring_enter", "io_uring_register", "clone3")
 """These calls fail with ENOSYS, so programs fall back to older calls: epoll, and `clone`, whose
 flags a filter can read."""
 
@@ -117,8 +117,8 @@ def architecture() -> Architecture | None:
 def program(arch: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
     """Return the filter. `set_id_files`: allow the set-user-ID and set-group-ID bits on files.
 
-    In a folder of the host, such a file would belong to a host user, and would run as that user
-    when anybody on the host executes it.
+    Do not allow these bits if the session can write to a folder of the host. There, such a file
+    would belong to a host user, and would run as that user when anybody on the host executes it.
     """
     words = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -133,10 +133,12 @@ def program(arch: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
     ]
     for number in arch.numbers_of(DENIED):
         words += _if_syscall(number, [_refuse(errno.EPERM)])
-    for number in arch.numbers_of(UNKNOWN):
+    for number in arch.numbers_of(REPORTED_AS_MISSING):
         words += _if_syscall(number, [_refuse(errno.ENOSYS)])
     for number in arch.numbers_of(("clone", "unshare")):
-        words += _if_syscall(number, _unless_bits(0, _NEW_NAMESPACES & ~_signal_bits(arch, number)))
+        words += _if_syscall(
+            number, _refuse_if_bits(0, _NEW_NAMESPACES & ~_signal_bits(arch, number))
+        )
     for number in arch.numbers_of(("socket", "socketpair")):
         words += _if_syscall(number, _allow_only(0, FAMILIES.values(), errno.EAFNOSUPPORT))
     for number in arch.numbers_of(("personality",)):
@@ -147,8 +149,11 @@ def program(arch: Architecture, *, set_id_files: bool) -> Sequence[Instruction]:
 
 
 def confine(*, set_id_files: bool) -> None:
-    """Apply the filter permanently to this process and its descendants, and leave the keyring of
-    the parent. Requires `PR_SET_NO_NEW_PRIVS` to be set, or CAP_SYS_ADMIN."""
+    """Apply the filter permanently to this process and its descendants. Also replace the session
+    keyring, which was inherited from the parent, by a new, empty one.
+
+    Requires `PR_SET_NO_NEW_PRIVS` to be set, or CAP_SYS_ADMIN.
+    """
     here = architecture()
     if here is None:
         return
@@ -179,7 +184,7 @@ def _without_set_id(arch: Architecture) -> list[Instruction]:
     words: list[Instruction] = []
     for name, index in _MODE_ARGUMENTS:
         for number in arch.numbers_of((name,)):
-            words += _if_syscall(number, _unless_bits(index, _SET_ID_BITS))
+            words += _if_syscall(number, _refuse_if_bits(index, _SET_ID_BITS))
     for name, index in _FLAGS_ARGUMENTS:
         for number in arch.numbers_of((name,)):
             allow_unless_creating = [
@@ -187,7 +192,7 @@ def _without_set_id(arch: Architecture) -> list[Instruction]:
                 (_JUMP_ANY_BIT, 1, 0, _CREATE_FLAGS),
                 (_RETURN, 0, 0, _ALLOW),
             ]
-            check_mode = _unless_bits(index + 1, _SET_ID_BITS)
+            check_mode = _refuse_if_bits(index + 1, _SET_ID_BITS)
             words += _if_syscall(number, [*allow_unless_creating, *check_mode])
     # A filter cannot read the flags and mode of `openat2`, because they are behind a pointer. After
     # ENOSYS programs use `openat`.
@@ -199,7 +204,7 @@ def _if_syscall(number: int, then: Sequence[Instruction]) -> list[Instruction]:
     return [(_JUMP_EQUAL, 0, len(then), number), *then]
 
 
-def _unless_bits(index: int, bits: int) -> list[Instruction]:
+def _refuse_if_bits(index: int, bits: int) -> list[Instruction]:
     """Return instructions that refuse a call if its argument `index` has any of `bits`."""
     refuse = [(_JUMP_ANY_BIT, 0, 1, bits), _refuse(errno.EPERM)]
     return [*_argument(index), *refuse, (_RETURN, 0, 0, _ALLOW)]
@@ -216,14 +221,14 @@ def _allow_only(index: int, allowed: Iterable[int], error: int) -> list[Instruct
 
 
 def _argument(index: int) -> list[Instruction]:
-    """Load the lower 32 bits of an argument. The kernel reads all arguments that we check as `int`,
-    and ignores the upper half."""
+    """Load the lower 32 bits of an argument. In the arguments that we check, the upper 32 bits have
+    no meaning."""
     return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index)]
 
 
 def _signal_bits(arch: Architecture, number: int) -> int:
-    """Bits of the flags that hold a signal number: the lowest byte for `clone`. None for `unshare`,
-    whose lowest byte contains CLONE_NEWTIME."""
+    """The bits of the flags argument that are a signal number, not flags: the lowest byte for
+    `clone`, no bits (0) for `unshare`, whose lowest byte contains CLONE_NEWTIME."""
     return 0xFF if number == arch.numbers["clone"] else 0
 
 

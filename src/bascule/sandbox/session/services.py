@@ -216,7 +216,7 @@ class SessionServices:
             self._launch.file_layout,
             Path(self._launch.working_dir),
             view_url=self._sandbox.view_url,
-            browses=Browse.kind in self._sandbox.capabilities,
+            has_browser=Browse.kind in self._sandbox.capabilities,
         )
 
     def _described(self, data: Mapping[str, Any]) -> dict[str, Any]:
