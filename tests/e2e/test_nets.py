@@ -266,7 +266,7 @@ async def test_what_is_wrong_is_told_while_it_is_typed(
         ("aliases", ALIAS_BOMB, "Aliases (*name) repeat more than 100,000 values"),
         ("tokens", "4000000000", "4,000,000,000 tokens; a marking has at most 1,000,000"),
         ("depth", "[" * 200 + "]" * 200, "Lists and mappings are nested more than 100 levels deep"),
-        ("digits", f"[{'9' * 1500}]", "A number of 1,500 digits"),
+        ("digits", f"[{'9' * 1500}]", "The number has 1,500 digits"),
     ],
 )
 async def test_a_net_made_to_hang_the_check_is_answered_while_it_is_typed(
