@@ -64,7 +64,8 @@ class Place:
 def place() -> Iterator[Place]:
     with tempfile.TemporaryDirectory(prefix="bsc-") as made, ExitStack() as stack:
         here = Path(made)
-        ports = {name: free_port() for name in ("tls", *FRONTS)}
+        names = ("tls", *FRONTS)
+        ports = dict(zip(names, free_ports(len(names)), strict=True))
         url = f"https://localhost:{ports['tls']}"
         env = environment(
             XDG_STATE_HOME=made,
@@ -98,10 +99,11 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+def free_ports(count: int) -> list[int]:
+    """Different ports: all are held until the last one is chosen."""
+    with ExitStack() as held:
+        servers = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in servers]
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
@@ -218,7 +220,8 @@ async def test_a_certificate_nobody_knows_is_named(
 
 
 async def test_a_port_where_nothing_is_and_plain_http_from_elsewhere_are_named() -> None:
-    nothing = await look(f"http://127.0.0.1:{free_port()}")
+    [port] = free_ports(1)
+    nothing = await look(f"http://127.0.0.1:{port}")
     assert failed(nothing) == ["hub"]
     assert "does not answer" in nothing["hub"].found
     plain = await look("http://hub.example")
