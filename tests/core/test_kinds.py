@@ -7,8 +7,9 @@ from types import ModuleType
 import pytest
 
 from bascule.core import actions, editor_actions, editor_observations, observations
-from bascule.core.actions import NOT_EXECUTABLE, Action, CmdRun
+from bascule.core.actions import NOT_EXECUTABLE, Action, CmdRun, FileRead, Null
 from bascule.core.contracts import MANDATORY_CAPABILITIES
+from bascule.core.identity import EventId
 from bascule.core.kinds import ACTIONS, OBSERVATIONS
 from bascule.core.observations import CmdMetadata, CmdOutput, Observation
 
@@ -60,6 +61,17 @@ def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> Non
     executable = ACTIONS.keys() - NOT_EXECUTABLE
 
     assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()
+
+
+def test_events_compare_and_print_as_dataclasses_do() -> None:
+    one, same = CmdRun("ls", id=EventId("1")), CmdRun("ls", id=EventId("1"))
+
+    assert one == same
+    assert one != CmdRun("pwd", id=EventId("1"))
+    assert one != FileRead("ls", id=EventId("1"))
+    assert hash(Null(id=EventId("1"), unknown=())) == hash(Null(id=EventId("1"), unknown=()))  # type: ignore[arg-type]
+    assert repr(one).startswith("CmdRun(id='1', timestamp=None, ")
+    assert "command='ls', is_input=False" in repr(one)
 
 
 def test_each_event_has_an_id_of_its_own() -> None:

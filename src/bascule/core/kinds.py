@@ -1,7 +1,7 @@
 """All kinds of actions and observations. The classes for editors are loaded on first use.
 
-Four in ten of all classes are for editors. A sandbox never uses these classes, and loading them
-would make its start a tenth slower.
+A third of all classes are for editors. A sandbox never uses these classes, and loading them would
+make its start a tenth slower.
 """
 
 from __future__ import annotations
