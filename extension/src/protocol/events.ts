@@ -1878,8 +1878,9 @@ export interface VscodeCommandAction {
   args: {
     command: string;
     /**
-     * JSON values. `{"$uri": …}`, `{"$position": …}`, `{"$range": …}`, `{"$selection": …}` and
-     * `{"$location": …}` become values of these types, at any depth.
+     * JSON values. The objects `{"$uri": …}`, `{"$position": …}`, `{"$range": …}`,
+     * `{"$selection": …}` and `{"$location": …}`, at any depth, become VS Code's `Uri`, `Position`,
+     * `Range`, `Selection` and `Location`.
      */
     arguments?: unknown[];
     thought?: string;

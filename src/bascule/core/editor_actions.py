@@ -319,8 +319,9 @@ class VscodeCommand(Action):
 
     command: str
     arguments: Sequence[Any] = ()
-    """JSON values. `{"$uri": …}`, `{"$position": …}`, `{"$range": …}`, `{"$selection": …}` and
-    `{"$location": …}` become values of these types, at any depth."""
+    """JSON values. The objects `{"$uri": …}`, `{"$position": …}`, `{"$range": …}`,
+    `{"$selection": …}` and `{"$location": …}`, at any depth, become VS Code's `Uri`, `Position`,
+    `Range`, `Selection` and `Location`."""
     thought: str = ""
 
 
