@@ -19,6 +19,7 @@ import pytest
 from bascule.core.actions import CmdRun
 from bascule.core.contracts import Shell
 from bascule.core.errors import InvalidSetting, MissingTool, SandboxStartFailed
+from bascule.sandbox.process_table import exists
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.sandbox.shell.shells import Shells
 from bascule.sandbox.shell.tmux import TmuxShell
@@ -224,6 +225,25 @@ async def test_a_command_whose_tmux_is_killed_is_answered_with_what_it_printed(
         await asyncio.sleep(0.01)
     after = await shells.run(CmdRun("echo after"))
     assert (after.content, after.metadata.new_shell) == ("after\n", True)
+
+
+@pytest.mark.slow
+async def test_a_program_that_missed_the_hangup_is_ended_after_bash(
+    shells: Shells, tmp_path: Path
+) -> None:
+    """A process that bash has just forked has bash's handler of SIGHUP until it executes its
+    program, so it may lose the signal. This one starts its program once bash has ended."""
+    kill = f"tmux -S {shells._host.socket} kill-server"
+    pid = tmp_path / "pid"
+    wait_for_end = "while kill -0 $$ 2>/dev/null; do :; done"
+    command = (
+        f"trap '' HUP; echo $BASHPID > {pid}; {kill}; {wait_for_end}; trap - HUP; exec sleep 900"
+    )
+    seen = await shells.run(CmdRun(f"({command})", timeout=30))
+
+    assert seen.metadata.shell_ended
+    while exists(int(pid.read_text())):
+        await asyncio.sleep(0.01)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ Requests:
 - `spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two descriptors: the terminal and
   the command channel, or stdin and stdout of a program without terminal
 - `end {pid, grace}`
+- `hang_up {pid}`
 - `hold {key, spool}` with descriptors, `release {key}`
 - `leave`
 
@@ -101,7 +102,9 @@ class KeeperServer:
         self.is_leaving = False
         self.held: dict[str, HeldDescriptors] = {}
         self.statuses: dict[int, int] = {}
-        self.shells: set[int] = set()
+        self.shells: dict[int, bytes] = {}
+        """The command line of each shell by its pid, as /proc shows it."""
+        self.hung_up: set[int] = set()
         self.endings: dict[int, ShellEnding] = {}
         self.starting: dict[int, tuple[int, int]] = {}
         self.poll = select.poll()
@@ -224,6 +227,8 @@ class KeeperServer:
             self.spawn(message, fds)
         elif message["op"] == "end":
             self.end(message["pid"], message["grace"])
+        elif message["op"] == "hang_up":
+            self.hang_up(message["pid"])
         elif message["op"] == "hold":
             self.release(message["key"])
             self.held[message["key"]] = HeldDescriptors(fds, message["spool"])
@@ -261,7 +266,7 @@ class KeeperServer:
         os.close(status_write)
         for fd in fds:
             os.close(fd)
-        self.shells.add(pid)
+        self.shells[pid] = b"".join(os.fsencode(word) + b"\0" for word in message["argv"])
         self.starting[status_read] = (message["id"], pid)
         self.poll.register(status_read, select.POLLIN)
 
@@ -272,7 +277,7 @@ class KeeperServer:
         self.poll.unregister(status_read)
         os.close(status_read)
         if failure:
-            self.shells.discard(pid)
+            self.shells.pop(pid, None)
             self.send(op="failed", id=spawn_id, **marshal.loads(failure))  # noqa: S302
         else:
             self.send(op="spawned", id=spawn_id, pid=pid)
@@ -289,8 +294,11 @@ class KeeperServer:
             for status_read in starts:
                 self.report_start(status_read)  # report its start or failure before its exit
             if pid in self.shells:
-                self.shells.discard(pid)
+                command_line = self.shells.pop(pid)
                 code = os.waitstatus_to_exitcode(status)
+                if code == -signal.SIGHUP or pid in self.hung_up:
+                    self.hung_up.discard(pid)
+                    hang_up_session(pid, command_line)
                 if self.listener is not None:  # the connected server may die before it reads this
                     self.statuses[pid] = code
                     for oldest in list(self.statuses)[:-MAX_STATUSES]:
@@ -318,6 +326,13 @@ class KeeperServer:
             for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):
                 signal_process(child, number)
         self.endings[pid] = ending
+
+    def hang_up(self, pid: int) -> None:
+        """Kill a shell whose terminal is gone, also if it ignores SIGHUP. `reap` sends SIGHUP to
+        its programs."""
+        if pid in self.shells:
+            self.hung_up.add(pid)
+            signal_process(pid, signal.SIGKILL)
 
     def finish(self, ending: ShellEnding) -> None:
         """Kill the remaining processes of a shell, and then the shell itself. As long as the shell
@@ -456,23 +471,36 @@ def descendants(root: int) -> list[int]:
     """
     children: dict[int, list[int]] = {}
     dead: set[int] = set()
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                state, parent, *_ = file.read().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        children.setdefault(int(parent), []).append(int(name))
-        if state in (b"Z", b"X"):
-            dead.add(int(name))
+    for each in process_stats():
+        children.setdefault(each.parent, []).append(each.pid)
+        if each.is_dead:
+            dead.add(each.pid)
     found, frontier = [], [root]
     while frontier:
         below = children.get(frontier.pop(), [])
         found += below
         frontier += below
     return [pid for pid in found if pid not in dead]
+
+
+class ProcessStat:
+    """A process as /proc shows it."""
+
+    def __init__(self, pid: int, stat: bytes) -> None:
+        self.pid = pid
+        state, parent, _group, session, *_ = stat.rpartition(b")")[2].split()
+        self.parent = int(parent)
+        self.session = int(session)
+        self.is_dead = state in (b"Z", b"X")
+
+
+def process_stats() -> list[ProcessStat]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                found.append(ProcessStat(int(name), file.read()))
+    return found
 
 
 def signal_process(pid: int, number: int) -> bool:
@@ -491,6 +519,44 @@ def kill_descendants(root: int, deadline: float) -> None:
     while (left := descendants(root)) and time.monotonic() < deadline:
         if not sum(signal_process(pid, signal.SIGKILL) for pid in left):
             return
+
+
+def hang_up_session(session: int, command_line: bytes) -> None:
+    """Send SIGHUP to all programs in the session of a shell that has ended.
+
+    The kernel sends SIGHUP only to the foreground group, and only once. Processes that the shell
+    forked and that have not yet executed their program lose the signal, because they still have
+    the shell's handler. They have its command line too, and are killed instead.
+    """
+    deadline = time.monotonic() + CLEANUP_TIMEOUT
+    hung_up: set[int] = set()
+    is_complete = False
+    while not is_complete and time.monotonic() < deadline:
+        is_complete = True
+        for pid in session_members(session):
+            running = read_command_line(pid)
+            if running == command_line:
+                is_complete = False
+                signal_process(pid, signal.SIGKILL)
+            elif not running:  # it is executing its program just now, or has ended
+                is_complete = False
+            elif pid not in hung_up:
+                hung_up.add(pid)
+                signal_process(pid, signal.SIGHUP)
+                signal_process(pid, signal.SIGCONT)  # a stopped process gets no SIGHUP
+
+
+def session_members(session: int) -> list[int]:
+    """Return the living processes of a session."""
+    return [each.pid for each in process_stats() if each.session == session and not each.is_dead]
+
+
+def read_command_line(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 if __name__ == "__main__":

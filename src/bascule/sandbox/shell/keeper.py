@@ -230,6 +230,14 @@ class Keeper(Closable):
         self._send({"op": "end", "pid": pid, "grace": GRACE})
         await ended
 
+    def hang_up(self, pid: int) -> None:
+        """Kill the shell `pid`, whose terminal is gone, and send SIGHUP to its programs.
+
+        The keeper sends SIGHUP by itself if the shell was ended by SIGHUP.
+        """
+        if self._link is not None:
+            self._send({"op": "hang_up", "pid": pid})
+
     async def aclose(self) -> None:
         if self._starting.task is not None:
             await asyncio.wait([self._starting.task])

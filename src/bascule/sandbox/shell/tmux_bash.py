@@ -10,7 +10,7 @@ import termios
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bascule.sandbox.process_table import children, process_info
+from bascule.sandbox.process_table import process_info
 
 from .bash import BashProcess, quiet
 from .keeper import Keeper
@@ -196,28 +196,14 @@ class TmuxBash(BashProcess):
     def _lost(self) -> None:
         """Handle the end of the pane or of tmux: no more output arrives, and bash has no terminal.
 
-        The kernel sends SIGHUP to bash. Bash may ignore the signal, so we kill bash.
+        The kernel sends SIGHUP to bash, but bash may ignore it.
         """
         ours, self._ours = self._ours, {}
         for callback in ours.values():
             callback()
         if self.is_alive:
-            self._hang_up_programs()
-            self.kill()
+            self._host.keeper.hang_up(self.pid)
             self.ended(-signal.SIGHUP)
-
-    def _hang_up_programs(self) -> None:
-        """Send SIGHUP to bash's child processes, as bash would if we did not kill it.
-
-        The kernel sends SIGHUP only to the foreground group, and only once, so a program that bash
-        started later would outlive its terminal. Bash is stopped first, so that it starts no more
-        programs.
-        """
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGSTOP)
-        for child in children(self.pid):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGHUP)
 
     def _write(self, data: bytes) -> None:
         if self._pane is not None and self._host.is_running:
