@@ -115,6 +115,7 @@ export class HubReview implements SharedReview, Disposable {
       try {
         await this.apply(answer, target);
       } catch (error) {
+        this.changed();
         if (done === 0 || !(error instanceof Failure)) throw error;
         const before = `Done before that: ${done} of ${found.length} files`;
         throw new Failure(error.code, `${messageOf(error)}. ${before}`);
@@ -138,8 +139,20 @@ export class HubReview implements SharedReview, Disposable {
     return this.reviewer.undo(file, hunk);
   }
 
-  /** Fails if the file no longer has the pending changes that were shown. */
-  private find({ file: id, version }: ReviewTarget): ReviewedFile {
+  /**
+   * Fails if the file no longer has the pending changes that were shown. Then sends the list again:
+   * who waits for a newer list must not depend on a later change of the file.
+   */
+  private find(target: ReviewTarget): ReviewedFile {
+    try {
+      return this.findShown(target);
+    } catch (error) {
+      this.changed();
+      throw error;
+    }
+  }
+
+  private findShown({ file: id, version }: ReviewTarget): ReviewedFile {
     const file = this.files.pending.find(({ path }) => idOf(path) === id);
     if (!file) throw stale("A file");
     if (versionOf(file) !== version) throw stale(this.nameOf(file.path));

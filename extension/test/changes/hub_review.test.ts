@@ -193,3 +193,26 @@ test("many changes make one message", () => {
   vi.runAllTimers();
   expect(count).toBe(1);
 });
+
+test("the list is sent again after a refused request, although no file changes", async () => {
+  vi.useFakeTimers();
+  const { hub, reviewer, target } = review(changed("/w/a", "1", "one"));
+  let sent = 0;
+  hub.onChanged.listen(() => (sent += 1));
+  reviewer.typedIn.add("/w/a"); // the editor does not show the text yet
+  expect(() => hub.show(target(0))).toThrow("stale");
+  await vi.advanceTimersByTimeAsync(200);
+  expect(sent).toBe(1);
+  const answer = hub.answer({ answer: "keep", files: [target(0)], by: "ann" });
+  await expect(answer).rejects.toThrow("stale");
+  await vi.advanceTimersByTimeAsync(200);
+  expect(sent).toBe(2);
+  reviewer.typedIn.clear();
+  reviewer.beforeUndo = () => {
+    throw new Failure("edit.conflict", "stale");
+  };
+  const late = hub.answer({ answer: "undo", files: [target(0)], by: "ann" });
+  await expect(late).rejects.toThrow("stale");
+  await vi.advanceTimersByTimeAsync(200);
+  expect(sent).toBe(3);
+});
