@@ -122,9 +122,10 @@ class CodeServer:
     def logs(self) -> list[Path]:
         return sorted((self._data / "logs").rglob("*.log"))
 
-    async def open(self, browser: Browser, folder: Path) -> Page:
+    async def open(self, browser: Browser, folder: Path, *, script: str = "") -> Page:
         """Open a tab with the folder, in a new browser context."""
         context = await browser.new_context(viewport={"width": 1400, "height": 900})
+        await context.add_init_script(script)
         return await self.open_tab(context, folder)
 
     async def open_tab(self, context: BrowserContext, folder: Path) -> Page:

@@ -98,12 +98,20 @@ class Rig:
         return await self.on(self.hub.tokens.create(self.new_name(), "agent"))
 
     async def open_window(
-        self, folder: Path, browser: Browser | None = None, *, server: CodeServer | None = None
+        self,
+        folder: Path,
+        browser: Browser | None = None,
+        *,
+        server: CodeServer | None = None,
+        script: str = "",
     ) -> EditorWindow:
-        """Runs on the rig's loop. Returns once the window is registered and healthy."""
+        """Runs on the rig's loop. Returns once the window is registered and healthy.
+
+        `script` runs in the page before VS Code, also after a reload.
+        """
         folder.mkdir(exist_ok=True)
         server = server or self._servers[0]
-        page = await server.open(browser or self.browser, folder)
+        page = await server.open(browser or self.browser, folder, script=script)
         return EditorWindow(await self.registered(folder), folder, page, server)
 
     async def stop_serving(self, server: CodeServer) -> None:

@@ -49,12 +49,43 @@ _FILES = {
             "first",
             "second",
             "hub",
+            "saving",
         )
     },
     "changed.sh": b"one\r\ntwo\r\n",
     "gone.sh": b"echo \xff\xe9\n",
 }
 """Written before the window opens: what a command changes is known only if it was seen before."""
+_HOLD_REPLIES = """
+const management = new WeakSet();
+const textOf = (data) => typeof data === "string" ? data : new TextDecoder().decode(data);
+window.heldReplies = {
+  after: "", isHolding: false, waiting: [],
+  release() {
+    this.isHolding = false;
+    for (const deliver of this.waiting.splice(0)) deliver();
+  },
+};
+window.WebSocket = class extends WebSocket {
+  send(data) {
+    const { after } = heldReplies, text = textOf(data);
+    if (/"desiredConnectionType":1\\b/.test(text)) management.add(this);
+    if (after && management.has(this) && text.includes(after))
+      Object.assign(heldReplies, { after: "", isHolding: true });
+    super.send(data);
+  }
+  addEventListener(kind, listener, ...rest) {
+    if (kind !== "message") return super.addEventListener(kind, listener, ...rest);
+    super.addEventListener(kind, (event) => {
+      if (heldReplies.isHolding && management.has(this))
+        heldReplies.waiting.push(() => listener.call(this, event));
+      else listener.call(this, event);
+    }, ...rest);
+  }
+};
+"""
+"""Runs in the page. Holds what VS Code's server replies about files from the moment when the page
+sends a message that contains the text `after`."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +95,7 @@ def reviewed(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edi
     for name, content in _FILES.items():
         (folder / name).write_bytes(content)
     (folder / "gone.sh").chmod(0o750)
-    window = rig.wait(rig.open_window(folder))
+    window = rig.wait(rig.open_window(folder, script=_HOLD_REPLIES))
     yield window
     rig.wait(window.page.context.close())
 
@@ -138,6 +169,30 @@ async def test_pending_changes_survive_a_reload_of_the_window(
     await rig.on(_lens(page, "Undo (1 line deleted)").click())
     await rig.on(expect(_lens(page, "Keep")).to_have_count(1))
     assert await _holds(file, _AFTER.replace("eight", "seven\neight").encode())
+
+
+async def test_ctrl_z_while_a_file_is_saved_leaves_the_same_text_in_editor_and_file(
+    rig: Rig, reviewed: EditorWindow, agent: VSCodeRuntime
+) -> None:
+    """VS Code takes the text for saved that it had before the save."""
+    page, file = reviewed.page, reviewed.folder / "saving.txt"
+    await _rewrite(agent, file, _AFTER.encode())
+    await rig.on(expect(_lens(page, "Keep")).to_have_count(3))
+
+    await rig.on(page.evaluate("heldReplies.after = 'TWO'"))
+    await rig.on(_lens(page, "Undo").nth(1).click())  # the added line
+    assert await _holds(file, _AFTER.replace("added\n", "").encode())
+    await rig.on(expect(_lens(page, "Keep")).to_have_count(2))
+    assert await rig.on(page.evaluate("heldReplies.isHolding"))
+    await rig.on(_focus(page, file.name))
+    await rig.on(page.keyboard.press("Control+z"))
+    await rig.on(expect(_lens(page, "Keep")).to_have_count(3))
+    reading = asyncio.create_task(agent.act(FileRead(str(file))))
+    await rig.on(page.evaluate("heldReplies.release()"))
+
+    assert (await reading).content == _AFTER
+    assert await _holds(file, _AFTER.encode())
+    await rig.on(expect(page.locator(".tab.dirty", has_text=file.name)).to_have_count(0))
 
 
 async def test_what_the_person_types_is_not_part_of_the_review(

@@ -280,7 +280,7 @@ ${error.message}`,
     }
     const target = await this.findExisting(given, cwd);
     const text = unixLines(
-      await this.files.text(target).catch((error: unknown) => {
+      await this.files.settledText(target).catch((error: unknown) => {
         throw error instanceof Failure && error.code === "file.binary"
           ? notText(displayPath)
           : error;

@@ -41,8 +41,13 @@ export class Files {
     const media = MEDIA_TYPES[path.extname(args.path).toLowerCase()];
     const content = media
       ? `data:${media};base64,${(await readBytes(target, "Copy it out instead")).toString("base64")}`
-      : sliceLines(await this.text(target), start, end);
+      : sliceLines(await this.settledText(target), start, end);
     return observe("read", content, { path: target.displayPath, impl_source: "default" });
+  }
+
+  /** The same as `text`, but waits while an action or a review changes or saves the file. */
+  settledText(target: ResolvedPath): Promise<string> {
+    return this.documents.withLock(target, () => this.text(target));
   }
 
   /** The text of a file, including unsaved changes. */

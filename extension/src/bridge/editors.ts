@@ -1,6 +1,7 @@
 /** Editor requests: open a file, show a diff, apply edits, read the active editor. */
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { saveDocument } from "../save_document";
 import { Failure, messageOf } from "../common/failure";
 import { partsOf } from "../consent/request";
 import { scriptRequest, type RunConsent } from "./consent";
@@ -129,7 +130,7 @@ async function addEdits(
 
 async function save(given: string): Promise<void> {
   const document = await vscode.workspace.openTextDocument(file({ path: given }));
-  if (!(await document.save()) && document.isDirty)
+  if (!(await saveDocument(document)) && document.isDirty)
     throw new Failure("bridge.failed", `${given} was changed, but could not be saved`);
 }
 

@@ -2,6 +2,7 @@
 import { chmod, mkdir, writeFile } from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
+import { saveDocument } from "../save_document";
 import { Failure } from "../common/failure";
 import {
   areSame,
@@ -137,6 +138,7 @@ export class Reviewer {
     const { isDirty } = document;
     const before = file.text;
     update(); // before the edit: the document's event arrives while the edit is made
+    const undone = file.text;
     const edits = [vscode.TextEdit.replace(document.validateRange(range), text)];
     const { CRLF, LF } = vscode.EndOfLine;
     const old = file.lineEnd === "\r\n" ? CRLF : LF;
@@ -146,11 +148,12 @@ export class Reviewer {
     const edit = new vscode.WorkspaceEdit();
     edit.set(uri, edits);
     if (!(await vscode.workspace.applyEdit(edit))) {
-      file.undoFailed(before);
+      if (file.text === undone) file.undoFailed(before); // else the document's event set the text
+      this.changes.reviewed(file);
       throw stale(file.path);
     }
     this.changes.reviewed(file);
-    if (!isDirty && !(await document.save()) && document.isDirty)
+    if (!isDirty && !(await saveDocument(document)) && document.isDirty)
       throw new Failure(
         "edit.conflict",
         `${nameOf(file.path)} was changed in the editor, but could not be saved`,

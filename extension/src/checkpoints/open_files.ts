@@ -7,6 +7,7 @@ import { realpathSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import * as vscode from "vscode";
 import { waitUntilShown, type Documents } from "../actions/documents";
+import { saveDocument } from "../save_document";
 import { unsavedFiles } from "../actions/unsaved_changes";
 import type { EditorFiles, WriteResult } from "./checkpoint_worker";
 
@@ -47,7 +48,7 @@ export class OpenFiles implements EditorFiles {
     ]);
     if (!(await vscode.workspace.applyEdit(edit)))
       return { refused: "VS Code did not change it in the editor" };
-    if (!(await document.save()) && isUnsaved(document))
+    if (!(await saveDocument(document)) && isUnsaved(document))
       return { refused: "VS Code could not save it; the editor has the restored text" };
     return { written: true };
   }

@@ -8,6 +8,7 @@ import { lineChanges, unifiedDiff } from "../actions/diff";
 import type { Documents } from "../actions/documents";
 import { splitLines, unixLines } from "../actions/lines";
 import type { PathResolver, ResolvedPath } from "../actions/paths";
+import { saveDocument } from "../save_document";
 import { decode } from "../actions/text_encoding";
 import { Failure } from "../common/failure";
 import { isProtected } from "../consent/protected_paths";
@@ -181,7 +182,7 @@ async function plan(
 }
 
 async function save(document: vscode.TextDocument, { displayPath }: ResolvedPath): Promise<void> {
-  if (!(await document.save()) && document.isDirty)
+  if (!(await saveDocument(document)) && document.isDirty)
     throw new Failure(
       "file.storage",
       `${displayPath} was changed in the editor, but could not be saved. The user can undo the change there`,
