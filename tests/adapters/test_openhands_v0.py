@@ -16,7 +16,7 @@ from .window_hub import open_hub_with_window
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_everything_holds_with_openhands_v0(project: Path, tmp_path: Path) -> None:
+def test_the_suite_passes_with_openhands_v0(project: Path, tmp_path: Path) -> None:
     python = openhands_python(project, "v0")
     folder, home = tmp_path / "window", tmp_path / "home"
     folder.mkdir()

@@ -36,7 +36,7 @@ def client(hub: SessionHub, session: str, token: str) -> httpx.AsyncClient:
     )
 
 
-async def test_a_large_file_goes_in_and_out_and_a_command_reads_it(hub: SessionHub) -> None:
+async def test_a_large_file_is_uploaded_read_by_a_command_and_downloaded(hub: SessionHub) -> None:
     session = await session_of(hub)
     path = f"{hub.directory}/sessions/{session}/workspace/deep/file"
     content = bytes(range(256)) * 20_000
@@ -68,7 +68,7 @@ async def test_a_large_file_goes_in_and_out_and_a_command_reads_it(hub: SessionH
     assert vscode == f"{hub.url}/vscode/{session}/"
 
 
-async def test_a_hub_stops_though_a_command_runs(hub: SessionHub) -> None:
+async def test_the_hub_stops_while_a_workspace_command_runs(hub: SessionHub) -> None:
     async with client(hub, await session_of(hub), hub.agent) as http:
         started = await http.post(
             "/api/bash/start_bash_command", json={"command": "sleep 600", "timeout": 600}
@@ -78,7 +78,7 @@ async def test_a_hub_stops_though_a_command_runs(hub: SessionHub) -> None:
     await hub.stop()
 
 
-async def test_what_is_asked_wrongly_is_said(hub: SessionHub) -> None:
+async def test_invalid_workspace_requests_return_clear_errors(hub: SessionHub) -> None:
     session = await session_of(hub)
     stranger = await hub.token("stranger", "agent", owner="somebody else")
     nowhere = f"{hub.directory}/nowhere"
@@ -125,7 +125,7 @@ async def test_what_is_asked_wrongly_is_said(hub: SessionHub) -> None:
         assert (await http.get("/health")).status_code == 503
 
 
-async def test_a_session_that_is_killed_under_a_command_ends_the_command(hub: SessionHub) -> None:
+async def test_killing_a_session_ends_its_running_command(hub: SessionHub) -> None:
     session = await session_of(hub)
     async with SessionsClient(hub.url) as admin, client(hub, session, hub.agent) as http:
         running = asyncio.create_task(
@@ -151,7 +151,7 @@ async def test_a_session_that_is_killed_under_a_command_ends_the_command(hub: Se
     assert (again.json()["stdout"], again.json()["exit_code"]) == ("begun\n", 0)
 
 
-async def test_commands_of_a_session_take_little_of_the_hubs_memory(hub: SessionHub) -> None:
+async def test_commands_of_a_session_use_little_hub_memory(hub: SessionHub) -> None:
     """The session's own token can start them, so whatever runs in it can."""
     session = await session_of(hub)
     token = await hub.token("inside", "session", owner="admin", session_id=session)

@@ -19,7 +19,7 @@ ABOUT = {
 COLD = ("sessions", "bascule-sessions", "cold")
 
 
-def test_a_row_has_both_medians_their_ratio_and_the_ratios_of_the_rounds() -> None:
+def test_a_comparison_row_has_both_medians_their_ratio_and_the_ratio_range() -> None:
     comparison = Comparison(
         old=[{COLD: 0.5}, {COLD: 0.5}], new=[{COLD: 0.4}, {COLD: 0.6}], about=ABOUT
     )
@@ -44,7 +44,7 @@ def test_a_saved_comparison_is_read_back(tmp_path: Path) -> None:
     assert [each.heading() for each in saved(tmp_path)] == [comparison.heading()]
 
 
-def test_a_table_of_one_case_has_its_figures_alone() -> None:
+def test_the_table_of_a_case_has_only_its_own_figures() -> None:
     small = ("proxy", "bascule-proxy", "small_cpu")
     comparison = Comparison(old=[{COLD: 0.5, small: 1.0}], new=[{COLD: 0.4}], about=ABOUT)
     assert comparison.cases == {"sessions", "proxy"}
@@ -70,7 +70,7 @@ def test_actions_in_a_window_are_compared_as_multiples_of_an_echo() -> None:
     ]
 
 
-def test_only_numbers_are_compared_and_several_rounds_count_by_their_median() -> None:
+def test_only_numbers_are_compared_by_the_median_of_their_rounds() -> None:
     taken: list[dict[str, Any]] = [
         {"round": 0, "cold": 1.0, "exact": True, "note": "x"},
         {"round": 1, "cold": 3, "exact": True},

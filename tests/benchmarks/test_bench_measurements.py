@@ -41,7 +41,7 @@ class Scripted(Subject[None], Files):
         raise Refused("has no editor")
 
 
-async def test_the_right_answers_of_the_endurance_series_are_what_bash_says() -> None:
+async def test_the_expected_answers_of_the_endurance_series_match_bash() -> None:
     shell = RawShell()
     shell.run("export PS2=")
     try:
@@ -66,7 +66,7 @@ async def test_a_wrong_status_in_the_endurance_series_is_counted() -> None:
     assert seen["examples"]
 
 
-async def test_the_endurance_series_goes_on_where_it_stopped() -> None:
+async def test_the_endurance_series_resumes_where_it_stopped() -> None:
     measurements = Measurements(RawPty())
 
     assert (await measurements.endure(count=20, seed=3))["wrong"] == 0
@@ -86,7 +86,7 @@ async def test_output_is_checked_to_the_byte(output: str, complete: bool, exact:
     assert (seen["complete"], seen["exact"]) == (complete, exact)
 
 
-async def test_a_file_that_is_not_read_whole_gives_a_reason_instead_of_a_time() -> None:
+async def test_a_partially_read_file_yields_a_reason_instead_of_a_time() -> None:
     seen = await Measurements(Scripted({}, cut=100)).files(size=1024, repeats=2)
 
     assert seen["read"] == "100 of 1024 characters"
@@ -100,12 +100,12 @@ async def test_plain_files_are_read_written_and_edited() -> None:
     assert all(seconds > 0 for seconds in seen.values())
 
 
-async def test_what_a_subject_lacks_is_refused() -> None:
+async def test_a_benchmark_of_a_missing_capability_is_refused() -> None:
     with pytest.raises(Refused, match="has no server"):
         await Measurements(RawPty()).server_start()
 
 
-def test_a_percentile_is_a_value_that_was_seen() -> None:
+def test_a_percentile_is_one_of_the_measured_values() -> None:
     values = [float(n) for n in range(1, 101)]
 
     assert percentile(values, 95) == 95.0
@@ -135,6 +135,6 @@ async def test_every_wrong_cell_is_counted() -> None:
     assert 0 < seen["median"] <= seen["p95"]
 
 
-async def test_who_has_no_cells_is_left_out() -> None:
+async def test_subjects_without_cells_are_skipped() -> None:
     with pytest.raises(Refused):
         await Measurements(Scripted({})).cells(count=1, warmup=0)

@@ -18,12 +18,12 @@ from benchmarks.results import Results
 from benchmarks.workers import Worker
 
 
-def test_the_net_that_peers_are_given_has_the_states_ours_has() -> None:
+def test_the_net_given_to_other_tools_has_the_same_states() -> None:
     assert explore(build("given", *philosophers(4))).states == explore(ours(4)).states == 81
 
 
 @pytest.mark.slow
-def test_ours_gives_every_figure_the_report_needs(project: Path) -> None:
+def test_the_bascule_net_benchmark_gives_every_figure_the_report_needs(project: Path) -> None:
 
     worker = Worker(BASCULE_NETS, Path(sys.executable), project)
     results = Results()

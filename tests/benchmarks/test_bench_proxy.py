@@ -38,7 +38,7 @@ def test_a_round_has_a_rate_and_a_cost_of_each_kind(root: Path) -> None:
     assert "bascule-proxy" in case.report(run.results)
 
 
-def test_proxies_are_asked_nothing_else_and_others_not_about_proxies(root: Path) -> None:
+def test_proxies_run_only_proxy_cases_and_others_run_none_of_them(root: Path) -> None:
     with Run(root, Effort(rounds=1, is_quick=True), Console(file=io.StringIO())) as run:
         assert run._rounds(Proxy(), RAW) == run._rounds(Latency(), BASCULE_PROXY) == 0
         assert run._rounds(Proxy(), BASCULE_PROXY) == 1

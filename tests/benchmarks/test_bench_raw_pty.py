@@ -21,13 +21,13 @@ def test_a_command_answers_with_its_output_and_status(shell: RawShell) -> None:
     assert shell.run("echo one; (exit 7)") == (b"one\n", 7)
 
 
-def test_the_shell_remembers(shell: RawShell) -> None:
+def test_the_raw_shell_keeps_state(shell: RawShell) -> None:
     shell.run("cd /usr; x=4")
 
     assert shell.run("pwd; echo $x") == (b"/usr\n4\n", 0)
 
 
-def test_output_without_a_newline_is_not_taken_for_an_end(shell: RawShell) -> None:
+def test_output_without_a_newline_does_not_end_a_command(shell: RawShell) -> None:
     assert shell.run("printf 'no newline'") == (b"no newline", 0)
 
 
@@ -45,7 +45,7 @@ def test_an_old_nonce_does_not_end_a_new_command(shell: RawShell) -> None:
     assert shell.run(f"printf '{_escaped(stale)}0\\n'; echo after")[0].endswith(b"after\n")
 
 
-async def test_many_shells_work_together() -> None:
+async def test_many_raw_shells_run_at_the_same_time() -> None:
     subject = RawPty()
     shells = await subject.open_all(3)
     try:

@@ -55,7 +55,7 @@ def test_a_figure_is_the_median_of_the_rounds(results: Results) -> None:
     assert results.median("latency", SWE_REX, "median") is None
 
 
-def test_a_reason_in_place_of_a_figure_is_no_figure(results: Results) -> None:
+def test_a_reason_in_place_of_a_figure_is_not_counted(results: Results) -> None:
     results.add("files", BASCULE, {"edit 1 KB": "has no editor"})
     results.add_problem("startup", BASCULE, "the worker ended")
 
@@ -64,7 +64,7 @@ def test_a_reason_in_place_of_a_figure_is_no_figure(results: Results) -> None:
     assert results.reason("startup", BASCULE, "ready") == "the worker ended"
 
 
-def test_goals_hold_fail_or_were_not_measured(results: Results) -> None:
+def test_goals_are_reported_as_met_missed_or_not_measured(results: Results) -> None:
     rows = {row[0]: row[1:] for row in report.goal_rows(results)}
 
     assert rows["`true` in process, of raw pty"] == ["≤ 3.50x", "1.50x", "0.667 – 4.00", "yes"]
@@ -78,7 +78,7 @@ def test_ratios_are_taken_within_a_round(results: Results) -> None:
     assert results.ratios("latency", (BASCULE, RAW), "median") == pytest.approx([2.0])
 
 
-def test_an_endurance_series_that_broke_off_does_not_hold(results: Results) -> None:
+def test_an_aborted_endurance_series_misses_its_goal(results: Results) -> None:
     results.rounds["endurance"]["bascule"] = [{"wrong": 0, "commands": 5, "seconds": 1.0}]
     results.add_problem("endurance", BASCULE, "the worker ended")
 
@@ -87,7 +87,7 @@ def test_an_endurance_series_that_broke_off_does_not_hold(results: Results) -> N
     assert held["wrong of 10 commands under load, in process"] is None
 
 
-def test_a_goal_with_a_floor_holds_from_there_on(results: Results) -> None:
+def test_a_goal_with_a_minimum_is_met_at_that_minimum(results: Results) -> None:
     floor = next(goal for goal in goals(10) if "OpenHands" in goal.text)
     results.add("latency", OPENHANDS_TMUX, {"median": 0.09})
     assert floor.holds(results) is True
@@ -96,7 +96,7 @@ def test_a_goal_with_a_floor_holds_from_there_on(results: Results) -> None:
     assert floor.holds(results) is False
 
 
-def test_figures_of_a_window_are_held_against_the_echo_of_the_same_round(results: Results) -> None:
+def test_window_figures_are_compared_with_the_echo_of_the_same_round(results: Results) -> None:
     for echo, read, true in ((0.001, 0.003, 0.005), (0.002, 0.004, 0.004), (0.003, 0.009, 0.005)):
         seen = {"echo": echo, "read": read, "true": true}
         results.add(
@@ -125,7 +125,7 @@ def test_a_round_that_lacks_a_part_of_a_combined_figure_is_left_out(results: Res
     assert floor.holds(results) is True
 
 
-def test_the_section_of_a_window_has_its_ways_and_its_return(results: Results) -> None:
+def test_the_window_section_has_its_actions_and_the_reload_time(results: Results) -> None:
     seen = {"true": 0.004, "true_p95": 0.01, "wrong": 0, "reload": 6.0, "reload_editor": 5.0}
     results.add("window", BASCULE_WINDOW, seen)
 
@@ -151,14 +151,16 @@ def test_a_round_without_a_figure_is_named_under_its_table(results: Results) -> 
     assert "- swe-rex: no answer to 'latency' in 180 s" in report.render(results, CASES)
 
 
-def test_figures_survive_the_file(results: Results, tmp_path: Path) -> None:
+def test_figures_survive_saving_and_loading(results: Results, tmp_path: Path) -> None:
     results.save(tmp_path / "results.json")
 
     assert Results.load(tmp_path / "results.json") == results
 
 
 @pytest.mark.slow
-def test_cases_of_a_later_run_take_the_place_of_theirs_and_say_so(results: Results) -> None:
+def test_cases_of_a_later_run_replace_earlier_ones_and_name_their_date_and_commit(
+    results: Results,
+) -> None:
     later = copy.deepcopy(results)
     later.about |= {"date": "another day", "versions": {"commit": "abc1234"}}
     later.rounds["latency"] = {BASCULE.name: [{"p50": 0.5}]}
@@ -169,14 +171,14 @@ def test_cases_of_a_later_run_take_the_place_of_theirs_and_say_so(results: Resul
     assert report.render(results, CASES).count("another day, commit abc1234") == 1
 
 
-def test_the_plot_is_drawn_also_of_a_part_of_the_figures(results: Results, tmp_path: Path) -> None:
+def test_the_plot_can_be_drawn_from_partial_figures(results: Results, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the extra `bench` is not installed")
     plot.draw(results, tmp_path / "results.svg")
 
     assert "<svg" in (tmp_path / "results.svg").read_text()
 
 
-def test_what_arrived_is_told_by_its_worst_round() -> None:
+def test_completeness_is_reported_for_the_worst_round() -> None:
     whole = {"complete": True, "exact": True, "got": 10, "expected": 10, "note": ""}
     part = {"complete": False, "exact": False, "got": 4, "expected": 1000, "note": ""}
 
@@ -204,12 +206,12 @@ def test_figures_have_three_digits_that_matter(value: float | None, text: str) -
     assert figure(value) == text
 
 
-def test_a_span_goes_from_best_to_worst() -> None:
+def test_a_range_is_printed_from_minimum_to_maximum() -> None:
     assert span([0.2, 0.1, 0.3], 1000) == "100 – 300"
     assert span([]) == "–"
 
 
-def test_every_case_of_a_whole_run_has_at_least_seven_rounds_for_ours() -> None:
+def test_a_full_run_measures_bascule_for_at_least_seven_rounds_per_case() -> None:
     ours = [entrant for entrant in ENTRANTS if "bascule" in entrant.name]
     counts = {case.name: max(case.rounds(entrant, Effort()) for entrant in ours) for case in CASES}
 
@@ -221,7 +223,7 @@ def test_names_are_unique() -> None:
         assert len(set(names)) == len(names)
 
 
-def test_the_forecast_learns_from_steps_behind() -> None:
+def test_the_time_forecast_uses_the_durations_of_completed_steps() -> None:
     forecast = Forecast()
     ahead = [Step(Latency(), RAW, 1), Step(Latency(), SWE_REX, 1)]
     before = forecast.remaining(ahead)

@@ -53,7 +53,7 @@ def root(project: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_failure_costs_one_round_and_a_new_worker(root: Path) -> None:
+def test_a_failure_loses_one_round_and_starts_a_new_worker(root: Path) -> None:
     case = FlakyCase()
     with Run(root, Effort(rounds=4), Console(file=io.StringIO())) as run:
         run.bring_up([RAW])
@@ -65,7 +65,7 @@ def test_a_failure_costs_one_round_and_a_new_worker(root: Path) -> None:
     assert before == failed != after == last
 
 
-def test_one_that_cannot_be_loaded_is_skipped_and_named(root: Path) -> None:
+def test_an_entrant_that_cannot_be_loaded_is_skipped_and_named(root: Path) -> None:
     broken = Entrant("broken", "no such thing", "no_such_module")
     shown = io.StringIO()
     with Run(root, Effort(rounds=1), Console(file=shown, width=200)) as run:
@@ -87,7 +87,7 @@ def test_a_window_without_an_editor_is_skipped_and_named(root: Path) -> None:
     assert not run.results.rounds
 
 
-def test_who_lives_in_an_editor_is_asked_by_no_other_case_and_nobody_else_by_its_own(
+def test_editor_entrants_run_only_editor_cases_and_others_run_none_of_them(
     root: Path,
 ) -> None:
     inside = Entrant("inside", "the same", "raw_pty", needs_editor=True)
@@ -114,7 +114,7 @@ def test_who_lives_in_an_editor_is_asked_by_no_other_case_and_nobody_else_by_its
     assert asked == [("moody", "raw-pty")] * 2 + [("inside", "inside")] * 2
 
 
-def test_the_first_turn_moves_on_from_round_to_round(root: Path) -> None:
+def test_the_entrant_that_runs_first_rotates_each_round(root: Path) -> None:
     other = Entrant("raw-again", "the same", "raw_pty")
     asked: list[str] = []
 

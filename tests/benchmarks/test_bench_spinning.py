@@ -25,7 +25,7 @@ with spinning(spare={spare}):
 """
 
 
-def test_all_cores_but_the_spare_ones_are_kept_busy() -> None:
+def test_the_spinner_keeps_all_cores_busy_except_spare_ones() -> None:
     before = _children(os.getpid())
     with spinning(spare=1):
         loops = _children(os.getpid()) - before

@@ -39,7 +39,7 @@ async def connected(relay: str, role: str) -> socketio.AsyncClient:
     return client
 
 
-async def test_the_relay_hands_an_echo_to_the_newest_window_and_its_answer_back(
+async def test_the_relay_sends_an_echo_to_the_newest_window_and_returns_its_answer(
     relay: str,
 ) -> None:
     old, new = [await connected(relay, "window") for _ in range(2)]
@@ -53,7 +53,7 @@ async def test_the_relay_hands_an_echo_to_the_newest_window_and_its_answer_back(
             await client.disconnect()
 
 
-def test_what_the_probe_says_of_itself_outside_is_what_it_says_inside() -> None:
+def test_the_vsix_manifest_of_the_probe_matches_its_package_json() -> None:
     package = json.loads((editor.PROBE / "package.json").read_text())
 
     manifest = ET.fromstring(editor.vsix_manifest(package))
@@ -66,7 +66,7 @@ def test_what_the_probe_says_of_itself_outside_is_what_it_says_inside() -> None:
     assert identity.attrib["Publisher"] == package["publisher"]
 
 
-def test_a_program_that_fails_is_named_by_its_last_words(tmp_path: Path) -> None:
+def test_a_failed_program_is_reported_with_its_last_output(tmp_path: Path) -> None:
     script = tmp_path / "scripts" / "editor"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\necho one >&2\necho 'missing: npm' >&2\nexit 1\n")
@@ -82,7 +82,7 @@ def parts(project: Path) -> editor.Editor:
 
 
 @pytest.mark.editor
-def test_the_probe_is_packed_with_all_it_needs(parts: editor.Editor) -> None:
+def test_the_probe_package_contains_every_file_it_needs(parts: editor.Editor) -> None:
     with zipfile.ZipFile(parts.probe) as archive:
         main = archive.read("extension/main.js").decode()
         names = set(archive.namelist())
@@ -94,7 +94,7 @@ def test_the_probe_is_packed_with_all_it_needs(parts: editor.Editor) -> None:
 
 @pytest.mark.editor
 @pytest.mark.timeout(300)
-def test_a_real_window_answers_every_question_of_its_case(
+def test_a_real_window_completes_its_benchmark_case(
     parts: editor.Editor, project: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "benchmarks").symlink_to(project / "benchmarks")

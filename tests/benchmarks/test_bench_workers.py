@@ -34,14 +34,14 @@ def worker(root: Path) -> Iterator[Worker]:
     worker.stop()
 
 
-def test_a_worker_measures_where_it_lives(worker: Worker) -> None:
+def test_a_worker_measures_latency_in_its_own_process(worker: Worker) -> None:
     seen = worker.ask("latency", count=20, warmup=2)
 
     assert 0 < seen["median"] <= seen["p95"]
     assert seen["wrong"] == 0
 
 
-def test_shells_of_a_worker_are_seen_from_outside(worker: Worker) -> None:
+def test_the_shell_processes_of_a_worker_are_counted_from_outside(worker: Worker) -> None:
     alone = worker.family()
     worker.ask("fleet_open", count=3)
 
@@ -51,7 +51,7 @@ def test_shells_of_a_worker_are_seen_from_outside(worker: Worker) -> None:
     assert processes.memory(everyone).pss > processes.memory(alone).pss
 
 
-def test_cpu_of_a_command_is_seen_from_outside(worker: Worker) -> None:
+def test_the_cpu_time_of_a_command_is_measured_from_outside(worker: Worker) -> None:
     worker.ask("fleet_open", count=2)
     before = processes.cpu_seconds(worker.family())
     worker.ask("fleet_run", each=200)
@@ -59,7 +59,7 @@ def test_cpu_of_a_command_is_seen_from_outside(worker: Worker) -> None:
     assert processes.cpu_seconds(worker.family()) > before
 
 
-def test_what_a_subject_lacks_is_told_apart_from_a_failure(worker: Worker) -> None:
+def test_a_missing_capability_is_reported_differently_from_a_failure(worker: Worker) -> None:
     with pytest.raises(Declined, match="has no server"):
         worker.ask("server_start")
     with pytest.raises(WorkerError, match="TypeError"):
@@ -79,7 +79,7 @@ def test_a_worker_that_does_not_answer_in_time_is_noticed(worker: Worker) -> Non
     worker.stop(patience=0)
 
 
-def test_a_subject_that_cannot_be_imported_says_why(root: Path) -> None:
+def test_an_import_error_of_a_subject_is_reported_with_its_reason(root: Path) -> None:
     missing = dataclasses.replace(RAW, module="no_such_peer")
     worker = Worker(missing, Path(sys.executable), root)
     try:
@@ -89,7 +89,7 @@ def test_a_subject_that_cannot_be_imported_says_why(root: Path) -> None:
         worker.stop()
 
 
-def test_stopping_ends_every_process_also_one_that_left_its_parent(root: Path) -> None:
+def test_stopping_a_worker_ends_every_process_including_orphans(root: Path) -> None:
     worker = Worker(RAW, Path(sys.executable), root)
     worker.greet()
     environment = {**os.environ, processes.MARK: worker.mark}
@@ -104,7 +104,7 @@ def test_stopping_ends_every_process_also_one_that_left_its_parent(root: Path) -
 
 
 @pytest.mark.parametrize("entrant", OURS, ids=lambda entrant: entrant.name)
-def test_ours_answer_every_question_that_has_a_goal(root: Path, entrant: Entrant) -> None:
+def test_bascule_entrants_complete_every_case_with_a_goal(root: Path, entrant: Entrant) -> None:
     worker = Worker(entrant, Path(sys.executable), root)
     try:
         worker.greet()
@@ -120,7 +120,7 @@ def test_ours_answer_every_question_that_has_a_goal(root: Path, entrant: Entrant
         worker.stop()
 
 
-def test_our_server_is_started_weighed_and_stopped(root: Path) -> None:
+def test_the_bascule_server_is_started_measured_and_stopped(root: Path) -> None:
     worker = Worker(BASCULE_HTTP, Path(sys.executable), root)
     try:
         worker.greet()
@@ -136,7 +136,7 @@ def test_our_server_is_started_weighed_and_stopped(root: Path) -> None:
 
 
 @pytest.mark.parametrize("entrant", [BASCULE, BASCULE_HTTP], ids=lambda entrant: entrant.name)
-def test_our_files_are_read_written_and_edited(root: Path, entrant: Entrant) -> None:
+def test_the_bascule_file_actions_are_measured(root: Path, entrant: Entrant) -> None:
     worker = Worker(entrant, Path(sys.executable), root)
     try:
         worker.greet()

@@ -33,7 +33,7 @@ def _environ(server: BridgeServer, prefix: str = "EVOLVE_RUN_BRIDGE_") -> dict[s
     }
 
 
-def test_without_evidence_there_is_none_and_it_says_what_to_do_at_once() -> None:
+def test_without_environment_variables_a_bridge_call_fails_at_once_with_advice() -> None:
     started = time.monotonic()
 
     with pytest.raises(RuntimeError, match="Open Bridged Terminal") as caught:
@@ -45,7 +45,7 @@ def test_without_evidence_there_is_none_and_it_says_what_to_do_at_once() -> None
 
 
 @pytest.mark.parametrize("prefix", ["EVOLVE_RUN_BRIDGE_", "RUN_BRIDGE_"])
-def test_the_variables_of_a_run_make_a_bridge_and_are_taken_away(
+def test_a_bridge_is_made_from_run_variables_which_are_then_removed(
     server: BridgeServer, prefix: str
 ) -> None:
     environ = _environ(server, prefix)
@@ -59,7 +59,9 @@ def test_the_variables_of_a_run_make_a_bridge_and_are_taken_away(
     bridge.close()
 
 
-def test_a_child_gets_them_only_when_they_are_handed_on(server: BridgeServer) -> None:
+def test_a_child_process_gets_the_bridge_variables_only_through_child_env(
+    server: BridgeServer,
+) -> None:
     current = CurrentBridge(_environ(server))
     handed = current.child_env()
 
@@ -70,7 +72,9 @@ def test_a_child_gets_them_only_when_they_are_handed_on(server: BridgeServer) ->
     assert CurrentBridge({}).child_env() == {}
 
 
-def test_what_is_chosen_goes_before_debugging_and_that_before_a_run(server: BridgeServer) -> None:
+def test_a_chosen_bridge_overrides_a_debug_bridge_which_overrides_a_run_bridge(
+    server: BridgeServer,
+) -> None:
     current = CurrentBridge(_environ(server))
     chosen, debugged = FakeEditor().bridge(), BridgeClient(NullTransport())
 
@@ -85,7 +89,7 @@ def test_what_is_chosen_goes_before_debugging_and_that_before_a_run(server: Brid
     current.bridge().close()
 
 
-def test_a_terminal_is_asked_only_on_request_and_only_without_a_window(
+def test_the_terminal_bridge_is_used_only_on_request_and_without_a_window(
     server: BridgeServer,
 ) -> None:
     assert CurrentBridge({"BASCULE_BRIDGE": "terminal"}).bridge().kind == "terminal"
@@ -100,7 +104,7 @@ def test_a_terminal_is_asked_only_on_request_and_only_without_a_window(
 
 
 @pytest.mark.slow
-def test_a_forked_child_has_a_bridge_of_its_own(server: BridgeServer) -> None:
+def test_a_forked_child_opens_its_own_bridge(server: BridgeServer) -> None:
     """In a process of its own: this one has threads, with which nobody should fork."""
     code = (
         "import os, sys, vscode_bridge\n"
@@ -122,7 +126,7 @@ def test_a_forked_child_has_a_bridge_of_its_own(server: BridgeServer) -> None:
 
 
 @pytest.mark.slow
-def test_a_script_ends_without_a_word_on_its_error_stream(server: BridgeServer) -> None:
+def test_a_script_exits_with_nothing_on_stderr(server: BridgeServer) -> None:
     code = "import vscode_bridge; print(vscode_bridge.is_available())"
     env = {**os.environ, **_environ(server), "PATH": os.environ["PATH"]}
 

@@ -45,7 +45,7 @@ class TestDapBridge(BridgeContract):
     pass
 
 
-def test_a_question_is_an_event_and_its_answer_a_request_as_debuggers_know_them() -> None:
+def test_a_bridge_request_is_a_dap_event_and_its_answer_a_dap_request() -> None:
     events: list[Mapping[str, Any]] = []
     transport = DapTransport(events.append)
     answer = BridgeClient(transport).begin("vscode/chat", {"message": "2+2?"}, timeout=30)
@@ -58,14 +58,16 @@ def test_a_question_is_an_event_and_its_answer_a_request_as_debuggers_know_them(
     assert answer.result(0) == "4"
 
 
-def test_an_answer_to_nobody_is_dropped_and_nonsense_is_refused(transport: DapTransport) -> None:
+def test_an_answer_without_a_request_is_dropped_and_a_malformed_one_refused(
+    transport: DapTransport,
+) -> None:
     transport.receive({"requestId": "x", "success": True})
 
     with pytest.raises(BridgeProtocol):
         transport.receive({"success": True})
 
 
-def test_the_end_of_the_session_tells_whoever_waits(
+def test_the_end_of_the_debug_session_fails_pending_calls(
     bridge: BridgeClient, transport: DapTransport, editor: FakeEditor
 ) -> None:
     editor.answers["t/wait"] = lambda asked: asked.cancelled.wait(10)

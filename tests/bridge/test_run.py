@@ -78,7 +78,7 @@ def test_a_wrong_token_is_refused_at_once_and_says_so(server: BridgeServer) -> N
     assert not bridge.is_available()
 
 
-def test_nobody_at_the_address_is_no_bridge_and_says_what_to_do(server: BridgeServer) -> None:
+def test_a_closed_port_means_no_bridge_and_the_error_gives_advice(server: BridgeServer) -> None:
     server.stop()
     started = time.monotonic()
     bridge = BridgeClient(RunTransport(server.endpoint))
@@ -103,7 +103,7 @@ def test_a_window_that_comes_up_later_is_found_by_the_next_call(server: BridgeSe
 
 
 @pytest.mark.slow
-def test_a_port_that_never_answers_is_no_bridge_within_a_second() -> None:
+def test_a_silent_port_means_no_bridge_within_a_second() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -127,7 +127,7 @@ def test_another_version_of_the_protocol_is_named(
         bridge.request("t/echo")
 
 
-def test_proxies_of_the_environment_are_left_alone(
+def test_proxy_variables_of_the_environment_are_ignored(
     bridge: BridgeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy", "ws_proxy"):
@@ -137,7 +137,7 @@ def test_proxies_of_the_environment_are_left_alone(
     assert bridge.is_available()
 
 
-def test_two_clients_of_a_run_get_each_their_own_answers(
+def test_two_clients_of_a_run_each_get_their_own_answers(
     server: BridgeServer, editor: FakeEditor
 ) -> None:
     editor.answers["t/echo"] = lambda asked: asked.params["n"]
@@ -151,7 +151,7 @@ def test_two_clients_of_a_run_get_each_their_own_answers(
         bridge.close()
 
 
-def test_what_is_added_before_there_is_a_connection_follows_its_request(
+def test_additions_made_before_the_connection_follow_their_request(
     bridge: BridgeClient, editor: FakeEditor
 ) -> None:
     editor.answers["t/sum"] = lambda asked: sum(asked.added.get(timeout=SOON) for _ in range(20))
@@ -189,7 +189,7 @@ def test_a_message_in_fragments_is_one_message(bridge: BridgeClient, server: Bri
     assert bridge.request("t/any") == "naïve"
 
 
-def test_messages_nobody_understands_are_dropped_and_said(
+def test_unknown_messages_are_dropped_and_logged(
     bridge: BridgeClient, server: BridgeServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     def nonsense(connection: ServerConnection) -> None:
@@ -203,7 +203,7 @@ def test_messages_nobody_understands_are_dropped_and_said(
     assert caplog.text.count("an invalid message") == 4
 
 
-def test_an_answer_past_the_limit_fails_the_call_once_and_is_not_asked_for_again(
+def test_an_answer_past_the_limit_fails_the_call_without_a_retry(
     bridge: BridgeClient, server: BridgeServer
 ) -> None:
     asked: list[Any] = []
@@ -222,7 +222,7 @@ def test_an_answer_past_the_limit_fails_the_call_once_and_is_not_asked_for_again
 # Losing and finding -----------------------------------------------------------------------
 
 
-def test_a_call_outlives_a_broken_connection_to_a_window_that_remembers(
+def test_a_call_survives_a_reconnect_to_a_window_that_kept_it(
     bridge: BridgeClient, server: BridgeServer, editor: FakeEditor
 ) -> None:
     release, asked = threading.Event(), threading.Event()
@@ -245,7 +245,7 @@ def test_a_call_outlives_a_broken_connection_to_a_window_that_remembers(
     assert len(editor.requests) == 1
 
 
-def test_an_answer_lost_on_the_way_is_given_again(
+def test_a_lost_answer_is_sent_again(
     bridge: BridgeClient, server: BridgeServer, editor: FakeEditor
 ) -> None:
     def cut_and_answer(_: FakeRequest) -> Any:
@@ -258,7 +258,7 @@ def test_an_answer_lost_on_the_way_is_given_again(
     assert len(editor.requests) == 1
 
 
-def test_a_window_gone_mid_call_and_back_without_memory_fails_what_could_be_done_twice(
+def test_after_a_window_restart_calls_that_are_unsafe_to_repeat_fail(
     bridge: BridgeClient, server: BridgeServer, editor: FakeEditor
 ) -> None:
     first: dict[str, threading.Event] = {
@@ -304,7 +304,7 @@ def test_calls_made_while_the_window_is_away_wait_for_it(
     assert [each.result(SOON) for each in waiting] == [0, 1, 2]
 
 
-def test_a_window_that_stays_away_is_given_up_on(server: BridgeServer) -> None:
+def test_calls_fail_after_a_window_stays_disconnected(server: BridgeServer) -> None:
     bridge = BridgeClient(RunTransport(server.endpoint, reconnect_timeout=0.1))
     assert bridge.is_available()
     server.stop()
@@ -316,7 +316,7 @@ def test_a_window_that_stays_away_is_given_up_on(server: BridgeServer) -> None:
     bridge.close()
 
 
-def test_a_revoked_token_ends_it_when_the_connection_breaks(
+def test_a_revoked_token_ends_the_bridge_when_the_connection_breaks(
     bridge: BridgeClient, server: BridgeServer
 ) -> None:
     assert bridge.is_available()

@@ -37,17 +37,19 @@ def test_buttons_are_picked_by_number(terminal: Terminal) -> None:
 
 
 @typed("9\nmaybe\n1\n")
-def test_what_is_no_choice_is_asked_again(terminal: Terminal) -> None:
+def test_an_invalid_choice_is_asked_again(terminal: Terminal) -> None:
     assert vscode.quick_pick(["a", "b"]) == "a"
 
 
 @typed("1, 3\n")
-def test_several_are_picked_by_their_numbers(terminal: Terminal) -> None:
+def test_several_items_are_selected_by_number(terminal: Terminal) -> None:
     assert vscode.quick_pick(["a", "b", "c"], many=True) == ["a", "c"]
 
 
 @typed("x1\n\n")
-def test_a_line_has_to_fit_its_pattern_and_may_be_the_default(terminal: Terminal) -> None:
+def test_an_input_line_must_match_its_pattern_and_may_be_empty_for_the_default(
+    terminal: Terminal,
+) -> None:
     assert vscode.input_box("Name", value="ab", pattern="[a-z]+") == "ab"
     assert "must match" in terminal.screen.getvalue()
 
@@ -72,7 +74,7 @@ def test_a_form_is_asked_field_by_field(terminal: Terminal) -> None:
     assert vscode.form(schema) == {"count": 3, "colour": "red", "loud": False}
 
 
-def test_what_is_shown_is_printed(terminal: Terminal, tmp_path: Path) -> None:
+def test_shown_messages_are_printed(terminal: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "a.txt"
     file.write_text("one\n")
 
@@ -91,7 +93,7 @@ def test_what_is_shown_is_printed(terminal: Terminal, tmp_path: Path) -> None:
     assert "Work: half\n" in shown
 
 
-def test_what_only_a_window_can_do_says_so(terminal: Terminal) -> None:
+def test_window_only_functions_fail_with_a_clear_error_in_a_terminal(terminal: Terminal) -> None:
     assert vscode.is_available()
     assert vscode.chat_models() == []
     assert vscode.active_editor() is None

@@ -54,13 +54,13 @@ def workspace(tmp_path: Path, original: Path) -> Iterator[Path]:
     subprocess.run(["rm", "-rf", copy], check=True)
 
 
-def test_the_table_is_long_enough() -> None:
+def test_the_table_of_awkward_files_has_at_least_40_entries() -> None:
     assert len(AWKWARD) >= 40
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("destruction", DESTRUCTION)
-def test_every_awkward_file_comes_back(tmp_path: Path, workspace: Path, destruction: str) -> None:
+def test_every_awkward_file_is_restored(tmp_path: Path, workspace: Path, destruction: str) -> None:
     with CheckpointStore(tmp_path / "store", workspace, LIMITS) as store:
         before, links = picture(workspace), hard_links(workspace)
         number = store.begin("agent", destruction)
@@ -81,7 +81,7 @@ def test_every_awkward_file_comes_back(tmp_path: Path, workspace: Path, destruct
 
 
 @pytest.mark.slow
-def test_every_awkward_file_comes_back_after_edits(tmp_path: Path, workspace: Path) -> None:
+def test_every_awkward_file_is_restored_after_edits(tmp_path: Path, workspace: Path) -> None:
     before = picture(workspace)
     files = [path for path in before if (workspace / path).is_file() and "/" not in path]
     with CheckpointStore(tmp_path / "store", workspace, LIMITS) as store:
@@ -101,7 +101,7 @@ def test_every_awkward_file_comes_back_after_edits(tmp_path: Path, workspace: Pa
 
 
 @pytest.mark.slow
-def test_sparse_files_take_little_space_in_the_store_and_after_it(
+def test_sparse_files_take_little_space_in_the_store_and_once_restored(
     tmp_path: Path, workspace: Path
 ) -> None:
     with CheckpointStore(tmp_path / "store", workspace, LIMITS) as store:
@@ -116,7 +116,7 @@ def test_sparse_files_take_little_space_in_the_store_and_after_it(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["rm large", "mv large moved", "sed -i 1d large", ": > large"])
-def test_a_file_of_100_megabytes_comes_back(tmp_path: Path, text: str) -> None:
+def test_a_file_of_100_megabytes_is_restored(tmp_path: Path, text: str) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     large(workspace / "large")
@@ -131,7 +131,7 @@ def test_a_file_of_100_megabytes_comes_back(tmp_path: Path, text: str) -> None:
     assert picture(workspace) == before
 
 
-def test_a_repository_that_was_moved_stays_moved_and_its_files_come_back(tmp_path: Path) -> None:
+def test_a_moved_repository_stays_moved_and_its_files_are_restored(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     AWKWARD["nested-repository"](workspace / "nested")
@@ -171,7 +171,7 @@ def test_a_socket_is_named_as_not_kept(tmp_path: Path) -> None:
         ]
 
 
-def test_a_path_longer_than_a_path_can_be_comes_back(tmp_path: Path) -> None:
+def test_a_path_longer_than_path_max_is_restored(tmp_path: Path) -> None:
     workspace = tmp_path / "w"
     workspace.mkdir()
     deep(workspace / "deep", levels=40, length=200)
@@ -244,7 +244,9 @@ def as_nobody(work: Callable[[Path, Path], str], *arguments: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_shadow_repository_loses_what_the_store_keeps(tmp_path: Path, workspace: Path) -> None:
+def test_a_shadow_git_repository_loses_files_that_the_store_keeps(
+    tmp_path: Path, workspace: Path
+) -> None:
     """The reason for a store of our own, and a check that the table is awkward indeed."""
     shadow = tmp_path / "shadow"
     git(tmp_path, "init", "-q", "--bare", str(shadow))

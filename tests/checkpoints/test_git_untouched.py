@@ -24,7 +24,7 @@ def make_repository(directory: Path, files: int) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_below_git_changes_in_100_checkpoints_and_restores(
+def test_one_hundred_checkpoints_and_restores_do_not_change_the_git_directory(
     store: CheckpointStore, workspace: Path
 ) -> None:
     make_repository(workspace, 250)
@@ -49,7 +49,7 @@ def test_nothing_below_git_changes_in_100_checkpoints_and_restores(
     assert picture(workspace) == before
 
 
-def test_hooks_and_configuration_of_the_repository_run_nothing(
+def test_checkpoints_run_no_hooks_or_commands_from_git_configuration(
     store: CheckpointStore, workspace: Path, tmp_path: Path
 ) -> None:
     make_repository(workspace, 250)
@@ -122,7 +122,7 @@ def test_the_index_is_read_as_git_reads_it(workspace: Path, version: int) -> Non
             )
 
 
-def test_an_index_that_cannot_be_read_is_as_none(workspace: Path) -> None:
+def test_an_unreadable_git_index_is_ignored(workspace: Path) -> None:
     make_repository(workspace, 30)
     data = (workspace / ".git/index").read_bytes()
     assert len(parse_index(data)) == 30
@@ -133,7 +133,7 @@ def test_an_index_that_cannot_be_read_is_as_none(workspace: Path) -> None:
     assert parse_index((workspace / ".git/index").read_bytes()) == {}
 
 
-def test_names_of_sha256_are_not_taken_for_others(workspace: Path) -> None:
+def test_an_index_with_sha256_object_names_is_not_misread(workspace: Path) -> None:
     git(workspace, "init", "-q", "--object-format=sha256")
     for number in range(30):
         (workspace / f"{number}.txt").write_text(f"text {number}\n")
@@ -167,7 +167,7 @@ def test_files_that_a_filter_may_have_changed_are_copied(
     assert (store.used_bytes() > 250 * 4096) is is_copied
 
 
-def test_an_index_whose_names_grow_is_refused() -> None:
+def test_an_index_with_ever_longer_names_is_rejected() -> None:
     """In version 4 each name extends the previous one, so a small index could hold gigabytes."""
     entry = struct.pack(">10I20sH", *[0] * 10, b"", 0)
     longer = entry + b"\0" + b"a" * 100 + b"\0"

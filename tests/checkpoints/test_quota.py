@@ -72,7 +72,9 @@ def test_a_file_that_never_fits_is_named(tmp_path: Path, workspace: Path) -> Non
         ]
 
 
-def test_what_the_present_state_needs_is_not_removed(tmp_path: Path, workspace: Path) -> None:
+def test_the_quota_does_not_remove_contents_of_the_current_state(
+    tmp_path: Path, workspace: Path
+) -> None:
     (workspace / "kept").write_bytes(os.urandom(1 << 20))
     limits = CheckpointLimits(store_bytes=4 << 20, free_disk_bytes=0)
     with CheckpointStore(tmp_path / "store", workspace, limits) as store:

@@ -170,7 +170,9 @@ class Play:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_no_byte_of_the_persons_is_lost(tmp_path: Path, workspace: Path, seed: int) -> None:
+def test_random_restores_lose_none_of_the_users_changes(
+    tmp_path: Path, workspace: Path, seed: int
+) -> None:
     limits = CheckpointLimits(free_disk_bytes=0)
     with CheckpointStore(tmp_path / "store", workspace, limits) as store:
         play = Play(store, random.Random(seed))

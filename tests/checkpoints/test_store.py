@@ -73,7 +73,7 @@ def test_a_file_that_was_changed_since_is_left_alone_and_named(
     assert (workspace / "c").read_text() == "mine too"
 
 
-def test_a_file_that_was_only_touched_since_is_put_back(
+def test_a_file_with_only_a_newer_timestamp_is_restored(
     store: CheckpointStore, workspace: Path
 ) -> None:
     (workspace / "a").write_text("one")
@@ -98,7 +98,7 @@ def test_a_change_between_two_actions_is_not_lost(store: CheckpointStore, worksp
     assert (workspace / "a").read_text() == "mine"
 
 
-def test_everything_since_a_point_goes_back_over_several_actions(
+def test_restoring_to_a_point_undoes_several_actions(
     store: CheckpointStore, workspace: Path
 ) -> None:
     (workspace / "a").write_text("one")
@@ -112,7 +112,7 @@ def test_everything_since_a_point_goes_back_over_several_actions(
     assert picture(workspace) == before
 
 
-def test_an_earlier_action_is_not_undone_under_a_later_one(
+def test_an_action_is_not_undone_where_a_later_action_changed_the_file(
     store: CheckpointStore, workspace: Path
 ) -> None:
     (workspace / "a").write_text("one")
@@ -123,7 +123,7 @@ def test_an_earlier_action_is_not_undone_under_a_later_one(
     assert (workspace / "a").read_text() == "three\n"
 
 
-def test_one_file_is_put_back_alone(store: CheckpointStore, workspace: Path) -> None:
+def test_a_single_file_can_be_restored(store: CheckpointStore, workspace: Path) -> None:
     (workspace / "a").write_text("one")
     (workspace / "b").write_text("one")
     number = command(store, "echo two > a; echo two > b")
@@ -136,7 +136,7 @@ def test_one_file_is_put_back_alone(store: CheckpointStore, workspace: Path) -> 
         store.restore(number, number, paths=["c"])
 
 
-def test_a_directory_in_which_the_person_put_a_file_stays(
+def test_a_directory_with_a_new_file_of_the_user_is_kept(
     store: CheckpointStore, workspace: Path
 ) -> None:
     number = command(store, "mkdir d; echo x > d/x")
@@ -150,7 +150,7 @@ def test_a_directory_in_which_the_person_put_a_file_stays(
     assert sorted(os.listdir(workspace / "d")) == ["mine"]
 
 
-def test_a_moved_file_stays_where_its_old_place_is_taken(
+def test_a_moved_file_stays_if_its_old_path_is_taken(
     store: CheckpointStore, workspace: Path
 ) -> None:
     (workspace / "a").write_text("one")
@@ -184,7 +184,7 @@ def test_an_edit_needs_no_walk_and_is_undone(store: CheckpointStore, workspace: 
     assert picture(workspace) == before
 
 
-def test_what_the_person_saves_during_a_command_is_the_persons(
+def test_files_the_user_saves_during_a_command_belong_to_the_user(
     store: CheckpointStore, workspace: Path
 ) -> None:
     (workspace / "a").write_text("one")
@@ -212,7 +212,7 @@ def test_a_change_during_two_commands_is_undone_only_with_both_or_by_name(
     assert (workspace / "a").read_text() == "one"
 
 
-def test_an_action_whose_end_was_not_seen_is_undone_only_by_name(
+def test_an_action_without_a_recorded_end_is_undone_only_by_path(
     tmp_path: Path, workspace: Path
 ) -> None:
     (workspace / "a").write_text("one")
@@ -227,7 +227,7 @@ def test_an_action_whose_end_was_not_seen_is_undone_only_by_name(
     assert (workspace / "a").read_text() == "one"
 
 
-def test_nothing_is_followed_through_a_link(
+def test_symlinks_are_not_followed_during_a_restore(
     store: CheckpointStore, workspace: Path, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside"
@@ -265,7 +265,9 @@ def test_hard_links_to_files_outside_are_not_written_through(
 @pytest.mark.parametrize(
     "text", ["rm a b", "echo x >> a", "sed -i s/o/0/ a", "rm a", "rm b; echo x > b"]
 )
-def test_hard_links_are_one_file_again(store: CheckpointStore, workspace: Path, text: str) -> None:
+def test_hard_links_are_restored_as_one_file(
+    store: CheckpointStore, workspace: Path, text: str
+) -> None:
     (workspace / "a").write_text("one")
     os.link(workspace / "a", workspace / "b")
     before = picture(workspace)
@@ -277,7 +279,9 @@ def test_hard_links_are_one_file_again(store: CheckpointStore, workspace: Path, 
     assert hard_links(workspace) == [["a", "b"]]
 
 
-def test_a_rewrite_in_the_same_instant_is_noticed(store: CheckpointStore, workspace: Path) -> None:
+def test_a_rewrite_with_the_same_timestamp_is_detected(
+    store: CheckpointStore, workspace: Path
+) -> None:
     file = workspace / "a"
     for turn in range(50):
         file.write_bytes(b"%04d" % turn)
@@ -407,7 +411,9 @@ def test_files_over_a_limit_are_named_and_left_alone(tmp_path: Path, workspace: 
     assert (workspace / "local/env").read_text() == "KEY=1"
 
 
-def test_limits_are_told_beforehand(tmp_path: Path, workspace: Path) -> None:
+def test_files_beyond_the_limits_are_reported_when_a_checkpoint_begins(
+    tmp_path: Path, workspace: Path
+) -> None:
     (workspace / "large").write_bytes(bytes(3000))
     (workspace / "node_modules").mkdir()
     limits = CheckpointLimits(file_bytes=2000, free_disk_bytes=0)
@@ -443,7 +449,7 @@ def test_a_directory_that_becomes_generated_keeps_its_files(
     assert store.restore(number, number).paths == ["d/a"]
 
 
-def test_below_the_floor_of_free_disk_nothing_is_copied(tmp_path: Path, workspace: Path) -> None:
+def test_no_file_is_copied_below_the_free_disk_limit(tmp_path: Path, workspace: Path) -> None:
     (workspace / "a").write_text("one")
     limits = CheckpointLimits(free_disk_bytes=1 << 62)
     with CheckpointStore(tmp_path / "store", workspace, limits) as store:

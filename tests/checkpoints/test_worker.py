@@ -230,7 +230,9 @@ def test_requests_that_arrive_during_a_restore_are_executed_after_it(
     assert ids == [number, found["checkpoint"]]
 
 
-def test_what_the_user_saves_during_a_command_is_the_users(window: Window, workspace: Path) -> None:
+def test_the_worker_keeps_files_the_user_saves_during_a_command(
+    window: Window, workspace: Path
+) -> None:
     for name in ("a", "b"):
         (workspace / name).write_text("one\n")
     number = window.ask("begin", agent="ann", title="a command")
@@ -285,13 +287,13 @@ def test_two_windows_share_a_store(window: Window, workspace: Path, tmp_path: Pa
         other.close()
 
 
-def test_errors_have_their_code(window: Window) -> None:
+def test_worker_errors_carry_their_error_code(window: Window) -> None:
     answer = window.answer("checkpoint", args={"checkpoint": 7})
     assert answer["error"]["code"] == "checkpoint.not_found"
     assert window.answer("nonsense", args={})["error"]["code"] == "internal"
 
 
-def test_a_workspace_without_checkpoints_is_told_once(tmp_path: Path) -> None:
+def test_the_reason_for_missing_checkpoints_is_reported_once(tmp_path: Path) -> None:
     window = Window(tmp_path / "store", tmp_path)  # the store would be inside
     try:
         assert window.ask("begin", agent="ann", title="one") is None
@@ -304,7 +306,7 @@ def test_a_workspace_without_checkpoints_is_told_once(tmp_path: Path) -> None:
         window.close()
 
 
-def test_an_old_python_is_reported(tmp_path: Path) -> None:
+def test_a_python_that_is_too_old_is_reported(tmp_path: Path) -> None:
     """`sys.version_info` is changed before the worker's file runs."""
     program = (
         "import runpy, sys; sys.version_info = (3, 10, 1);"

@@ -70,7 +70,7 @@ async def asking(hub: RunningHub, tmp_path: Path) -> AsyncIterator[Asking]:
         yield asking
 
 
-async def test_questions_are_listed_and_shown_part_by_part(
+async def test_approvals_are_listed_and_shown_with_their_parts(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     env = client_environment(hub, tmp_path)
@@ -120,7 +120,7 @@ async def test_an_answer_reaches_the_window_once(
     assert asking.answers.empty()
 
 
-async def test_an_answer_that_the_question_does_not_admit_is_refused(
+async def test_an_answer_that_is_not_offered_is_rejected(
     hub: RunningHub, asking: Asking, tmp_path: Path
 ) -> None:
     env = client_environment(hub, tmp_path)

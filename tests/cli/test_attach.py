@@ -36,7 +36,7 @@ def agent(sandbox: Server) -> Iterator[SyncRuntime]:
 
 
 @pytest.mark.slow
-def test_a_person_sees_what_an_agent_does_and_types_into_it(
+def test_an_attached_user_sees_the_agents_commands_and_can_type(
     agent: SyncRuntime, tmp_path: Path
 ) -> None:
     agent.run("echo before you came")
@@ -61,7 +61,9 @@ def test_a_person_sees_what_an_agent_does_and_types_into_it(
 
 
 @pytest.mark.slow
-def test_what_people_are_shown_is_not_in_the_output(agent: SyncRuntime, tmp_path: Path) -> None:
+def test_attaching_a_person_does_not_change_the_agents_output(
+    agent: SyncRuntime, tmp_path: Path
+) -> None:
     agent.run("true")
     with at_terminal("attach", cwd=tmp_path, env=environment(TERM="xterm")) as person:
         person.expect("work$")
@@ -71,7 +73,7 @@ def test_what_people_are_shown_is_not_in_the_output(agent: SyncRuntime, tmp_path
 
 
 @pytest.mark.slow
-def test_what_cannot_be_attached_to_says_why(
+def test_a_failed_attach_gives_the_reason(
     agent: SyncRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unmade = bascule("attach")

@@ -43,7 +43,7 @@ def bascule(base: Path, *arguments: str, **more: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.network
-def test_it_has_few_packages(base: Path) -> None:
+def test_the_base_install_has_few_packages(base: Path) -> None:
     code = "from importlib.metadata import distributions as d; print(*(each.name for each in d()))"
     names = python(base, code).split()
     assert "bascule" in names
@@ -51,7 +51,7 @@ def test_it_has_few_packages(base: Path) -> None:
 
 
 @pytest.mark.network
-def test_it_runs_commands_and_works_on_files(base: Path, tmp_path: Path) -> None:
+def test_the_base_install_runs_commands_and_edits_files(base: Path, tmp_path: Path) -> None:
     code = f"""
 import asyncio
 from bascule.runtime import LocalRuntime
@@ -79,7 +79,9 @@ asyncio.run(main())
         (["completion", "bash"], "complete -F _bascule bascule"),
     ],
 )
-def test_commands_that_need_no_extra_work(base: Path, arguments: list[str], said: str) -> None:
+def test_commands_without_an_extra_work_in_the_base_install(
+    base: Path, arguments: list[str], said: str
+) -> None:
     ran = bascule(base, *arguments)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert said in ran.stdout

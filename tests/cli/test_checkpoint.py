@@ -63,7 +63,7 @@ def test_diff_shows_text_line_by_line(store: str, capsys: Captured) -> None:
     assert "a.txt" not in capsys.readouterr().out
 
 
-def test_restore_puts_back_and_names_what_it_left_alone(
+def test_restore_restores_files_and_lists_those_it_left_alone(
     store: str, workspace: Path, capsys: Captured
 ) -> None:
     (workspace / "new.txt").write_text("mine\n")
@@ -95,7 +95,9 @@ def test_restore_of_one_file_and_since_a_checkpoint(
     assert "nothing had to be restored" in capsys.readouterr().err
 
 
-def test_what_is_not_there_is_said(store: str, tmp_path: Path, capsys: Captured) -> None:
+def test_unknown_checkpoints_and_paths_are_reported(
+    store: str, tmp_path: Path, capsys: Captured
+) -> None:
     assert main(["checkpoint", "list", "--store", str(tmp_path / "none")]) == 2
     assert "There is no checkpoint store in" in capsys.readouterr().err
     assert main(["checkpoint", "show", "--store", store, "7"]) == 2

@@ -36,7 +36,7 @@ def answer(*words: str) -> Completions:
 # The words that fit ------------------------------------------------------------------------------
 
 
-def test_commands_come_first_and_with_what_they_do() -> None:
+def test_completion_offers_commands_with_their_descriptions() -> None:
     assert offered("ses") == ["session"]
     assert offered("session", "p") == ["pause"]
     assert answer("session", "rm").candidates[0].about.startswith("Stop sessions")
@@ -48,7 +48,7 @@ def test_options_are_offered_once_a_dash_is_typed() -> None:
     assert offered("--v") == ["--version"]
 
 
-def test_values_are_offered_after_their_option_in_either_way_of_writing() -> None:
+def test_values_are_offered_after_an_option_with_a_space_or_an_equals_sign() -> None:
     assert offered("session", "create", "--egress", "") == ["off", "proxy", "open"]
     assert offered("session", "create", "--egress=o") == ["--egress=off", "--egress=open"]
     assert offered("net", "show", "--format", "m") == ["mermaid"]
@@ -72,7 +72,7 @@ def test_a_flag_takes_no_value_and_the_argument_is_next() -> None:
         "sandbox 8123 --working-dir ",
     ],
 )
-def test_where_a_path_is_meant_the_shell_is_told_so(
+def test_path_arguments_are_left_to_the_shells_file_completion(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["complete", "--line", f"bascule {line}"]) == IS_PATH
@@ -80,14 +80,14 @@ def test_where_a_path_is_meant_the_shell_is_told_so(
 
 
 @pytest.mark.parametrize("line", ["fly ", "session fly ", "up extra ", "exec ls ", "schema "])
-def test_where_nothing_is_known_nothing_is_said(
+def test_completion_prints_nothing_for_unknown_input(
     line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["complete", "--line", f"bascule {line}"]) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_whatever_goes_wrong_is_kept_from_the_screen(
+def test_an_error_during_completion_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("bascule.cli.completion_candidates.complete", lambda *_: 1 / 0)
@@ -112,7 +112,7 @@ def test_a_line_is_split_as_a_shell_would(line: str, words: list[str]) -> None:
 # Names of a hub ----------------------------------------------------------------------------------
 
 
-def test_a_hub_that_does_not_answer_costs_its_time_and_no_more() -> None:
+def test_completion_stops_waiting_for_an_unresponsive_hub_after_its_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         began = time.monotonic()
@@ -122,7 +122,7 @@ def test_a_hub_that_does_not_answer_costs_its_time_and_no_more() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://no-such-host.invalid", "http://["])
-def test_a_hub_that_is_not_there_has_no_names(url: str) -> None:
+def test_completion_without_a_hub_offers_no_names(url: str) -> None:
     assert quick_get(url, "t", "/api/sessions", within=5) is None
 
 
@@ -264,7 +264,7 @@ def test_fish_completes_commands_names_and_files(home: Home) -> None:
 
 
 @pytest.mark.parametrize("shell", ShellName)
-def test_a_script_is_whole_and_asks_us(
+def test_the_completion_script_is_valid_and_calls_bascule_complete(
     shell: ShellName, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["completion", shell.value]) == 0

@@ -11,16 +11,16 @@ FINISHED = ["ls", "for i in 1; do :; done", "cat <<END\nx\nEND", "echo \\\\", ")
 
 
 @pytest.mark.parametrize("command", UNFINISHED)
-def test_bash_would_ask_for_more(command: str) -> None:
+def test_an_incomplete_bash_command_is_unfinished(command: str) -> None:
     assert is_unfinished(command)
 
 
 @pytest.mark.parametrize("command", FINISHED)
-def test_this_can_be_run_or_is_simply_wrong(command: str) -> None:
+def test_a_complete_or_invalid_command_is_not_unfinished(command: str) -> None:
     assert not is_unfinished(command)
 
 
-def test_nothing_is_run_to_find_out(tmp_path: Path) -> None:
+def test_checking_for_continuation_runs_no_command(tmp_path: Path) -> None:
     is_unfinished(f"touch {tmp_path}/ran; for i in 1; do")
 
     assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,7 @@ BAD = Finding("terminals", "missing", "/dev/ptmx: [none]", "mount devpts")
         ([FINE, WEAK, BAD], 1, "Bascule cannot run here. Missing: terminals.\n"),
     ],
 )
-def test_only_what_is_required_makes_the_doctor_fail(
+def test_doctor_fails_only_for_missing_requirements(
     findings: list[Finding],
     status: int,
     verdict: str,
@@ -41,14 +41,14 @@ def test_only_what_is_required_makes_the_doctor_fail(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_terminal_that_has_no_more_than_ascii_is_shown_other_marks(encoding: str) -> None:
+def test_doctor_uses_ascii_marks_on_an_ascii_terminal(encoding: str) -> None:
     told = bascule("doctor", env=environment(PYTHONIOENCODING=encoding))
 
     assert told.returncode == 0, told.stderr
     assert told.stdout.startswith("+ Python")
 
 
-def test_a_program_gets_the_same_as_json(
+def test_doctor_prints_the_same_findings_as_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "examine", lambda: [FINE, BAD])
@@ -65,7 +65,7 @@ def test_a_program_gets_the_same_as_json(
 
 
 @pytest.mark.slow
-def test_this_machine_is_examined_for_real(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_examines_the_real_machine(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["doctor", "--json"]) == 0
     names = [finding["name"] for finding in json.loads(capsys.readouterr().out)["findings"]]
     assert names == [

@@ -155,7 +155,7 @@ def failed(checks: Mapping[str, Check]) -> list[str]:
 
 @pytest.mark.editor
 @pytest.mark.usefixtures("vscode")
-def test_a_deployment_that_works_is_said_to(place: Place) -> None:
+def test_doctor_reports_a_working_deployment(place: Place) -> None:
     """In a process of its own, with VS Code really drawn, and nothing is left."""
     env = {**place.env, "SSL_CERT_FILE": str(place.certificate)}
     done = subprocess.run(
@@ -196,7 +196,7 @@ def test_a_deployment_that_works_is_said_to(place: Place) -> None:
         ),
     ],
 )
-async def test_a_front_that_does_not_lead_to_the_hub_is_named(
+async def test_doctor_reports_a_proxy_that_does_not_reach_the_hub(
     front: str, name: str, found: str, advice: str, place: Place
 ) -> None:
     checks = await look(place.fronts[front])
@@ -208,7 +208,7 @@ async def test_a_front_that_does_not_lead_to_the_hub_is_named(
     assert checks["VS Code"].state == "skipped"
 
 
-async def test_a_certificate_nobody_knows_is_named(
+async def test_doctor_reports_an_untrusted_certificate(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
@@ -219,7 +219,7 @@ async def test_a_certificate_nobody_knows_is_named(
     assert "fullchain.pem" in checks["TLS"].advice
 
 
-async def test_a_port_where_nothing_is_and_plain_http_from_elsewhere_are_named() -> None:
+async def test_doctor_reports_a_closed_port_and_plain_http_to_another_machine() -> None:
     [port] = free_ports(1)
     nothing = await look(f"http://127.0.0.1:{port}")
     assert failed(nothing) == ["hub"]
@@ -245,7 +245,7 @@ async def test_a_port_where_nothing_is_and_plain_http_from_elsewhere_are_named()
         ("no cookie", {"sign-in": "the answer has no cookie"}),
     ],
 )
-async def test_a_front_that_changes_what_passes_is_named(
+async def test_doctor_reports_a_proxy_that_alters_traffic(
     front: str, wrong: Mapping[str, str], place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is also at another address than `public_url` says, which is told as well."""
@@ -265,6 +265,6 @@ async def not_drawn(address: str, token: str) -> str:
     return f"checked {address} with {len(token)} characters"
 
 
-def test_without_cloud_there_is_no_address(tmp_path: Path) -> None:
+def test_doctor_accepts_a_url_only_with_cloud(tmp_path: Path) -> None:
     done = bascule("doctor", "https://hub.example", cwd=tmp_path)
     assert (done.returncode, "needs --cloud" in done.stderr) == (2, True)

@@ -10,7 +10,7 @@ from .processes import bascule, environment
 
 
 @pytest.mark.slow
-def test_where_it_is_not_it_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_vs_code_the_editor_command_says_how_to_install_it(tmp_path: Path) -> None:
     ran = bascule("editor", "where", env=environment(XDG_CACHE_HOME=str(tmp_path)))
 
     assert ran.returncode == 1
@@ -19,7 +19,7 @@ def test_where_it_is_not_it_says_how_to_get_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.editor
-def test_where_it_is_installed_its_directory_is_printed() -> None:
+def test_the_directory_of_the_installed_vs_code_is_printed() -> None:
     installed = bascule("editor", "install")
     shown = bascule("editor", "where")
 
@@ -35,7 +35,7 @@ def test_the_extension_of_a_clone_is_the_one_that_was_built(project: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.editor
-def test_it_is_installed_with_the_extensions_that_sessions_share() -> None:
+def test_the_extension_is_installed_with_those_that_sessions_share() -> None:
     installed = bascule("install", "vscode")
     home, extensions = shared()
 

@@ -37,13 +37,13 @@ def line_of(process: subprocess.Popen[bytes]) -> bytes:
     return process.stdout.readline()
 
 
-def test_output_and_status_are_the_commands_own(tmp_path: Path) -> None:
+def test_exec_passes_on_output_and_exit_code(tmp_path: Path) -> None:
     ran = bascule("exec", "echo out; echo err >&2; (exit 3)", cwd=tmp_path)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (3, "out\nerr\n", "")
 
 
-def test_it_runs_where_we_are_or_where_we_say(tmp_path: Path) -> None:
+def test_exec_runs_in_the_current_or_the_given_directory(tmp_path: Path) -> None:
     (tmp_path / "inside").mkdir()
 
     assert bascule("exec", "pwd", cwd=tmp_path).stdout == f"{tmp_path}\n"
@@ -51,13 +51,13 @@ def test_it_runs_where_we_are_or_where_we_say(tmp_path: Path) -> None:
     assert there.stdout == f"{tmp_path}/inside\n"
 
 
-def test_several_words_are_passed_on_as_they_are(tmp_path: Path) -> None:
+def test_exec_passes_several_arguments_unchanged(tmp_path: Path) -> None:
     ran = bascule("exec", "printf", "%s|", "a  b", "$HOME", "--help", "*", cwd=tmp_path)
 
     assert ran.stdout == "a  b|$HOME|--help|*|"
 
 
-def test_exit_ends_the_command_in_silence(tmp_path: Path) -> None:
+def test_exit_ends_an_exec_command_without_a_message(tmp_path: Path) -> None:
     ran = bascule("exec", "trap 'echo bye' EXIT; echo hi; exit 3; echo never", cwd=tmp_path)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (3, "hi\nbye\n", "")
@@ -80,7 +80,7 @@ def test_a_command_may_begin_with_a_dash(tmp_path: Path) -> None:
         ([" \n"], "the command is empty"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_exec_arguments_are_usage_errors(
     arguments: list[str], complaint: str, tmp_path: Path
 ) -> None:
     ran = bascule("exec", *arguments, cwd=tmp_path)
@@ -90,7 +90,7 @@ def test_what_cannot_be_meant_is_refused(
     assert ran.stderr.count("\n") == 1
 
 
-def test_who_pipes_something_in_is_told_that_it_is_not_passed_on(tmp_path: Path) -> None:
+def test_exec_warns_that_piped_stdin_is_not_passed_on(tmp_path: Path) -> None:
     for piped in (True, False):
         (tmp_path / "file").write_text("in\n")
         with (tmp_path / "file").open() as file:
@@ -111,7 +111,7 @@ def test_who_pipes_something_in_is_told_that_it_is_not_passed_on(tmp_path: Path)
             assert process.wait(TIMEOUT) == 130
 
 
-def test_an_input_without_a_word_is_none(tmp_path: Path) -> None:
+def test_exec_does_not_warn_about_empty_stdin(tmp_path: Path) -> None:
     ran = bascule("exec", "sleep 1.2", cwd=tmp_path, input="")
 
     assert (ran.returncode, ran.stderr) == (0, "")
@@ -123,7 +123,7 @@ def test_large_output_is_complete(tmp_path: Path) -> None:
     assert ran.stdout == "".join(f"{n}\n" for n in range(1, 400001))
 
 
-def test_output_comes_while_the_command_runs_and_ctrl_c_is_for_it(tmp_path: Path) -> None:
+def test_exec_streams_output_and_ctrl_c_interrupts_the_command(tmp_path: Path) -> None:
     command = "bash -c 'trap \"echo caught; exit 9\" INT; echo ready; sleep 60 & wait'"
     with running(command, cwd=tmp_path) as process:
         assert line_of(process) == b"ready\n"
@@ -133,7 +133,7 @@ def test_output_comes_while_the_command_runs_and_ctrl_c_is_for_it(tmp_path: Path
     assert (process.returncode, out, err) == (9, b"caught\n", b"")
 
 
-def test_a_command_that_runs_out_of_time_is_ended(tmp_path: Path) -> None:
+def test_exec_ends_a_command_after_its_timeout(tmp_path: Path) -> None:
     ran = bascule("exec", "--timeout", "0.5", "echo $$; exec sleep 60", cwd=tmp_path)
 
     assert ran.returncode == 124
@@ -144,7 +144,7 @@ def test_a_command_that_runs_out_of_time_is_ended(tmp_path: Path) -> None:
     assert ended(int(ran.stdout))
 
 
-def test_when_nobody_reads_any_more_the_command_ends(tmp_path: Path) -> None:
+def test_exec_ends_the_command_when_its_stdout_is_closed(tmp_path: Path) -> None:
     with running("echo $$; yes", cwd=tmp_path) as process:
         shell = int(line_of(process))
         assert process.stdout is not None
@@ -156,14 +156,14 @@ def test_when_nobody_reads_any_more_the_command_ends(tmp_path: Path) -> None:
     assert ended(shell)
 
 
-def test_what_it_left_in_the_background_ends_with_it(tmp_path: Path) -> None:
+def test_background_processes_end_with_exec(tmp_path: Path) -> None:
     ran = bascule("exec", "sleep 600 & echo $!", cwd=tmp_path)
 
     pid = int(re.findall(r"^\d+$", ran.stdout, re.MULTILINE)[-1])
     assert ended(pid)
 
 
-def test_a_sandbox_elsewhere_keeps_its_state_between_two(tmp_path: Path) -> None:
+def test_a_remote_sandbox_keeps_state_between_two_exec_calls(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         there = environment(BASCULE_URL=server.url, SESSION_API_KEY=server.key)
         first = bascule("exec", "cd /; export A=1; false", env=there)
@@ -189,7 +189,7 @@ def test_a_sandbox_elsewhere_keeps_its_state_between_two(tmp_path: Path) -> None
         (["--shell", "no name"], "cannot name a shell"),
     ],
 )
-def test_what_could_not_be_run_has_a_status_of_its_own(
+def test_exec_exits_with_125_if_the_command_could_not_start(
     arguments: list[str], complaint: str, tmp_path: Path
 ) -> None:
     ran = bascule("exec", *arguments, "true", cwd=tmp_path)
@@ -199,7 +199,7 @@ def test_what_could_not_be_run_has_a_status_of_its_own(
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_wrong_key_is_told(tmp_path: Path) -> None:
+def test_exec_reports_a_wrong_key(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         ran = bascule("exec", "--url", server.url, "--key", "wrong", "true")
 
@@ -207,7 +207,7 @@ def test_a_wrong_key_is_told(tmp_path: Path) -> None:
     assert "X-Session-API-Key" in ran.stderr
 
 
-def test_it_is_refused_while_the_shell_is_busy(tmp_path: Path) -> None:
+def test_exec_is_rejected_while_the_shell_is_busy(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         there = environment(BASCULE_URL=server.url, SESSION_API_KEY=server.key)
         with subprocess.Popen(

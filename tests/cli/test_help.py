@@ -42,7 +42,7 @@ def shown(path: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize("path", ["", *ALL])
-def test_help_says_what_a_command_is_for_and_fits_a_screen(
+def test_help_describes_a_command_and_fits_one_screen(
     path: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
@@ -85,24 +85,26 @@ def test_the_same_option_means_the_same_everywhere() -> None:
     assert {name for name in meanings if name.startswith("--timeout")} == {"--timeout SECONDS"}
 
 
-def test_the_variables_for_all_commands_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_the_environment_variables_for_all_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     said = shown("", capsys)
     for name in ("BASCULE_HUB", "BASCULE_TOKEN", "SESSION_API_KEY", "BASCULE_DEBUG"):
         assert name in said
 
 
-def test_every_command_stands_below_one_title() -> None:
+def test_every_command_is_listed_in_exactly_one_help_group() -> None:
     listed = [name for names in GROUPS.values() for name in names]
 
     assert len(listed) == len(set(listed))
 
 
-def test_every_command_has_examples_and_no_other() -> None:
+def test_every_command_has_examples_and_no_example_lacks_a_command() -> None:
     assert set(EXAMPLES) == {*LEAVES, "sandbox"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES)
-def test_the_parser_takes_every_example(path: str) -> None:
+def test_the_parser_accepts_every_help_example(path: str) -> None:
     text = re.sub(r"  # .*$", "", "\n".join(EXAMPLES[path]), flags=re.MULTILINE)
     lines = text.replace("\\\n", " ").splitlines()
     for line in lines:
@@ -127,7 +129,7 @@ def parse(words: list[str], path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["up", "session create", "sandbox"])
-def test_people_who_ask_for_help_by_a_word_get_it(
+def test_the_help_command_shows_the_help_of_a_command(
     path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if path == "sandbox":

@@ -37,13 +37,13 @@ def test_the_hub_of_this_machine_is_found_with_its_token() -> None:
     assert (found.url, found.token) == ("http://127.0.0.1:4711", "first")
 
 
-def test_one_that_does_not_run_is_looked_for_at_its_usual_port(state: Path) -> None:
+def test_a_hub_that_is_not_running_is_expected_at_the_default_port(state: Path) -> None:
     (state / "hub-address").unlink()
 
     assert find_hub(None).url == f"http://127.0.0.1:{load(None, {}, {}).port}"
 
 
-def test_one_that_was_killed_is_not_asked(state: Path) -> None:
+def test_a_killed_hub_is_ignored(state: Path) -> None:
     killed = state / "up-1"
     killed.mkdir()
     (killed / "hub.lock").touch()
@@ -53,7 +53,7 @@ def test_one_that_was_killed_is_not_asked(state: Path) -> None:
     assert find_hub(None).url == "http://127.0.0.1:4711"
 
 
-def test_the_one_started_last_is_asked_and_named_while_it_runs(
+def test_the_most_recently_started_hub_is_used_and_named_while_it_runs(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     second = state / "up-1"
@@ -71,7 +71,7 @@ def test_the_one_started_last_is_asked_and_named_while_it_runs(
     assert not capsys.readouterr().err
 
 
-def test_looking_for_a_hub_does_not_keep_one_from_starting(tmp_path: Path) -> None:
+def test_searching_for_hubs_does_not_prevent_a_hub_from_starting(tmp_path: Path) -> None:
     """Whoever looks has the lock for a moment."""
     state = tmp_path / "state"
     with lock_state(state), published_address(state, "http://127.0.0.1:4711"):
@@ -84,14 +84,14 @@ def test_looking_for_a_hub_does_not_keep_one_from_starting(tmp_path: Path) -> No
                 pass
 
 
-def test_a_settings_file_is_heeded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_file_sets_the_hub_port(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BASCULE_STATE_DIR")
     Path("bascule.toml").write_text(f'state_dir = "{state}"\npublic_url = "https://hub.example"\n')
 
     assert find_hub("https://hub.example/").token == "first"
 
 
-def test_somebody_who_never_had_a_hub_is_told_how_to_have_one(state: Path) -> None:
+def test_without_any_hub_the_error_says_how_to_start_one(state: Path) -> None:
     (state / "hub-address").unlink()
     (state / "admin-token").unlink()
 
@@ -102,7 +102,7 @@ def test_somebody_who_never_had_a_hub_is_told_how_to_have_one(state: Path) -> No
 
 
 @pytest.mark.usefixtures("state")
-def test_the_token_of_this_machine_goes_to_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_local_token_is_not_sent_to_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidSetting, match="no token for the hub at"):
         find_hub("https://hub.exmple")
 
@@ -135,7 +135,7 @@ def test_a_machine_knows_its_own_names(url: str, is_ours: bool) -> None:
         ("htp://127.0.0.1", "'htp://127.0.0.1' is not an http:// or https:// address"),
     ],
 )
-def test_a_hub_that_is_not_there_is_told_with_the_way_out(
+def test_an_unreachable_hub_is_reported_with_advice(
     address: str,
     said: str,
     monkeypatch: pytest.MonkeyPatch,

@@ -10,7 +10,7 @@ from bascule.cli import app
 from bascule.core.errors import InvalidSetting, MissingTool
 
 
-def test_a_machine_without_an_engine_is_told(
+def test_a_missing_container_engine_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
@@ -18,7 +18,7 @@ def test_a_machine_without_an_engine_is_told(
         app.run(["image"])
 
 
-def test_an_engine_elsewhere_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_container_engine_on_another_machine_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
     with pytest.raises(InvalidSetting, match="must be on this machine"):
         app.run(["image", "--target", "sandbox"])

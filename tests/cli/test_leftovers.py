@@ -19,6 +19,7 @@ from .processes import bascule, environment, hub
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(300),  # a dozen commands, one after the other
     pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap"),
 ]
 
@@ -121,6 +122,7 @@ def test_removing_every_session_leaves_the_machine_as_it_was(place: Path) -> Non
         assert during.sockets > before.sockets
         assert any(first in each for each in during.files)
         assert set(session("rm", "--all").split()) == {first, second}
+        (folder / "a/b").chmod(0o755)  # so that an ordinary user can list and remove it too
 
         after = traces_of(place)
         assert after.processes == before.processes

@@ -18,7 +18,7 @@ def test_work_runs_in_another_thread_and_its_result_comes_back() -> None:
         assert loop.start(work()).result() == 42
 
 
-def test_what_is_held_is_open_inside_and_closed_after_by_one_task() -> None:
+def test_a_held_context_is_entered_and_exited_by_one_task() -> None:
     tasks: list[asyncio.Task[None] | None] = []
 
     @asynccontextmanager
@@ -35,7 +35,7 @@ def test_what_is_held_is_open_inside_and_closed_after_by_one_task() -> None:
     assert tasks[0] is tasks[1]
 
 
-def test_a_failure_to_open_is_raised_to_who_wanted_it() -> None:
+def test_an_error_on_entering_a_held_context_is_raised_to_the_caller() -> None:
     class Place(AsyncExitStack):
         async def __aenter__(self) -> Self:
             raise OSError("no room")
@@ -44,7 +44,7 @@ def test_a_failure_to_open_is_raised_to_who_wanted_it() -> None:
         pass
 
 
-def test_a_failure_to_close_is_raised_too() -> None:
+def test_an_error_on_exiting_a_held_context_is_raised_to_the_caller() -> None:
     @asynccontextmanager
     async def place() -> AsyncIterator[str]:
         yield "open"
@@ -54,7 +54,7 @@ def test_a_failure_to_close_is_raised_too() -> None:
         pass
 
 
-def test_leaving_cancels_what_still_runs() -> None:
+def test_leaving_the_loop_thread_cancels_running_work() -> None:
     cancelled = []
 
     async def work() -> None:

@@ -43,26 +43,28 @@ def test_a_newer_bash_is_fine(programs: Path) -> None:
     assert machine.bash().state == "ok"
 
 
-def test_a_missing_useful_program_says_what_for_and_how_to_get_it(programs: Path) -> None:
+def test_a_missing_optional_program_is_reported_with_its_use_and_install_advice(
+    programs: Path,
+) -> None:
     finding = machine.ripgrep()
 
     assert finding.state == "limited"
     assert finding.advice == ("makes file search faster; as root: apt-get install ripgrep")
 
 
-def test_a_program_that_says_no_version_counts_as_absent(programs: Path) -> None:
+def test_a_program_without_a_version_counts_as_missing(programs: Path) -> None:
     install(programs, "git", "echo no idea")
 
     assert machine.git().state == "limited"
 
 
-def test_any_of_chromiums_names_will_do(programs: Path) -> None:
+def test_chromium_is_found_under_any_of_its_names(programs: Path) -> None:
     install(programs, "google-chrome", "exit 0")
 
     assert machine.chromium().found == str(programs / "google-chrome")
 
 
-def test_namespaces_are_tried_and_the_reason_is_told(programs: Path) -> None:
+def test_namespaces_are_tried_and_a_failure_is_reported_with_its_reason(programs: Path) -> None:
     install(programs, "unshare", "echo 'unshare: unshare failed: No space left' >&2; exit 1")
 
     finding = machine.namespaces()
@@ -70,7 +72,7 @@ def test_namespaces_are_tried_and_the_reason_is_told(programs: Path) -> None:
     assert (finding.state, finding.found) == ("limited", "unshare: unshare failed: No space left")
 
 
-def test_a_docker_engine_is_asked_over_its_socket(
+def test_a_docker_engine_is_queried_over_its_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/engine.sock")
@@ -93,7 +95,7 @@ def test_an_engine_that_does_not_answer_is_named_with_the_reason(
     assert machine.docker().found == f"unix://{tmp_path}/nobody.sock: No such file or directory"
 
 
-def test_few_open_files_are_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_low_open_file_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
 
     finding = machine.limits()
@@ -115,7 +117,7 @@ def _answer_ping(server: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nApi-Version: 1.50\r\nContent-Length: 2\r\n\r\nOK")
 
 
-def test_without_vs_code_for_the_browser_it_says_how_to_get_it(
+def test_without_vs_code_for_the_browser_the_install_command_is_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

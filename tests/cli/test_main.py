@@ -16,7 +16,7 @@ from .processes import BASCULE, environment
 from .processes import bascule as run
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_option_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"bascule {bascule.__version__}\n"
 
@@ -67,7 +67,7 @@ def test_a_usage_error_is_one_sentence_and_status_2(
     assert said.count("\n") == 1
 
 
-def test_help_that_was_asked_for_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_requested_help_is_printed_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["debug-adapter", "--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: bascule debug-adapter")
     assert main(["debug-adapter", "what"]) == 2
@@ -78,14 +78,14 @@ def test_help_that_was_asked_for_is_on_stdout(capsys: pytest.CaptureFixture[str]
     ("message", "is_helped"),
     [("The key is wrong", True), ("Not here; one of scope admin may", False)],
 )
-def test_an_error_that_has_no_way_out_is_given_one(
+def test_an_access_error_without_advice_gets_advice_about_the_token(
     message: str, is_helped: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert report(AccessDenied(message)) == 2
     assert ("BASCULE_TOKEN" in capsys.readouterr().err) is is_helped
 
 
-def test_a_fault_of_ours_is_one_sentence_and_status_1(
+def test_an_internal_error_prints_one_sentence_and_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "examine", lambda: 1 / 0)
@@ -97,7 +97,7 @@ def test_a_fault_of_ours_is_one_sentence_and_status_1(
     )
 
 
-def test_the_traceback_is_for_those_who_ask(
+def test_the_traceback_is_printed_only_with_bascule_debug(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(doctor, "examine", lambda: 1 / 0)
@@ -108,7 +108,7 @@ def test_the_traceback_is_for_those_who_ask(
 
 
 @pytest.mark.slow
-def test_the_installed_command_and_the_module_are_alike() -> None:
+def test_the_installed_command_and_python_m_bascule_behave_the_same() -> None:
     installed = Path(sys.executable).with_name("bascule")
     script = subprocess.run([installed, "--help"], capture_output=True, text=True, check=True)
 
@@ -116,7 +116,7 @@ def test_the_installed_command_and_the_module_are_alike() -> None:
 
 
 @pytest.mark.slow
-def test_a_reader_who_leaves_early_is_no_failure_to_tell() -> None:
+def test_a_closed_stdout_prints_no_error() -> None:
     with subprocess.Popen(
         [*BASCULE, "schema"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     ) as process:
@@ -128,7 +128,7 @@ def test_a_reader_who_leaves_early_is_no_failure_to_tell() -> None:
 
 
 @pytest.mark.slow
-def test_help_takes_little_work() -> None:
+def test_help_imports_few_modules() -> None:
     """Processor time, and the best of a few: the machine may be busy with other things."""
     times = []
     for _ in range(5):
@@ -152,7 +152,7 @@ def test_starting_a_sandbox_loads_nothing_that_only_later_requests_need() -> Non
     ["from bascule.hub import Hub", "import bascule.sandbox.session.__main__"],
     ids=["hub", "session"],
 )
-def test_hubs_and_sessions_start_without_the_kinds_for_editors(statement: str) -> None:
+def test_hubs_and_sessions_start_without_importing_editor_event_kinds(statement: str) -> None:
     editor = {"bascule.core.editor_actions", "bascule.core.editor_observations"}
 
     assert not editor & _modules_after(statement)

@@ -20,12 +20,12 @@ BUILD = str(EXAMPLES / "build.evolve.yaml")
 Captured = pytest.CaptureFixture[str]
 
 
-def test_check_says_nothing_of_what_is_right(capsys: Captured) -> None:
+def test_net_check_prints_nothing_for_a_valid_net(capsys: Captured) -> None:
     assert main(["net", "check", STORE, BUILD]) == 0
     assert capsys.readouterr() == ("", "")
 
 
-def test_check_tells_what_is_wrong_as_text_and_as_json(tmp_path: Path, capsys: Captured) -> None:
+def test_net_check_reports_problems_as_text_and_as_json(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "a.evolve.yaml"
     file.write_text("pnml:\n  net: {id: n, plaec: []}\n")
 
@@ -36,7 +36,7 @@ def test_check_tells_what_is_wrong_as_text_and_as_json(tmp_path: Path, capsys: C
     assert (found["severity"], found["line"], found["endColumn"]) == ("error", 2, 21)
 
 
-def test_check_reads_what_is_not_saved_yet(
+def test_net_check_reads_unsaved_text_from_stdin(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     stdin = io.TextIOWrapper(io.BytesIO(b"pnml: {net: {id: n, page: {id: p}}}"))
@@ -45,7 +45,7 @@ def test_check_reads_what_is_not_saved_yet(
     assert main(["net", "check", "-"]) == 0
 
 
-def test_what_is_on_stdin_is_read_as_the_file_it_is_named_after(
+def test_stdin_is_parsed_by_the_extension_of_the_given_file_name(
     monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     text = b"<pnml><net id='n' type='no'/></pnml>"
@@ -76,13 +76,13 @@ def test_simulate_shows_where_the_tokens_end_up(capsys: Captured) -> None:
     assert (found["steps"], found["marking"]["sold"], found["atRest"]) == (9, 6, True)
 
 
-def test_show_draws_what_the_name_of_the_file_asks_for(tmp_path: Path, capsys: Captured) -> None:
+def test_net_show_chooses_the_format_by_file_extension(tmp_path: Path, capsys: Captured) -> None:
     for name, start in (("a.svg", "<svg "), ("a.mmd", "flowchart LR")):
         assert main(["net", "show", BUILD, "-o", str(tmp_path / name)]) == 0
         assert (tmp_path / name).read_text().startswith(start)
 
 
-def test_show_gives_editors_the_drawing_and_the_lines(
+def test_net_show_gives_editors_the_drawing_and_line_numbers(
     monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     text = "pnml:\n net:\n  id: n\n  place:\n   - id: p\n   - id: q\n  transition: {id: t}\n"
@@ -116,13 +116,13 @@ def test_the_schema_is_printed(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out) == schema()
 
 
-def test_an_ending_that_says_nothing_is_refused(tmp_path: Path, capsys: Captured) -> None:
+def test_net_show_rejects_an_unknown_file_extension(tmp_path: Path, capsys: Captured) -> None:
     assert main(["net", "show", BUILD, "-o", str(tmp_path / "n.txt")]) == 2
     assert "use .svg, .png, .mmd, .mermaid, .json, or give --format" in capsys.readouterr().err
     assert main(["net", "show", BUILD, "-o", str(tmp_path / "n.txt"), "--format", "svg"]) == 0
 
 
 @pytest.mark.parametrize("verb", ["show", "simulate", "explore"])
-def test_a_file_that_is_no_net_is_status_2(verb: str, tmp_path: Path, capsys: Captured) -> None:
+def test_a_file_that_is_not_a_net_exits_with_2(verb: str, tmp_path: Path, capsys: Captured) -> None:
     assert main(["net", verb, str(tmp_path / "none.evolve.yaml")]) == 2
     assert "cannot be read: No such file" in capsys.readouterr().err

@@ -17,7 +17,7 @@ def as_before() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_as_many_are_allowed_as_the_system_lets_us_within_reason() -> None:
+def test_the_open_file_limit_is_raised_to_the_hard_limit_at_most_65536() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
     raise_open_file_limit()

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 __all__ = ["machine"]
 
 
-def test_what_a_session_did_is_played_with_no_difference_and_with_some(
+def test_replaying_a_session_reports_whether_results_differ(
     machine: Machine, tmp_path: Path
 ) -> None:
     file = tmp_path / "did.jsonl"
@@ -44,7 +44,7 @@ def test_what_a_session_did_is_played_with_no_difference_and_with_some(
         assert machine.session("export", "mine").returncode == 2
 
 
-def test_a_file_is_played_in_a_folder_and_what_cannot_be_is_said(
+def test_a_recording_is_replayed_in_a_folder_and_skipped_steps_are_reported(
     machine: Machine, tmp_path: Path
 ) -> None:
     ran = {"metadata": {"exit_code": 0, "working_dir": "/workspace"}}
@@ -77,7 +77,7 @@ def test_a_file_is_played_in_a_folder_and_what_cannot_be_is_said(
     assert (unclear.returncode, "give only one of --session" in unclear.stderr) == (2, True)
 
 
-def test_without_a_hub_nothing_is_played(machine: Machine, tmp_path: Path) -> None:
+def test_replay_without_a_reachable_hub_runs_nothing(machine: Machine, tmp_path: Path) -> None:
     file = tmp_path / "did.jsonl"
     made = tmp_path / "made"
     file.write_text(json.dumps({"action": "run", "args": {"command": f"touch {made}"}}) + "\n")

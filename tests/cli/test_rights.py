@@ -110,14 +110,14 @@ def ensure_it_works(machine: Machine, hub: subprocess.Popen[str]) -> None:
     assert set(os.listdir(machine.state / "run")) <= {".doors", "egress"}
 
 
-def test_a_hub_started_by_root_keeps_root_for_its_warden_alone(place: Path) -> None:
+def test_in_a_hub_started_by_root_only_the_warden_keeps_root(place: Path) -> None:
     machine = Machine(place)
     with machine.serving("serve", uid=0) as hub:
         ensure_it_works(machine, hub)
     assert (place / "var/lib/state/hub.sqlite").stat().st_uid == NOBODY
 
 
-def test_a_hub_without_rights_asks_the_warden_at_its_socket(place: Path) -> None:
+def test_an_unprivileged_hub_uses_the_warden_socket(place: Path) -> None:
     machine = Machine(place, warden=str(place / "root/warden.sock"))
     with machine.serving("warden", uid=0) as warden:
         assert warden.stderr is not None
@@ -128,7 +128,9 @@ def test_a_hub_without_rights_asks_the_warden_at_its_socket(place: Path) -> None
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_link_of_the_hubs_user_gets_nothing_made_behind_it(place: Path, depth: int) -> None:
+def test_root_creates_no_directory_behind_a_symlink_of_the_hub_user(
+    place: Path, depth: int
+) -> None:
     """Root makes the hub's directories, and would make them the hub's own in any place."""
     home, elsewhere = place / "home", place / "elsewhere"
     home.mkdir()
@@ -142,7 +144,7 @@ def test_a_link_of_the_hubs_user_gets_nothing_made_behind_it(place: Path, depth:
     assert os.listdir(elsewhere) == []
 
 
-def test_directories_of_the_hubs_user_are_made_down_to_the_last(place: Path) -> None:
+def test_nested_directories_are_created_for_the_hub_user(place: Path) -> None:
     account = HubAccount("nobody", NOBODY, NOBODY, place)
     account.create_directory(place / "a" / "b" / "c", 0o700)
     made = [place / "a", place / "a" / "b", place / "a" / "b" / "c"]
@@ -150,6 +152,6 @@ def test_directories_of_the_hubs_user_are_made_down_to_the_last(place: Path) -> 
     assert stat.S_IMODE(made[-1].stat().st_mode) == 0o700
 
 
-def test_a_user_that_is_not_there_is_named_with_how_to_make_one() -> None:
+def test_a_missing_hub_user_is_reported_with_the_command_to_create_it() -> None:
     with pytest.raises(InvalidSetting, match=r"no user 'bascule-nobody'.*useradd"):
         HubAccount.named("bascule-nobody")

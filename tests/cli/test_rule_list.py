@@ -31,7 +31,7 @@ RULE = {
 
 
 @pytest.mark.slow
-async def test_rules_are_listed_with_who_made_them_and_what_they_decided(tmp_path: Path) -> None:
+async def test_rules_are_listed_with_their_author_and_decision_counts(tmp_path: Path) -> None:
     async with open_session_hub() as hub, SessionsClient(hub.url) as admin:
         env = client_environment(hub, tmp_path)
         assert (await output("rules", "list", env=env))[1] == "There are no rules for commands.\n"
@@ -65,7 +65,7 @@ async def test_rules_are_listed_with_who_made_them_and_what_they_decided(tmp_pat
         ({"verdict": "ask", "count": 3, "last_time": None}, "asked about 3 commands"),
     ],
 )
-def test_a_rule_of_the_workspace_and_its_count(
+def test_a_workspace_rule_is_listed_with_its_count(
     capsys: pytest.CaptureFixture[str], changes: dict[str, Any], line: str
 ) -> None:
     show_rules([{**RULE, **changes}])
@@ -76,7 +76,7 @@ def test_a_rule_of_the_workspace_and_its_count(
     assert re.fullmatch(f"       {line}", third)
 
 
-def test_no_text_of_a_rule_controls_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_rule_texts_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "\x1b[2J\r\n\u202e"
     texts = dict.fromkeys(("rule", "agent", "why", "origin", "last_command"), hostile)
     show_rules([{**RULE, **texts}])

@@ -48,7 +48,7 @@ def test_the_exit_status_is_the_verdict(rules: str) -> None:
     assert main(["rules", "check", "--rules", rules, "--agent", "fixer", "ls"]) == 0
 
 
-def test_a_verdict_is_explained_part_by_part(rules: str, capsys: Captured) -> None:
+def test_a_verdict_is_explained_for_each_part_of_the_command(rules: str, capsys: Captured) -> None:
     main(["rules", "check", "--rules", rules, "git log && git push | make test"])
 
     assert capsys.readouterr().out == (
@@ -62,7 +62,7 @@ def test_a_verdict_is_explained_part_by_part(rules: str, capsys: Captured) -> No
     )
 
 
-def test_a_text_that_asks_comes_with_a_rule_to_add(rules: str, capsys: Captured) -> None:
+def test_a_command_that_asks_is_shown_with_a_rule_to_add(rules: str, capsys: Captured) -> None:
     main(["rules", "check", "--rules", rules, "git log; make test"])
     assert 'run = ["make test"]' in capsys.readouterr().out
 
@@ -111,7 +111,7 @@ def test_rules_of_a_workspace_only_add_ask_and_deny(
     assert f"{file}:1: ignored, because a workspace can only add" in capsys.readouterr().err
 
 
-def test_the_persons_own_file_and_that_of_the_workspace_are_read_unless_others_are_named(
+def test_user_and_workspace_rule_files_are_read_unless_others_are_given(
     tmp_path: Path, own_rules: Path, rules: str
 ) -> None:
     assert main(["rules", "check", "make"]) == 3
@@ -129,7 +129,7 @@ def test_the_persons_own_file_and_that_of_the_workspace_are_read_unless_others_a
     assert main(["rules", "check", "make"]) == 2
 
 
-def test_without_a_directory_of_its_own_the_configuration_is_in_the_home(
+def test_without_xdg_config_home_the_configuration_is_in_the_home_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("XDG_CONFIG_HOME")
@@ -262,7 +262,7 @@ def test_a_missing_node_is_named(
     assert "needs Node" in capsys.readouterr().err
 
 
-def test_examples_of_a_file_are_tried(tmp_path: Path, capsys: Captured) -> None:
+def test_the_examples_in_a_rule_file_are_checked(tmp_path: Path, capsys: Captured) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[allow]]\nrun = ["git log"]\nyes = ["git log -1"]\nno = ["git push"]\n')
     assert main(["rules", "test", str(file)]) == 0

@@ -37,7 +37,7 @@ def write(directory: Path, code: str) -> str:
     return str(file)
 
 
-def test_what_a_net_prints_is_on_stdout_and_how_it_ended_on_stderr(
+def test_run_prints_net_output_to_stdout_and_the_outcome_to_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", write(tmp_path, "print('hi'); return token + 1")]) == 0
@@ -47,14 +47,14 @@ def test_what_a_net_prints_is_on_stdout_and_how_it_ended_on_stderr(
     assert said.err == "demo: completed after 1 firing\n  after  2\n"
 
 
-def test_quiet_says_nothing_but_what_the_net_says(
+def test_run_quiet_prints_only_the_output_of_the_net(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", "--quiet", write(tmp_path, "print('hi')")]) == 0
     assert capsys.readouterr() == ("hi\n", "")
 
 
-def test_code_that_raises_ends_with_its_line_and_status_1(
+def test_an_exception_in_net_code_prints_its_line_and_exits_with_1(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, "1 / 0")
@@ -65,7 +65,7 @@ def test_code_that_raises_ends_with_its_line_and_status_1(
     )
 
 
-def test_a_file_that_is_no_net_ends_with_status_2_and_what_is_wrong(
+def test_running_an_invalid_net_prints_its_problems_and_exits_with_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(tmp_path, "return (")
@@ -74,7 +74,7 @@ def test_a_file_that_is_no_net_ends_with_status_2_and_what_is_wrong(
     assert capsys.readouterr().err.startswith(f"{file}:13:22: error: Not valid Python")
 
 
-def test_limits_have_statuses_of_their_own(tmp_path: Path) -> None:
+def test_each_run_limit_has_its_own_exit_code(tmp_path: Path) -> None:
     assert main(["run", "--max-firings", "0", write(tmp_path, "1")]) == 5
     waits = NET.replace("code: |", "execMode: async\n            code: |")
     file = tmp_path / "waits.evolve.yaml"
@@ -82,7 +82,7 @@ def test_limits_have_statuses_of_their_own(tmp_path: Path) -> None:
     assert main(["run", "--timeout", "0.05", str(file)]) == 4
 
 
-def test_without_a_window_the_error_says_what_to_do(
+def test_without_a_window_run_errors_give_advice(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BASCULE_BRIDGE", "none")
@@ -94,7 +94,7 @@ def test_without_a_window_the_error_says_what_to_do(
 
 
 @pytest.mark.slow
-def test_a_net_that_expects_a_window_may_say_so_itself(project: Path) -> None:
+def test_a_net_can_handle_the_missing_window_itself(project: Path) -> None:
     done = bascule("run", "examples/VsCodeInterop.evolve.yaml", cwd=project)
 
     assert done.returncode == 0
@@ -116,7 +116,7 @@ def test_a_trace_is_written_and_can_be_played_again(
     assert "there is no transition 'u'" in capsys.readouterr().err
 
 
-def test_a_trace_on_stdout_is_all_there_is(
+def test_with_the_trace_on_stdout_other_output_goes_to_stderr(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["run", write(tmp_path, "print('hi')"), "--trace", "-"]) == 0
@@ -187,7 +187,7 @@ def test_a_timeout_ends_a_search_for_tokens(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_timeout_ends_code_that_never_comes_back_to_python(tmp_path: Path) -> None:
+def test_a_timeout_ends_code_stuck_outside_python(tmp_path: Path) -> None:
     """With the process, and with where it was."""
     file = write(tmp_path, "import itertools; sum(itertools.repeat(0))")
 
@@ -199,7 +199,7 @@ def test_a_timeout_ends_code_that_never_comes_back_to_python(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_a_net_that_makes_tokens_without_end_is_stopped_before_memory_is_full(
+def test_a_net_with_endless_tokens_is_stopped_before_memory_is_full(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "flood.pnml"

@@ -46,7 +46,7 @@ def serving(state: Path, *flags: str, cwd: Path, **env: str) -> Iterator[tuple[s
             yield process.stdout.readline().strip(), process
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
 
 
 def get(url: str, token: str) -> tuple[int, Any]:
@@ -60,7 +60,7 @@ def get(url: str, token: str) -> tuple[int, Any]:
 
 
 @pytest.mark.slow
-def test_a_hub_serves_with_the_token_that_is_shown(tmp_path: Path) -> None:
+def test_serve_prints_a_token_that_the_hub_accepts(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with serving(state, cwd=tmp_path) as (url, process):
         shown = run("token", "--state-dir", str(state)).stdout.strip()
@@ -80,7 +80,7 @@ def test_a_hub_serves_with_the_token_that_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_variable_stands_in_for_the_first_token_and_logs_can_be_json(tmp_path: Path) -> None:
+def test_bascule_token_replaces_the_first_token_and_logs_can_be_json(tmp_path: Path) -> None:
     state = tmp_path / "state"
     (tmp_path / "bascule.toml").write_text('log_format = "json"\n')
     with serving(state, cwd=tmp_path, BASCULE_TOKEN="given") as (url, process):
@@ -94,7 +94,7 @@ def test_the_variable_stands_in_for_the_first_token_and_logs_can_be_json(tmp_pat
 
 
 @pytest.mark.slow
-def test_what_cannot_be_listened_on_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unusable_address_prints_a_one_sentence_error(tmp_path: Path) -> None:
     state = tmp_path / "state"
     with tempfile.TemporaryDirectory(prefix="bsc-") as short:  # for sockets
         env = environment(BASCULE_RUN_DIR=short)
@@ -112,7 +112,7 @@ def test_what_cannot_be_listened_on_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_coming_and_going_of_sockets_is_not_logged_by_a_library(tmp_path: Path) -> None:
+def test_libraries_do_not_log_socket_connections(tmp_path: Path) -> None:
     with serving(tmp_path / "state", cwd=tmp_path, BASCULE_TOKEN="given") as (url, process):
         host = url.removeprefix("http://")
         for token, answer in (("wrong", b"401"), ("given", b"101")):
@@ -141,7 +141,7 @@ def test_coming_and_going_of_sockets_is_not_logged_by_a_library(tmp_path: Path) 
         (["--create", "a", "--revoke", "b"], "give only one of --create, --revoke and --list"),
     ],
 )
-def test_a_token_that_cannot_be_meant_is_refused(
+def test_invalid_token_arguments_are_usage_errors(
     arguments: list[str],
     complaint: str,
     tmp_path: Path,
@@ -152,7 +152,7 @@ def test_a_token_that_cannot_be_meant_is_refused(
     assert not (tmp_path / "state").exists()
 
 
-def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> None:
+def test_flags_override_variables_which_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text('port = 1\nhost = "::1"\nheartbeat = 9\nallowed_hosts = ["a"]\n')
     variables = {"BASCULE_PORT": "2", "BASCULE_HOST": "0.0.0.0", "BASCULE_ALLOWED_ORIGINS": "b,c"}
@@ -161,7 +161,7 @@ def test_flags_go_over_variables_and_variables_over_the_file(tmp_path: Path) -> 
     assert (settings.allowed_hosts, settings.allowed_origins) == (("a",), ("b", "c"))
 
 
-def test_a_setting_may_have_its_old_name(tmp_path: Path) -> None:
+def test_a_setting_is_accepted_under_its_old_name(tmp_path: Path) -> None:
     file = tmp_path / "hub.toml"
     file.write_text("look_every = 7\n")
     assert load(file, {}, {}).reconcile_interval == 7
@@ -182,7 +182,7 @@ def test_a_setting_may_have_its_old_name(tmp_path: Path) -> None:
         ('open_networks = ["10.1.2.3/8"]', r"open_networks: .*10\.1\.2\.3/8 has host bits set"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named_with_its_place(
+def test_an_invalid_setting_is_reported_with_its_location(
     tmp_path: Path, text: str, complaint: str
 ) -> None:
     file = tmp_path / "hub.toml"
@@ -191,7 +191,7 @@ def test_a_setting_that_cannot_be_is_named_with_its_place(
         load(file, {}, {})
 
 
-def test_networks_that_open_sessions_reach_are_told_to_every_spawner() -> None:
+def test_open_networks_are_passed_to_every_spawner() -> None:
     settings = load(Path(os.devnull), {"BASCULE_OPEN_NETWORKS": "10.1.0.0/16,fd00::/64"}, {})
     wanted = ("10.1.0.0/16", "fd00::/64")
     assert settings.open_networks == wanted
@@ -202,12 +202,12 @@ def test_networks_that_open_sessions_reach_are_told_to_every_spawner() -> None:
     settings.settings("a-token")  # the hub itself has no use for them
 
 
-def test_a_variable_that_cannot_be_is_named() -> None:
+def test_an_invalid_environment_variable_is_reported_by_name() -> None:
     with pytest.raises(InvalidSetting, match="BASCULE_PORT"):
         load(Path(os.devnull), {"BASCULE_PORT": "x"}, {})
 
 
-def test_every_setting_is_on_its_page(project: Path) -> None:
+def test_every_setting_is_documented(project: Path) -> None:
     page = (project / "docs/hub.md").read_text()
     documented = dict(re.findall(r"^\| `(\w+)` \| (?:`([^`]*)`|[^|]+) \|", page, re.MULTILINE))
     settings = set(HubFile.model_fields)

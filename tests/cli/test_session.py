@@ -96,7 +96,7 @@ def test_a_session_from_create_to_rm(machine: Machine) -> None:
             assert set(os.listdir(machine.state / name)) <= {".doors"}
 
 
-def test_what_makes_no_sense_is_said(machine: Machine) -> None:
+def test_invalid_session_commands_print_clear_errors(machine: Machine) -> None:
     with machine.hub():
         same = machine.must("create", "--name", "same")
         for arguments, words in (
@@ -146,7 +146,7 @@ def test_sessions_outlive_a_hub_that_is_killed(machine: Machine) -> None:
     assert os.listdir(machine.state / "run") == [".doors"]
 
 
-def test_a_person_sees_what_there_is_and_is_asked_before_all_of_it_goes(machine: Machine) -> None:
+def test_a_user_sees_session_details_and_confirms_removing_all(machine: Machine) -> None:
     with machine.hub():
         flags = ("--memory", "1.5G", "--cpus", "none", "--egress", "open", "--name", "mine")
         env = {**machine.env, "TERM": "xterm", "COLUMNS": "140"}
@@ -168,7 +168,7 @@ def test_a_person_sees_what_there_is_and_is_asked_before_all_of_it_goes(machine:
         assert "no session" in machine.must("list")
 
 
-def test_how_long_ago_something_was_is_said_in_words() -> None:
+def test_ages_are_printed_in_words() -> None:
     now = datetime(2026, 1, 2, 12, tzinfo=UTC)
     for before, words in (
         (timedelta(seconds=59), "just now"),

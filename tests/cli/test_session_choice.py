@@ -26,13 +26,11 @@ SESSIONS = [session("a1b2", "work"), session("a1c3", "workshop"), session("d4")]
 
 
 @pytest.mark.parametrize(("typed", "found"), [("work", "a1b2"), ("a1c", "a1c3"), ("d4", "d4")])
-def test_a_session_is_named_by_its_name_its_id_or_the_beginning_of_that(
-    typed: str, found: str
-) -> None:
+def test_a_session_is_selected_by_name_id_or_id_prefix(typed: str, found: str) -> None:
     assert choose_session(SESSIONS, typed).id == found
 
 
-def test_a_beginning_that_several_have_is_none() -> None:
+def test_an_ambiguous_session_prefix_is_rejected() -> None:
     with pytest.raises(UsageError, match=r"matches 2 sessions: work \(a1b2\), workshop \(a1c3\)"):
         choose_session(SESSIONS, "a1")
 
@@ -44,12 +42,12 @@ def test_a_beginning_that_several_have_is_none() -> None:
         ("nothing-like-it", "`bascule session list` lists the sessions"),
     ],
 )
-def test_a_name_that_nobody_has_is_answered_with_the_near_ones(typed: str, said: str) -> None:
+def test_an_unknown_session_name_lists_similar_names(typed: str, said: str) -> None:
     with pytest.raises(NoSuchSession) as caught:
         choose_session(SESSIONS, typed)
     assert said in caught.value.message
 
 
-def test_where_there_is_no_session_that_is_said() -> None:
+def test_a_hub_without_sessions_says_so() -> None:
     with pytest.raises(NoSuchSession, match="the hub has no sessions"):
         choose_session([], "work")

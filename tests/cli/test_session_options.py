@@ -10,7 +10,7 @@ from bascule.cli import session_options as options
 from bascule.core.errors import InvalidSetting, UsageError
 
 
-def test_nothing_said_of_the_network_leaves_it_to_the_hub() -> None:
+def test_without_network_flags_the_hub_decides_on_egress() -> None:
     assert options.egress(None, ()) is None
     assert options.egress("off", ()) == {"mode": "off", "domains": []}
     assert options.egress(None, ["pypi.org"]) == {"mode": "proxy", "domains": ["pypi.org"]}
@@ -32,7 +32,7 @@ def test_a_token_comes_from_a_variable_and_a_key_from_a_file(
     assert options.credential(git="", token="", key=None) == {}
 
 
-def test_a_credential_that_cannot_be_had_is_said(
+def test_a_missing_git_credential_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("GIT_TOKEN", raising=False)

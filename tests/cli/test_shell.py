@@ -9,7 +9,7 @@ from .processes import at_terminal, bascule, environment, serving
 pytestmark = pytest.mark.slow
 
 
-def test_a_shell_of_a_sandbox_elsewhere_lives_on_when_we_leave(tmp_path: Path) -> None:
+def test_a_shell_in_a_remote_sandbox_survives_leaving_it(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         there = environment(BASCULE_URL=server.url, SESSION_API_KEY=server.key, TERM="dumb")
         with at_terminal("shell", "--shell", "mine", cwd=tmp_path, env=there) as terminal:
@@ -23,20 +23,20 @@ def test_a_shell_of_a_sandbox_elsewhere_lives_on_when_we_leave(tmp_path: Path) -
     assert seen.stdout == "kept /\n"
 
 
-def test_without_an_address_it_is_a_sandbox_of_our_own(tmp_path: Path) -> None:
+def test_without_a_url_the_shell_command_starts_a_local_sandbox(tmp_path: Path) -> None:
     ran = bascule("shell", cwd=tmp_path, input="pwd\nA=1\necho $A\n")
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"{tmp_path}\n1\n", "")
 
 
-def test_exit_leaves_with_its_number(tmp_path: Path) -> None:
+def test_the_shell_command_exits_with_the_status_given_to_exit(tmp_path: Path) -> None:
     with at_terminal("shell", cwd=tmp_path, env=environment(TERM="dumb")) as terminal:
         terminal.expect(" $ ")
         terminal.type("exit 3\r")
         assert terminal.status() == 3
 
 
-def test_a_sandbox_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_sandbox_prints_a_one_sentence_error(tmp_path: Path) -> None:
     ran = bascule("shell", "--url", "http://127.0.0.1:1", "--key", "k", input="pwd\n")
 
     assert ran.returncode == 1

@@ -65,7 +65,7 @@ def run(*arguments: str) -> int:
         (("north", "south"), {"walls": [Path("north"), Path("south")]}),
     ],
 )
-def test_a_function_gets_what_was_given_and_its_own_defaults(
+def test_a_function_gets_given_values_and_its_own_defaults(
     arguments: tuple[str, ...], changed: dict[str, Any]
 ) -> None:
     assert run(*arguments) == 0
@@ -75,5 +75,5 @@ def test_a_function_gets_what_was_given_and_its_own_defaults(
 @pytest.mark.parametrize(
     "arguments", [("--coats", "0"), ("--coats", "many"), ("--colour", "green"), ("--unknown",)]
 )
-def test_a_value_that_does_not_fit_is_refused(arguments: tuple[str, ...]) -> None:
+def test_a_value_of_the_wrong_type_is_rejected(arguments: tuple[str, ...]) -> None:
     assert run(*arguments) == 2

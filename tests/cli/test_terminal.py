@@ -24,7 +24,7 @@ def test_a_table_in_a_pipe_has_no_styles_and_is_never_folded() -> None:
     assert pipe.getvalue() == f"ID   URL\n1    {'u' * 300}\n"
 
 
-def test_a_table_on_a_narrow_screen_folds_only_columns_that_may_be(
+def test_a_table_on_a_narrow_screen_wraps_only_wrappable_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "16")
@@ -37,18 +37,18 @@ def test_a_table_on_a_narrow_screen_folds_only_columns_that_may_be(
     assert screen.getvalue().endswith("abcde  012345678\n       9\n")
 
 
-def test_wide_characters_keep_columns_below_each_other() -> None:
+def test_columns_stay_aligned_with_wide_characters() -> None:
     pipe = io.StringIO()
     Terminal(pipe).print_table([["漢字", "x"], ["abcd", "y"]], gap=1)
     assert pipe.getvalue() == "漢字 x\nabcd y\n"
 
 
-def test_styles_are_for_screens() -> None:
+def test_styles_are_used_only_on_a_terminal() -> None:
     assert Terminal(io.StringIO()).styled("text", "red") == "text"
 
 
 @pytest.mark.slow
-def test_stages_are_redrawn_in_place_and_gone_in_the_end() -> None:
+def test_stages_are_redrawn_in_place_and_erased_at_the_end() -> None:
     code = (
         "import sys, time\n"
         "from bascule.cli.stage_progress import show_stages\n"

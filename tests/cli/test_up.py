@@ -37,7 +37,7 @@ def enter(terminal: Terminal, line: str) -> None:
 # At a terminal ------------------------------------------------------------------------------
 
 
-def test_it_says_where_it_is_and_how_to_use_it_from_elsewhere(terminal: Terminal) -> None:
+def test_up_prints_its_url_and_a_key_that_other_commands_can_use(terminal: Terminal) -> None:
     url = re.search(r"http://127\.0\.0\.1:\d+", terminal.seen)
     key = re.search(r"SESSION_API_KEY=(\S+)", terminal.seen)
     assert url is not None
@@ -50,7 +50,7 @@ def test_it_says_where_it_is_and_how_to_use_it_from_elsewhere(terminal: Terminal
     assert there.stdout == "here\n"
 
 
-def test_commands_are_run_in_a_shell_that_remembers(terminal: Terminal, tmp_path: Path) -> None:
+def test_commands_run_in_a_persistent_shell(terminal: Terminal, tmp_path: Path) -> None:
     enter(terminal, "pwd; export A=1")
     assert terminal.expect(" $ ").startswith(f"{tmp_path}/workspace\r\n")
     enter(terminal, "cd / && echo a$A")
@@ -63,7 +63,7 @@ def test_a_status_other_than_0_is_in_the_prompt(terminal: Terminal) -> None:
     assert terminal.expect(" $ ").startswith("[7] ")
 
 
-def test_output_is_shown_as_it_comes_and_ctrl_c_ends_the_command_alone(
+def test_output_is_streamed_and_ctrl_c_ends_only_the_command(
     terminal: Terminal,
 ) -> None:
     enter(terminal, "echo be''gun; sleep 60")
@@ -75,7 +75,7 @@ def test_output_is_shown_as_it_comes_and_ctrl_c_ends_the_command_alone(
 
 
 @pytest.mark.parametrize(("moment", "status"), [("start", 130), ("end", 3)])
-def test_ctrl_c_at_a_rare_moment_leaves_the_prompt_usable(
+def test_ctrl_c_just_after_a_command_starts_or_ends_leaves_the_prompt_usable(
     tmp_path: Path, moment: str, status: int
 ) -> None:
     """Just after a command was sent, and between its end and the next prompt."""
@@ -100,7 +100,7 @@ while signal.sigwait({signal.SIGINT}):
 """Not a trap of bash: that loses an interrupt which comes before the trap of the last has ended."""
 
 
-def test_a_command_that_ignores_ctrl_c_yields_to_the_fourth(
+def test_the_fourth_ctrl_c_kills_a_command_that_ignores_it(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     (tmp_path / "workspace" / "stubborn.py").write_text(STUBBORN)
@@ -113,7 +113,7 @@ def test_a_command_that_ignores_ctrl_c_yields_to_the_fourth(
     assert "[137] " in terminal.expect(" $ ")
 
 
-def test_ctrl_z_stops_a_command_that_can_be_taken_up_again(terminal: Terminal) -> None:
+def test_ctrl_z_stops_a_command_that_can_be_resumed(terminal: Terminal) -> None:
     enter(terminal, "(echo be''gun; sleep 0.1; cat; echo do''ne)")
     terminal.expect("begun\r\n")
     terminal.type(CTRL_Z)
@@ -124,7 +124,7 @@ def test_ctrl_z_stops_a_command_that_can_be_taken_up_again(terminal: Terminal) -
     terminal.expect("done\r\n")
 
 
-def test_lines_typed_while_a_command_runs_go_to_it(terminal: Terminal) -> None:
+def test_lines_typed_while_a_command_runs_are_its_input(terminal: Terminal) -> None:
     enter(terminal, "read -p 'na''me? ' x; echo \"hello $x\"")
     terminal.expect("name? ")
     enter(terminal, "Ann Other")
@@ -149,7 +149,7 @@ def test_ctrl_c_at_the_prompt_gives_up_the_line(terminal: Terminal) -> None:
     terminal.expect("done\r\n")
 
 
-def test_ctrl_c_gives_up_a_command_of_several_lines(terminal: Terminal) -> None:
+def test_ctrl_c_discards_a_multi_line_command(terminal: Terminal) -> None:
     terminal.type("echo 'never\r")
     terminal.expect("> ")
     terminal.type(CTRL_C)
@@ -172,7 +172,7 @@ def test_output_without_a_last_newline_does_not_run_into_the_prompt(terminal: Te
     assert terminal.expect(" $ ").startswith("partial\r\n")
 
 
-def test_what_jobs_say_is_shown_once_and_in_order(terminal: Terminal) -> None:
+def test_job_notices_are_shown_once_and_in_order(terminal: Terminal) -> None:
     enter(terminal, "sleep 60 & echo s''tarted")
     terminal.expect("started")
     terminal.expect(" $ ")
@@ -194,7 +194,7 @@ def test_what_jobs_say_is_shown_once_and_in_order(terminal: Terminal) -> None:
     assert "[background]" not in terminal.seen
 
 
-def test_what_jobs_print_at_the_prompt_is_shown_with_the_next_command(
+def test_background_output_at_the_prompt_is_shown_with_the_next_command(
     terminal: Terminal, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "gate")
@@ -208,14 +208,14 @@ def test_what_jobs_print_at_the_prompt_is_shown_with_the_next_command(
     terminal.expect("[background] through")
 
 
-def test_the_end_of_the_shell_is_told_and_the_next_one_works(terminal: Terminal) -> None:
+def test_the_end_of_the_shell_is_reported_and_a_new_shell_works(terminal: Terminal) -> None:
     enter(terminal, "kill -9 $$")
     terminal.expect("the shell exited with code 137")
     enter(terminal, "echo ne''w")
     terminal.expect("new\r\n")
 
 
-def test_ctrl_d_leaves_and_ends_all_that_was_started(terminal: Terminal) -> None:
+def test_ctrl_d_exits_up_and_ends_every_process_it_started(terminal: Terminal) -> None:
     pid = background_process(terminal)
     terminal.type(CTRL_D)
 
@@ -224,7 +224,7 @@ def test_ctrl_d_leaves_and_ends_all_that_was_started(terminal: Terminal) -> None
 
 
 @pytest.mark.parametrize("word", ["exit", "exit 3"])
-def test_a_person_who_leaves_has_not_failed(terminal: Terminal, word: str) -> None:
+def test_leaving_up_after_a_failed_command_exits_with_0(terminal: Terminal, word: str) -> None:
     enter(terminal, "false")
     terminal.expect(" $ ")
     terminal.type(f"{word}\r")
@@ -233,7 +233,7 @@ def test_a_person_who_leaves_has_not_failed(terminal: Terminal, word: str) -> No
 
 
 @pytest.mark.parametrize("start", ["if true; then", "echo 'open"])
-def test_ctrl_d_within_a_command_gives_bashs_complaint_and_a_new_prompt(
+def test_ctrl_d_in_an_unfinished_command_shows_the_bash_error_and_a_prompt(
     terminal: Terminal, start: str
 ) -> None:
     terminal.type(f"{start}\r")
@@ -247,7 +247,9 @@ def test_ctrl_d_within_a_command_gives_bashs_complaint_and_a_new_prompt(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_told_to_stop_it_ends_all_that_was_started(terminal: Terminal, number: int) -> None:
+def test_a_stop_signal_ends_up_and_every_process_it_started(
+    terminal: Terminal, number: int
+) -> None:
     pid = background_process(terminal)
     os.kill(terminal.pid, number)
 
@@ -255,7 +257,7 @@ def test_told_to_stop_it_ends_all_that_was_started(terminal: Terminal, number: i
     assert ended(pid)
 
 
-def test_killed_it_leaves_nothing_behind(terminal: Terminal) -> None:
+def test_a_killed_up_leaves_no_process(terminal: Terminal) -> None:
     pid = background_process(terminal)
     os.kill(terminal.pid, signal.SIGKILL)
 
@@ -273,7 +275,7 @@ def background_process(terminal: Terminal) -> int:
 # From a file or pipe ------------------------------------------------------------------------
 
 
-def test_commands_are_read_from_a_pipe_and_the_last_status_is_ours(tmp_path: Path) -> None:
+def test_commands_are_read_from_a_pipe_and_up_exits_with_the_last_status(tmp_path: Path) -> None:
     ran = bascule("up", cwd=tmp_path, input="export A=1\n\necho $A\npwd; (exit 4)\n")
 
     assert ran.stdout == f"1\n{tmp_path}/workspace\n"
@@ -282,13 +284,13 @@ def test_commands_are_read_from_a_pipe_and_the_last_status_is_ours(tmp_path: Pat
     assert "hub" not in ran.stderr
 
 
-def test_a_command_of_several_lines_is_one(tmp_path: Path) -> None:
+def test_a_multi_line_command_from_a_pipe_runs_as_one_command(tmp_path: Path) -> None:
     script = "cat <<END\na\n  b\nEND\nif true; then\n echo yes\nfi"
 
     assert bascule("up", cwd=tmp_path, input=script).stdout == "a\n  b\nyes\n"
 
 
-def test_a_command_that_is_never_finished_gets_bashs_complaint(tmp_path: Path) -> None:
+def test_an_unfinished_command_from_a_pipe_prints_the_bash_error(tmp_path: Path) -> None:
     ran = bascule("up", cwd=tmp_path, input="echo one\necho 'two")
 
     assert ran.returncode == 2
@@ -296,7 +298,7 @@ def test_a_command_that_is_never_finished_gets_bashs_complaint(tmp_path: Path) -
     assert "unexpected EOF" in ran.stdout
 
 
-def test_exit_ends_the_reading(tmp_path: Path) -> None:
+def test_exit_stops_reading_commands_from_a_pipe(tmp_path: Path) -> None:
     ran = bascule("up", cwd=tmp_path, input="echo one\nexit 5\necho two\n")
 
     assert (ran.returncode, ran.stdout) == (5, "one\n")
@@ -311,7 +313,7 @@ def test_a_file_is_no_workspace(tmp_path: Path) -> None:
         assert ran.stderr.startswith("bascule: --working-dir f")
 
 
-def test_the_workspace_is_ours_to_choose(tmp_path: Path) -> None:
+def test_up_takes_its_workspace_from_working_dir(tmp_path: Path) -> None:
     ran = bascule("up", "--working-dir", "a/b", cwd=tmp_path, input="pwd")
 
     assert ran.stdout == f"{tmp_path}/a/b\n"
@@ -346,7 +348,7 @@ def up(*arguments: str, cwd: Path, stdin: int) -> Iterator[tuple[subprocess.Pope
     ("arguments", "stdin"), [(["--no-prompt"], subprocess.PIPE), ([], subprocess.DEVNULL)]
 )
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_told_to_stop(
+def test_up_serves_until_it_is_stopped(
     arguments: list[str], stdin: int, number: int, tmp_path: Path
 ) -> None:
     with up(*arguments, cwd=tmp_path, stdin=stdin) as (process, url):

@@ -54,7 +54,7 @@ def up(home: Path, *flags: str, tun: str) -> tuple[int, bool, str]:
     return ran.returncode, "tap0" in ran.stdout, ran.stderr
 
 
-def test_without_the_device_a_session_has_no_network_and_says_why(home: Path) -> None:
+def test_without_dev_net_tun_a_session_has_no_network_and_says_why(home: Path) -> None:
     status, has_network, said = up(home, tun="0600")
     assert (status, has_network) == (0, False), said
     assert "none  this user may not open /dev/net/tun (as root: chmod 0666 /dev/net/tun)" in said
@@ -64,7 +64,7 @@ def test_without_the_device_a_session_has_no_network_and_says_why(home: Path) ->
     assert "--egress open is not possible here: this user may not open /dev/net/tun" in said
 
 
-def test_flags_count_for_a_session_that_is_taken_up_again(home: Path) -> None:
+def test_flags_apply_when_a_session_is_resumed(home: Path) -> None:
     assert up(home, tun="0666")[:2] == (0, True)
     assert up(home, "--egress", "off", tun="0666")[:2] == (0, False)
     assert up(home, tun="0666")[:2] == (0, False)  # as it was left
@@ -75,7 +75,7 @@ def test_flags_count_for_a_session_that_is_taken_up_again(home: Path) -> None:
 
 
 @pytest.mark.parametrize(("tun", "state"), [("0600", "limited"), ("0666", "ok")])
-def test_the_doctor_tries_the_device(home: Path, tun: str, state: str) -> None:
+def test_the_doctor_opens_dev_net_tun(home: Path, tun: str, state: str) -> None:
     ran = bascule(home, "doctor", "--json", tun=tun)
     assert f'"name": "slirp4netns",\n      "state": "{state}"' in ran.stdout
     assert ("may not open /dev/net/tun" in ran.stdout) == (tun == "0600")

@@ -92,7 +92,7 @@ def sandboxes(tmp_path: Path) -> list[Path]:
 # Other commands -------------------------------------------------------------------------------
 
 
-def test_tokens_and_a_backup_are_those_of_the_hub_that_is_up(
+def test_tokens_and_backups_belong_to_the_running_hub(
     tmp_path: Path, env: Mapping[str, str]
 ) -> None:
     with up(tmp_path, env) as terminal:
@@ -130,7 +130,7 @@ def test_tokens_and_a_backup_are_those_of_the_hub_that_is_up(
         assert bascule("windows", env=as_agent).returncode == 2
 
 
-def test_a_backup_of_nothing_fails(tmp_path: Path, env: Mapping[str, str]) -> None:
+def test_a_backup_without_hub_state_fails(tmp_path: Path, env: Mapping[str, str]) -> None:
     bascule("token", env=env)
     told = bascule("token", "--list", env=env)
     assert "no hub is running here" in told.stderr
@@ -146,7 +146,7 @@ def test_a_backup_of_nothing_fails(tmp_path: Path, env: Mapping[str, str]) -> No
 # Without VS Code ----------------------------------------------------------------------------
 
 
-def test_a_folder_is_a_session_while_it_is_up_and_goes_on_the_next_time(
+def test_up_makes_a_folder_a_session_and_resumes_it_the_next_time(
     tmp_path: Path, env: Mapping[str, str]
 ) -> None:
     nothing = {**env, "XDG_CACHE_HOME": str(tmp_path / "cache")}
@@ -191,7 +191,7 @@ def test_a_folder_is_a_session_while_it_is_up_and_goes_on_the_next_time(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="is about a session that root starts")
-def test_a_session_that_root_starts_may_do_what_the_page_says(
+def test_a_session_started_by_root_has_the_rights_the_docs_list(
     tmp_path: Path, env: Mapping[str, str]
 ) -> None:
     """The table of `docs/sandboxes.md`, made from inside."""
@@ -264,7 +264,7 @@ while address:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="visits as another user")
-def test_the_address_that_a_browser_is_started_with_signs_no_other_user_in(
+def test_the_browser_start_url_does_not_sign_in_other_users(
     tmp_path: Path, env: Mapping[str, str]
 ) -> None:
     """Every user of the machine can read the arguments of a process."""
@@ -296,7 +296,7 @@ def test_the_address_that_a_browser_is_started_with_signs_no_other_user_in(
         (("--egress", "some"), "--egress is 'some'"),
     ],
 )
-def test_what_a_session_cannot_be_is_said(
+def test_up_rejects_flags_that_a_session_does_not_support(
     flags: tuple[str, ...], complaint: str, tmp_path: Path, env: Mapping[str, str]
 ) -> None:
     ran = bascule("up", "--editor", *flags, cwd=tmp_path, env=env, input="")
@@ -309,7 +309,7 @@ def test_what_a_session_cannot_be_is_said(
 @pytest.mark.editor
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("vscode")
-async def test_the_one_address_shows_vs_code_on_the_folder(
+async def test_the_printed_url_opens_vs_code_on_the_folder(
     tmp_path: Path, env: Mapping[str, str], page: Page
 ) -> None:
     """No token is typed, and a demo plays in the window that is shown."""

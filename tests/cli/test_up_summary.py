@@ -10,7 +10,7 @@ import pytest
 from bascule.cli.up_summary import show_in_browser
 
 
-def test_a_browser_that_is_not_there_is_not_said_to_be_open(
+def test_up_does_not_claim_to_open_a_missing_browser(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
@@ -21,9 +21,7 @@ def test_a_browser_that_is_not_there_is_not_said_to_be_open(
     assert not show_in_browser("http://127.0.0.1:1/")
 
 
-def test_a_browser_is_opened_on_the_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_up_opens_a_browser_at_its_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = tmp_path / "opened"
     os.mkfifo(opened)
     browser = tmp_path / "browser"

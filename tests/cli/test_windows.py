@@ -51,7 +51,7 @@ async def output(*arguments: str, env: Mapping[str, str]) -> tuple[int | None, s
     return process.returncode, out.decode(), err.decode()
 
 
-async def test_windows_are_listed_one_a_line(hub: RunningHub, tmp_path: Path) -> None:
+async def test_windows_are_listed_one_per_line(hub: RunningHub, tmp_path: Path) -> None:
     async with hub.fake_window(tmp_path, name="mine"):
         status, table, _ = await output("windows", env=client_environment(hub, tmp_path))
         _, as_json, _ = await output("windows", "--json", env=client_environment(hub, tmp_path))
@@ -75,7 +75,7 @@ async def test_an_agent_may_list_but_not_pair(hub: RunningHub, tmp_path: Path) -
     assert "needs a token of scope admin" in complaint
 
 
-async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
+async def test_a_demo_in_an_unknown_window_lists_the_connected_ones(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     async with hub.fake_window(tmp_path, name="mine"):
@@ -86,7 +86,7 @@ async def test_a_demo_in_a_window_that_is_not_there_names_those_that_are(
     assert "No window matches 'nosuch'; connected windows: mine (" in complaint
 
 
-async def test_a_demo_without_a_window_gives_an_address_and_does_not_wait_for_ever(
+async def test_a_demo_without_a_window_prints_a_url_and_stops_waiting(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     env = client_environment(hub, tmp_path)
@@ -110,7 +110,7 @@ async def test_an_address_without_a_scheme_is_http(hub: RunningHub, tmp_path: Pa
     assert (await output("windows", "--hub", plain, env=client_environment(hub, tmp_path)))[0] == 0
 
 
-async def test_without_a_token_it_says_where_to_put_one(tmp_path: Path) -> None:
+async def test_without_a_token_the_error_names_bascule_token(tmp_path: Path) -> None:
     env = environment(XDG_STATE_HOME=str(tmp_path))
 
     status, _, complaint = await output("windows", env=env)
@@ -119,7 +119,7 @@ async def test_without_a_token_it_says_where_to_put_one(tmp_path: Path) -> None:
     assert "BASCULE_TOKEN" in complaint
 
 
-async def test_a_hub_that_is_not_there_is_told_with_how_to_start_one(
+async def test_an_unreachable_hub_is_reported_with_how_to_start_one(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     await hub.stop()
@@ -158,7 +158,7 @@ async def test_pairing_shows_a_code_and_ends_when_the_window_is_there(
     assert "new is connected" in out.decode()
 
 
-async def test_pairing_can_be_left_to_itself(hub: RunningHub, tmp_path: Path) -> None:
+async def test_pair_with_no_wait_prints_the_code_and_exits(hub: RunningHub, tmp_path: Path) -> None:
     status, shown, _ = await output("pair", "--no-wait", env=client_environment(hub, tmp_path))
 
     assert status == 0
@@ -166,7 +166,7 @@ async def test_pairing_can_be_left_to_itself(hub: RunningHub, tmp_path: Path) ->
 
 
 @pytest.mark.editor
-async def test_the_code_lets_a_real_window_in(
+async def test_a_real_window_can_pair_with_the_code(
     hub: RunningHub, vscode: tuple[Installation, Path], page: Page, tmp_path: Path
 ) -> None:
     installation, extension = vscode

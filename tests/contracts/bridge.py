@@ -39,12 +39,12 @@ class BridgeContract:
     """A kind's tests inherit these and have two fixtures: `editor`, and a `bridge` to it whose
     grace is short."""
 
-    def test_it_is_a_bridge(self, bridge: BridgeClient) -> None:
+    def test_the_client_satisfies_the_bridge_protocol(self, bridge: BridgeClient) -> None:
         kept: Bridge = bridge
 
         assert kept.kind
 
-    def test_an_answer_comes_back_as_it_was_given(self, bridge: Bridge, editor: FakeEditor) -> None:
+    def test_an_answer_is_returned_unchanged(self, bridge: Bridge, editor: FakeEditor) -> None:
         editor.answers["t/echo"] = lambda asked: asked.params
         params = {"text": "naïve 🌉\u2028", "deep": [1, {"a": None}], "no": False}
 
@@ -62,11 +62,11 @@ class BridgeContract:
             bridge.request("t/fail")
         assert caught.value.detail == {"wanted": "m"}
 
-    def test_a_request_nobody_knows_is_refused_by_name(self, bridge: Bridge) -> None:
+    def test_an_unknown_request_is_rejected_by_name(self, bridge: Bridge) -> None:
         with pytest.raises(UnknownRequest, match="t/none"):
             bridge.request("t/none")
 
-    def test_it_says_whether_the_window_answers(self, bridge: Bridge) -> None:
+    def test_is_available_tells_whether_the_window_answers(self, bridge: Bridge) -> None:
         assert bridge.is_available()
 
     def test_a_quick_answer_overtakes_a_slow_one(self, bridge: Bridge, editor: FakeEditor) -> None:
@@ -82,7 +82,7 @@ class BridgeContract:
         assert slow.result(SOON) is True
 
     @pytest.mark.slow
-    def test_fifty_threads_get_each_their_own_twenty_answers(
+    def test_fifty_threads_each_get_their_own_twenty_answers(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         editor.answers["t/echo"] = lambda asked: asked.params["n"]
@@ -97,7 +97,7 @@ class BridgeContract:
         assert len(editor.requests) == 1000
         assert set(Counter(request.id for request in editor.requests).values()) == {1}
 
-    def test_an_event_during_a_call_is_told_and_the_call_goes_on(
+    def test_an_event_during_a_call_is_delivered_and_the_call_continues(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         seen: SimpleQueue[tuple[str, Any]] = SimpleQueue()
@@ -115,7 +115,7 @@ class BridgeContract:
         assert bridge.request("t/tell") == "done"
         assert seen.empty()
 
-    def test_a_listener_that_fails_harms_nobody_else(
+    def test_a_failing_listener_does_not_affect_others(
         self, bridge: Bridge, editor: FakeEditor, caplog: pytest.LogCaptureFixture
     ) -> None:
         seen: SimpleQueue[str] = SimpleQueue()
@@ -132,7 +132,7 @@ class BridgeContract:
         assert bridge.is_available()
         assert "ValueError: mine" in caplog.text
 
-    def test_what_a_script_tells_reaches_the_window(
+    def test_notifications_of_a_script_reach_the_window(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         bridge.send_event("started", {"run": 1})
@@ -140,7 +140,7 @@ class BridgeContract:
         event = editor.events.get(timeout=SOON)
         assert (event.event, event.body) == ("started", {"run": 1})
 
-    def test_pieces_come_in_order_before_the_answer(
+    def test_progress_arrives_in_order_before_the_answer(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         def stream(asked: FakeRequest) -> Any:
@@ -166,7 +166,7 @@ class BridgeContract:
         assert asked.cancelled.wait(SOON)
         assert bridge.is_available()
 
-    def test_a_time_out_travels_with_the_request_and_cancels_it(
+    def test_a_timeout_is_sent_with_the_request_and_cancels_it(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         begun = _begun(editor, "t/wait")
@@ -179,7 +179,7 @@ class BridgeContract:
         assert asked.params == {"timeout": 50}
         assert asked.cancelled.wait(SOON)
 
-    def test_the_window_s_own_time_out_is_a_time_out(
+    def test_a_timeout_in_the_window_is_raised_as_a_timeout(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         def late(_: FakeRequest) -> Any:
@@ -206,14 +206,16 @@ class BridgeContract:
         assert cancelled.wait(SOON)
 
     @pytest.mark.slow
-    def test_three_mebibytes_there_and_back(self, bridge: Bridge, editor: FakeEditor) -> None:
+    def test_three_mebibytes_are_sent_and_returned(
+        self, bridge: Bridge, editor: FakeEditor
+    ) -> None:
         editor.answers["t/echo"] = lambda asked: asked.params["text"]
         text = "añ" * (1 << 20)
 
         assert bridge.request("t/echo", {"text": text}) == text
 
     @pytest.mark.slow
-    def test_what_is_too_large_is_refused_either_way(
+    def test_messages_past_the_limit_are_rejected_in_both_directions(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         editor.answers["t/large"] = lambda _: "x" * (5 << 20)
@@ -224,12 +226,12 @@ class BridgeContract:
             bridge.request("t/large")
         assert bridge.is_available()
 
-    def test_what_is_no_json_is_refused_and_names_the_value(self, bridge: Bridge) -> None:
+    def test_a_value_that_is_not_json_is_rejected_and_named(self, bridge: Bridge) -> None:
         with pytest.raises(InvalidParams, match="object"):
             bridge.request("t/echo", {"value": object()})
         assert bridge.is_available()
 
-    def test_closing_tells_whoever_waits_and_whoever_comes_after(
+    def test_closing_fails_pending_and_later_calls(
         self, bridge: Bridge, editor: FakeEditor
     ) -> None:
         begun = _begun(editor, "t/wait")
@@ -246,7 +248,7 @@ class BridgeContract:
             bridge.request("t/echo")
         assert not bridge.is_available()
 
-    async def test_many_are_awaited_at_once(self, bridge: Bridge, editor: FakeEditor) -> None:
+    async def test_many_calls_are_awaited_at_once(self, bridge: Bridge, editor: FakeEditor) -> None:
         editor.answers["t/echo"] = lambda asked: asked.params["n"]
 
         calls = [bridge.arequest("t/echo", {"n": n}) for n in range(40)]

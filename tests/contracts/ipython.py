@@ -66,20 +66,20 @@ class IPythonSuite:
 
     # State and output ---------------------------------------------------------------------
 
-    async def test_a_kernel_remembers(self, runtime: Verbs) -> None:
+    async def test_a_kernel_keeps_variables_between_cells(self, runtime: Verbs) -> None:
         await runtime.run_ipython("import math\nx = 41")
         seen = await runtime.run_ipython("math.floor(x + 1.5)")
         assert (seen.content, seen.succeeded) == ("42", True)
         assert (await runtime.run_ipython("_ + 1")).content == "43"
         assert seen.metadata.execution_count == 2
 
-    async def test_a_cell_that_no_kernel_can_be_given_is_refused(self, runtime: Verbs) -> None:
+    async def test_a_cell_that_cannot_be_sent_to_a_kernel_is_rejected(self, runtime: Verbs) -> None:
         await runtime.run_ipython("x = 1")
         with pytest.raises(CommandInvalid, match="no UTF-8 form, at position 5"):
             await runtime.run_ipython("x = '\ud800'")
         assert (await runtime.run_ipython("x")).content == "1"
 
-    async def test_the_answer_is_what_openhands_agents_know(
+    async def test_the_output_has_the_format_that_openhands_agents_expect(
         self, runtime: Verbs, workspace: Path
     ) -> None:
         action = IPythonRun("print('test')")
@@ -95,7 +95,7 @@ class IPythonSuite:
         silent = await runtime.run_ipython("y = 1")
         assert silent.content == "[Code executed successfully with no output]"
 
-    async def test_what_is_printed_returned_and_raised_comes_in_order(self, runtime: Verbs) -> None:
+    async def test_prints_results_and_errors_appear_in_order(self, runtime: Verbs) -> None:
         seen = await runtime.run_ipython("import sys\nprint('out', end='')\n'value'")
         assert seen.content == "out\n'value'"
         seen = await runtime.run_ipython("print('ünï 漢 🙂', file=sys.stderr)\nmissing")
@@ -103,7 +103,7 @@ class IPythonSuite:
         assert "NameError: name 'missing' is not defined" in seen.content
         assert "\x1b" not in seen.content
 
-    async def test_what_a_program_prints_is_told(self, runtime: Verbs) -> None:
+    async def test_output_of_a_child_program_is_returned(self, runtime: Verbs) -> None:
         """IPython reads it from a pipe beside the cell: it may come a moment after the cell."""
         seen = await runtime.run_ipython("import os\nos.system('echo program')\nos.getpid()")
         after = await runtime.run_ipython("import time; time.sleep(0.1)")
@@ -127,7 +127,7 @@ class IPythonSuite:
         assert base64.b64decode(url.partition(",")[2]) == PIXEL
         assert seen.succeeded
 
-    async def test_rich_results_are_told_as_text(self, runtime: Verbs) -> None:
+    async def test_rich_results_are_returned_as_text(self, runtime: Verbs) -> None:
         code = "from IPython.display import *\ndisplay(Markdown('# head'))\nHTML('<b>bold</b>')"
         assert (await runtime.run_ipython(code)).content == "# head\n<b>bold</b>"
         assert (await runtime.run_ipython("{'a': [1, 2]}")).content == "{'a': [1, 2]}"
@@ -135,13 +135,13 @@ class IPythonSuite:
         assert "Return the number of items in a container" in help_text
         assert "\x1b" not in help_text
 
-    async def test_pip_is_that_of_the_kernel(self, runtime: Verbs) -> None:
+    async def test_pip_is_the_one_of_the_kernels_python(self, runtime: Verbs) -> None:
         seen = await runtime.run_ipython("%pip --version\nimport pip\nprint(pip.__path__[0])")
         first, *_, path = seen.content.splitlines()
         assert first.startswith("pip ")
         assert path in first
 
-    async def test_output_is_seen_while_the_cell_runs(self, runtime: Verbs) -> None:
+    async def test_output_is_streamed_while_the_cell_runs(self, runtime: Verbs) -> None:
         seen = Seen()
         running = asyncio.create_task(
             runtime.run_ipython("print('first')\nword = input()\nprint(word)", on_progress=seen)
@@ -150,7 +150,7 @@ class IPythonSuite:
         assert {piece.shell for piece in seen.pieces} == {"ipython"}
         await running
 
-    async def test_ten_megabytes_keep_head_and_tail_and_the_log_the_rest(
+    async def test_ten_megabytes_of_output_keep_head_and_tail_and_the_log_keeps_all(
         self, runtime: Verbs
     ) -> None:
         seen = await runtime.run_ipython("for n in range(100_000): print(f'{n:099d}')")
@@ -166,7 +166,7 @@ class IPythonSuite:
             whole = log.read(about.log_end - about.log_start)
         assert whole == b"".join(b"%099d\n" % n for n in range(100_000))
 
-    async def test_the_limit_is_as_asked(self, runtime: Verbs) -> None:
+    async def test_output_limit_sets_the_length_of_cell_output(self, runtime: Verbs) -> None:
         code = "print('x' * 50_000 + 'end')"
         assert len((await runtime.run_ipython(code, output_limit=0)).content) == 50_003
         short = await runtime.run_ipython(code, output_limit=1000)
@@ -175,7 +175,7 @@ class IPythonSuite:
         with pytest.raises(CommandInvalid):
             await runtime.run_ipython("1", output_limit=-1)
 
-    async def test_what_a_thread_prints_later_is_told_with_the_next_cell(
+    async def test_late_output_of_a_thread_is_returned_with_the_next_cell(
         self, runtime: Verbs, workspace: Path
     ) -> None:
         os.mkfifo(workspace / "gate")
@@ -223,9 +223,7 @@ class IPythonSuite:
             await running
         assert (await runtime.run_ipython("x")).content == "1"
 
-    async def test_a_time_out_that_strikes_as_a_cell_ends_costs_nothing(
-        self, runtime: Verbs
-    ) -> None:
+    async def test_a_timeout_at_the_moment_a_cell_ends_has_no_effect(self, runtime: Verbs) -> None:
         await runtime.run_ipython("import time; kept = 1")
         for number in range(12):
             await runtime.run_ipython("time.sleep(0.05)", timeout=0.05 + number / 1000)
@@ -238,7 +236,7 @@ class IPythonSuite:
         answer = await runtime.run_ipython("kept")
         assert (answer.content, answer.metadata.new_kernel) == ("1", False)
 
-    async def test_a_cell_out_of_time_is_interrupted_and_says_what_it_showed(
+    async def test_a_timed_out_cell_is_interrupted_and_returns_its_output(
         self, runtime: Verbs
     ) -> None:
         await runtime.run_ipython("x = 1")
@@ -249,7 +247,7 @@ class IPythonSuite:
         assert (seen.metadata.state, seen.metadata.timed_out) == ("failed", True)
         assert (await runtime.run_ipython("x")).content == "1"
 
-    async def test_a_cell_that_heeds_no_interrupt_is_in_the_way_until_it_is_killed(
+    async def test_a_cell_that_ignores_interrupts_blocks_later_cells_until_killed(
         self, runtime: Verbs
     ) -> None:
         await runtime.run_ipython("1")  # the kernel has started
@@ -270,9 +268,7 @@ class IPythonSuite:
         assert [answer.content for answer in answers] == ["0", "1", "2", "3", "4"]
         assert (await runtime.run_ipython("seen")).content == "[0, 1, 2, 3, 4]"
 
-    async def test_a_start_delays_nothing_else_and_early_cells_wait_for_it(
-        self, runtime: Verbs
-    ) -> None:
+    async def test_a_kernel_start_delays_only_cells(self, runtime: Verbs) -> None:
         cells = [asyncio.create_task(runtime.run_ipython(f"{n}")) for n in range(3)]
         assert (await runtime.run("echo prompt")).content == "prompt\n"
         assert not any(cell.done() for cell in cells)
@@ -280,7 +276,9 @@ class IPythonSuite:
 
     # Death --------------------------------------------------------------------------------
 
-    async def test_a_kernel_that_dies_is_replaced_and_said_to_be(self, runtime: Verbs) -> None:
+    async def test_a_kernel_that_dies_is_replaced_and_the_output_says_so(
+        self, runtime: Verbs
+    ) -> None:
         await runtime.run_ipython("x = 1")
         died = await runtime.run_ipython("import os; os._exit(7)")
         assert died.metadata.state == "died"
@@ -290,7 +288,7 @@ class IPythonSuite:
         assert after.content.startswith("False\n[This is a new kernel")
         assert not (await runtime.run_ipython("1")).metadata.new_kernel
 
-    async def test_a_kernel_killed_between_cells_is_replaced_and_said_to_be(
+    async def test_a_kernel_killed_between_cells_is_replaced_and_reported(
         self, runtime: Verbs
     ) -> None:
         pid = int((await runtime.run_ipython("import os; os.getpid()")).content)
@@ -337,7 +335,7 @@ class IPythonSuite:
         assert (await runtime.run_ipython("1", is_input=True)).metadata.state == "input"
         assert (await runtime.run_ipython("2", is_input=True)).content == "12"
 
-    async def test_another_cell_interrupts_a_question_nobody_answers(self, runtime: Verbs) -> None:
+    async def test_another_cell_interrupts_an_unanswered_input_prompt(self, runtime: Verbs) -> None:
         await runtime.run_ipython("x = 1; input()")
         seen = await runtime.run_ipython("x")
         assert seen.content.startswith("1\n")
@@ -345,7 +343,7 @@ class IPythonSuite:
         idle = await runtime.run_ipython("Ada", is_input=True)
         assert idle.metadata.state == "idle"
 
-    async def test_an_interrupted_question_that_ends_late_is_told_all_the_same(
+    async def test_an_interrupted_input_prompt_that_ends_late_is_still_reported(
         self, runtime: Verbs
     ) -> None:
         """A busy machine takes seconds to end it; so does this cell, on any machine."""
@@ -366,7 +364,7 @@ class IPythonSuite:
 
     # Directory ----------------------------------------------------------------------------
 
-    async def test_the_kernel_goes_where_the_shell_goes(
+    async def test_the_kernel_follows_the_shells_working_directory(
         self, runtime: Verbs, workspace: Path
     ) -> None:
         await runtime.run("mkdir -p one two && cd one")
@@ -387,6 +385,6 @@ class IPythonSuite:
         await runtime.act(cell("exit"))
         assert (await runtime.act(cell("print(runs)"))).content.startswith("1\n")
 
-    async def test_no_shell_can_have_its_name(self, runtime: Verbs) -> None:
+    async def test_no_shell_can_be_named_ipython(self, runtime: Verbs) -> None:
         with pytest.raises(InvalidShellName, match="run_ipython"):
             await runtime.run("true", shell="ipython")

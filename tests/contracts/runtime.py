@@ -103,6 +103,7 @@ class Seen:
 
 
 class RuntimeSuite:
+    commands_in_a_row = 300
     rounds_of_writing = 3
 
     @pytest.fixture
@@ -118,7 +119,9 @@ class RuntimeSuite:
 
     # What cannot be asked -----------------------------------------------------------------
 
-    async def test_what_no_action_can_mean_is_refused_and_named(self, runtime: Verbs) -> None:
+    async def test_an_action_with_an_invalid_field_is_rejected_and_names_the_field(
+        self, runtime: Verbs
+    ) -> None:
         for action, field in MEANINGLESS:
             seen = await runtime.act(action)
 
@@ -126,15 +129,13 @@ class RuntimeSuite:
             assert (seen.error_id, seen.cause) == ("action.invalid", action.id), action
             assert f"{action.kind} action: `{field}` must be" in seen.content, action
 
-    async def test_a_command_that_cannot_be_written_is_refused_not_changed(
-        self, runtime: Verbs
-    ) -> None:
+    async def test_a_command_that_is_not_valid_utf8_is_rejected(self, runtime: Verbs) -> None:
         with pytest.raises(CommandInvalid, match="no UTF-8 form"):
             await runtime.run("echo '\udcff'")
 
     # Commands -----------------------------------------------------------------------------
 
-    async def test_it_can_do_what_every_runtime_can(self, runtime: Verbs) -> None:
+    async def test_every_runtime_has_the_mandatory_capabilities(self, runtime: Verbs) -> None:
         assert runtime.capabilities >= MANDATORY_CAPABILITIES
 
     async def test_a_command_is_answered_with_its_output_and_status(self, runtime: Verbs) -> None:
@@ -148,19 +149,21 @@ class RuntimeSuite:
         assert seen.timestamp is not None
         assert seen.source == "environment"
 
-    async def test_a_shell_remembers(self, runtime: Verbs, workspace: Path) -> None:
+    async def test_a_shell_keeps_state_between_commands(
+        self, runtime: Verbs, workspace: Path
+    ) -> None:
         await runtime.run("mkdir inner && cd inner && word=kept")
         seen = await runtime.run("echo $word in $PWD")
         assert seen.content == f"kept in {workspace}/inner\n"
         assert seen.metadata.working_dir == f"{workspace}/inner"
 
     @pytest.mark.slow
-    async def test_commands_in_a_row_get_each_their_own_answer(self, runtime: Verbs) -> None:
-        for n in range(300):
+    async def test_commands_in_a_row_each_get_their_own_answer(self, runtime: Verbs) -> None:
+        for n in range(self.commands_in_a_row):
             seen = await runtime.run(f"echo word-{n}; (exit {n % 7})")
             assert (seen.content, seen.exit_code) == (f"word-{n}\n", n % 7)
 
-    async def test_named_shells_are_apart(self, runtime: Verbs) -> None:
+    async def test_named_shells_share_no_state(self, runtime: Verbs) -> None:
         await runtime.run("word=here", shell="one")
         assert (await runtime.run("echo $word.", shell="two")).content == ".\n"
         assert (await runtime.run("echo $word.", shell="one")).content == "here.\n"
@@ -170,7 +173,7 @@ class RuntimeSuite:
         seen = await runtime.run(f"cat <<'END'\n{text}END")
         assert seen.content == text
 
-    async def test_bytes_that_are_no_text_are_whole_in_the_log(self, runtime: Verbs) -> None:
+    async def test_invalid_utf8_bytes_are_kept_exactly_in_the_log(self, runtime: Verbs) -> None:
         seen = await runtime.run(r"printf 'a\0b\377\376c'")
         meta = seen.metadata
         assert await runtime.read_log(start=meta.log_start, end=meta.log_end) == b"a\0b\xff\xfec"
@@ -181,11 +184,11 @@ class RuntimeSuite:
         assert (await runtime.run(f"w={word}; echo ${{#w}}")).content == "200000\n"
 
     @pytest.mark.slow
-    async def test_large_output_is_whole_when_asked_for(self, runtime: Verbs) -> None:
+    async def test_large_output_is_returned_in_full_on_request(self, runtime: Verbs) -> None:
         seen = await runtime.run("seq 1 400000", output_limit=0)
         assert seen.content == "".join(f"{n}\n" for n in range(1, 400_001))
 
-    async def test_output_past_the_limit_keeps_head_and_tail_and_the_log_the_rest(
+    async def test_output_past_the_limit_keeps_head_and_tail_and_the_log_keeps_all(
         self, runtime: Verbs
     ) -> None:
         seen = await runtime.run("seq 1 20000", output_limit=1000)
@@ -196,7 +199,9 @@ class RuntimeSuite:
         whole = await runtime.read_log(start=meta.log_start, end=meta.log_end)
         assert whole == b"".join(b"%d\n" % n for n in range(1, 20_001))
 
-    async def test_a_static_command_leaves_no_trace(self, runtime: Verbs, workspace: Path) -> None:
+    async def test_a_static_command_does_not_change_the_shell(
+        self, runtime: Verbs, workspace: Path
+    ) -> None:
         (workspace / "elsewhere").mkdir()
         await runtime.run("word=kept")
         static = CmdRun("echo $PWD [$word]; cd /; word=lost", is_static=True, cwd="elsewhere")
@@ -212,7 +217,7 @@ class RuntimeSuite:
         assert refused.exit_code == 1
         assert "done" not in refused.content
 
-    async def test_a_shell_that_cannot_be_is_an_error(self, runtime: Verbs) -> None:
+    async def test_an_invalid_shell_name_is_an_error(self, runtime: Verbs) -> None:
         with pytest.raises(InvalidShellName):
             await runtime.run("true", shell="../evil")
 
@@ -229,7 +234,7 @@ class RuntimeSuite:
 
     # Time and concurrency -----------------------------------------------------------------
 
-    async def test_a_command_past_its_time_goes_on_and_can_be_typed_into(
+    async def test_a_command_past_its_timeout_keeps_running_and_accepts_input(
         self, runtime: Verbs
     ) -> None:
         seen = await runtime.run("echo asked; read word; echo got $word", timeout=0.1)
@@ -238,7 +243,7 @@ class RuntimeSuite:
         assert "got this\n" in seen.content + answer.content
         assert answer.exit_code == 0
 
-    async def test_the_runtime_has_a_time_out_for_commands_without(
+    async def test_commands_without_a_timeout_get_the_one_of_the_runtime(
         self, make: Make, workspace: Path
     ) -> None:
         async with make(settings(workspace), default_timeout=0.1) as runtime:
@@ -249,7 +254,7 @@ class RuntimeSuite:
             assert (seen.exit_code, seen.content) == (0, "over\n")
 
     @pytest.mark.slow
-    async def test_silence_is_answered_early_unless_it_is_expected(
+    async def test_a_silent_command_returns_early_unless_it_is_blocking(
         self, make: Make, workspace: Path
     ) -> None:
         async with make(settings(workspace, soft_timeout=0.1)) as runtime:
@@ -260,7 +265,7 @@ class RuntimeSuite:
                 pass  # the interrupt may take longer than the silence that is waited for
             assert (await runtime.run("sleep 0.3", blocking=True)).exit_code == 0
 
-    async def test_a_command_given_meanwhile_is_refused_or_waits_when_asked(
+    async def test_a_command_sent_while_another_runs_is_rejected_or_queued_on_request(
         self, runtime: Verbs
     ) -> None:
         await runtime.run("read line", timeout=0.05)
@@ -294,7 +299,7 @@ class RuntimeSuite:
         await running
 
     @pytest.mark.slow
-    async def test_many_at_a_time_get_each_their_own_answer(self, runtime: Verbs) -> None:
+    async def test_concurrent_actions_each_get_their_own_answer(self, runtime: Verbs) -> None:
         shells = [f"shell-{n}" for n in range(10)]
 
         async def talk(shell: str) -> None:
@@ -321,7 +326,7 @@ class RuntimeSuite:
 
         assert (await runtime.run("echo $word")).content == "kept\n"
 
-    async def test_cancelling_without_watching_ends_the_program(
+    async def test_cancelling_an_action_without_progress_ends_the_program(
         self, runtime: Verbs, workspace: Path
     ) -> None:
         os.mkfifo(workspace / "started")
@@ -336,7 +341,7 @@ class RuntimeSuite:
         assert (await runtime.run("echo usable")).content == "usable\n"
 
     @pytest.mark.slow
-    async def test_an_action_cancelled_at_once_is_not_in_the_way_of_the_next(
+    async def test_an_action_cancelled_at_once_does_not_block_the_next(
         self, runtime: Verbs
     ) -> None:
         await runtime.run("true")
@@ -351,7 +356,7 @@ class RuntimeSuite:
 
     # Progress -----------------------------------------------------------------------------
 
-    async def test_output_is_seen_while_the_command_runs(self, runtime: Verbs) -> None:
+    async def test_output_is_reported_while_the_command_runs(self, runtime: Verbs) -> None:
         seen = Seen()
         running = asyncio.create_task(
             runtime.run("echo first; read word; echo $word", on_progress=seen)
@@ -373,7 +378,7 @@ class RuntimeSuite:
             position += len(piece.data)
         assert position == answer.metadata.log_end
 
-    async def test_progress_is_of_the_actions_own_shell(self, runtime: Verbs) -> None:
+    async def test_progress_contains_only_output_of_the_actions_shell(self, runtime: Verbs) -> None:
         seen = Seen()
         running = asyncio.create_task(
             runtime.run("echo mine; read word", shell="mine", on_progress=seen)
@@ -388,7 +393,7 @@ class RuntimeSuite:
     # What it cannot do --------------------------------------------------------------------
 
     @pytest.mark.parametrize("action", [McpCall("fetch"), Think("hm")])
-    async def test_a_kind_it_cannot_do_is_an_error_that_says_what_it_can(
+    async def test_an_unsupported_kind_is_an_error_that_lists_the_supported_ones(
         self, runtime: Verbs, action: McpCall | Think
     ) -> None:
         seen = await runtime.act(action)
@@ -399,7 +404,7 @@ class RuntimeSuite:
         assert all(kind in seen.content for kind in runtime.capabilities)
 
     @pytest.mark.parametrize("kind", [CmdRun, IPythonRun])
-    async def test_what_nobody_confirmed_is_not_done(
+    async def test_an_unconfirmed_or_rejected_action_is_not_executed(
         self, runtime: Verbs, workspace: Path, kind: type[CmdRun | IPythonRun]
     ) -> None:
         text = f"open({str(workspace / 'done')!r}, 'w')" if kind is IPythonRun else "touch done"
@@ -421,7 +426,7 @@ class RuntimeSuite:
         await runtime.edit(path, "undo_edit")
         assert (workspace / "deep/note.txt").read_text() == "one\ntwo\nthree\n"
 
-    async def test_undoing_an_edit_leaves_what_others_saved_since(
+    async def test_undoing_an_edit_keeps_changes_that_others_saved_since(
         self, runtime: Verbs, workspace: Path
     ) -> None:
         note = workspace / "note.txt"
@@ -438,7 +443,7 @@ class RuntimeSuite:
             await runtime.edit(str(note), "undo_edit")
         assert note.read_text() == theirs
 
-    async def test_an_edit_that_finds_nothing_raises(self, runtime: Verbs, workspace: Path) -> None:
+    async def test_an_edit_without_a_match_raises(self, runtime: Verbs, workspace: Path) -> None:
         await runtime.write("note", "text")
         with pytest.raises(EditNoMatch):
             await runtime.edit(
@@ -497,7 +502,7 @@ class RuntimeSuite:
 
     # In and out ---------------------------------------------------------------------------
 
-    async def test_a_file_goes_in_and_comes_out_as_it_was(
+    async def test_an_uploaded_file_is_downloaded_unchanged(
         self, runtime: Verbs, workspace: Path, tmp_path: Path
     ) -> None:
         data = os.urandom(3 << 20)
@@ -511,7 +516,7 @@ class RuntimeSuite:
         assert written == out / "data ü.bin"
         assert written.read_bytes() == data
 
-    async def test_a_file_comes_out_under_the_name_given(
+    async def test_a_download_is_saved_under_the_given_name(
         self, runtime: Verbs, workspace: Path, tmp_path: Path
     ) -> None:
         await runtime.write("note", "text")
@@ -519,7 +524,7 @@ class RuntimeSuite:
         assert written == tmp_path / "copy"
         assert written.read_text() == "text\n"
 
-    async def test_a_zip_is_a_file_like_any_other(
+    async def test_uploading_a_zip_file_does_not_unpack_it(
         self, runtime: Verbs, workspace: Path, tmp_path: Path
     ) -> None:
         held = io.BytesIO()
@@ -529,7 +534,7 @@ class RuntimeSuite:
         await runtime.upload(tmp_path / "some.zip", str(workspace))
         assert (workspace / "some.zip").read_bytes() == held.getvalue()
 
-    async def test_a_directory_goes_in_and_comes_out_with_all_below_it(
+    async def test_a_directory_tree_is_uploaded_and_downloaded(
         self, runtime: Verbs, workspace: Path, tmp_path: Path
     ) -> None:
         source = tmp_path / "tree"
@@ -549,14 +554,14 @@ class RuntimeSuite:
             assert archive.testzip() is None
             assert sorted(archive.namelist()) == [".hidden", "empty/", "sub/", "sub/run.sh"]
 
-    async def test_what_is_not_there_cannot_come_out(
+    async def test_downloading_a_missing_path_fails(
         self, runtime: Verbs, workspace: Path, tmp_path: Path
     ) -> None:
         with pytest.raises(NoSuchPath):
             await runtime.download(str(workspace / "missing"), tmp_path / "copy")
         assert not (tmp_path / "copy").exists()
 
-    async def test_what_is_not_there_cannot_go_in(
+    async def test_uploading_a_missing_path_fails(
         self, runtime: Verbs, workspace: Path, tmp_path: Path
     ) -> None:
         with pytest.raises(NoSuchPath):
@@ -574,7 +579,9 @@ class RuntimeSuite:
         with pytest.raises(InvalidPattern):
             await runtime.search_log("(")
 
-    async def test_what_a_log_no_longer_holds_is_said(self, make: Make, workspace: Path) -> None:
+    async def test_reading_a_dropped_log_range_reports_what_is_left(
+        self, make: Make, workspace: Path
+    ) -> None:
         async with make(settings(workspace, log_limit=64 << 10)) as runtime:
             await runtime.run("seq 1 100000")
             with pytest.raises(LogRangeGone) as gone:
@@ -583,7 +590,7 @@ class RuntimeSuite:
             newest = await runtime.read_log(start=held["start"], end=held["end"])
             assert newest.endswith(b"99999\n100000\n")
 
-    async def test_a_shell_nobody_made_has_no_log(self, runtime: Verbs) -> None:
+    async def test_an_unknown_shell_has_no_log(self, runtime: Verbs) -> None:
         with pytest.raises(NoSuchShell):
             await runtime.read_log("nobody")
 
@@ -603,7 +610,7 @@ class RuntimeSuite:
         """Close the runtime and, where that is another thing, the sandbox behind it."""
         await runtime.aclose()
 
-    async def test_a_closed_runtime_says_so(self, make: Make, workspace: Path) -> None:
+    async def test_a_closed_runtime_rejects_actions(self, make: Make, workspace: Path) -> None:
         runtime = make(settings(workspace))
         async with runtime:
             await runtime.run("true")

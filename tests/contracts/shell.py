@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from bascule.core.actions import CmdRun
-from bascule.core.contracts import OutputProgress, Shell
+from bascule.core.contracts import CommandPlace, OutputProgress, Shell
 from bascule.core.errors import CommandInvalid, LogRangeGone, ShellClosed
 from bascule.core.observations import CmdOutput
 
@@ -78,7 +78,9 @@ class RemembersState:
         )
         assert shell.cwd == f"{tmp_path}/sub"
 
-    async def test_the_last_status_is_there_for_the_next_command(self, shell: Shell) -> None:
+    async def test_the_last_exit_status_is_available_to_the_next_command(
+        self, shell: Shell
+    ) -> None:
         for status in (0, 1, 2, 7, 127, 255):
             await run(shell, f"(exit {status})")
             assert await text(shell, "echo $?") == f"{status}\n"
@@ -92,12 +94,12 @@ class RemembersState:
         await run(shell, "alias hi='echo hello'")
         assert await text(shell, "hi") == "hello\n"
 
-    async def test_no_variable_of_ours_reaches_programs(self, shell: Shell) -> None:
+    async def test_no_internal_variable_reaches_programs(self, shell: Shell) -> None:
         before = await text(shell, "env | sort")
         await run(shell, "true")
         assert await text(shell, "env | sort") == before
 
-    async def test_descriptors_opened_by_the_user_stay_theirs(
+    async def test_descriptors_that_the_user_opens_stay_open(
         self, shell: Shell, tmp_path: Path
     ) -> None:
         for number in (3, 9, 10, 11, 200):
@@ -145,7 +147,7 @@ class ShowsExactOutput:
         command = r"printf '\xe6\xbc'; sleep 0.05; printf '\xa2\xe5'; sleep 0.05; printf '\xad\x97'"
         assert await text(shell, command) == "漢字"
 
-    async def test_a_character_split_between_two_answers_is_in_the_later_one(
+    async def test_a_character_split_between_two_answers_is_in_the_second(
         self, shell: Shell
     ) -> None:
         first = await run(shell, r"printf 'a\xe6\xbc'; read; printf '\xa2b'", timeout=0.1)
@@ -166,41 +168,43 @@ class ShowsExactOutput:
         assert (answer.content, answer.exit_code) == ("", 0)
         assert await text(shell, "exec >/dev/tty 2>&1; echo back") == "back\n"
 
-    async def test_what_a_left_terminal_mode_would_change_is_put_back(self, shell: Shell) -> None:
+    async def test_terminal_modes_left_by_a_command_are_reset(self, shell: Shell) -> None:
         await run(shell, "stty sane echo opost raw")
         assert await text(shell, "printf 'a\\nb\\n'") == "a\nb\n"
 
 
 class TakesAnyCommand:
-    async def test_several_lines_with_comments_and_blank_lines(self, shell: Shell) -> None:
+    async def test_a_command_may_have_several_lines_comments_and_blank_lines(
+        self, shell: Shell
+    ) -> None:
         command = "\n  # a comment\n\necho one # and another\n\n\necho two\n  \n# the last"
         assert await text(shell, command) == "one\ntwo\n"
 
-    async def test_compound_commands_over_several_lines(self, shell: Shell) -> None:
+    async def test_compound_commands_may_span_several_lines(self, shell: Shell) -> None:
         assert (
             await text(shell, "for i in 1 2\ndo\n  if true\n  then echo $i\n  fi\ndone") == "1\n2\n"
         )
 
-    async def test_a_heredoc_of_thousands_of_lines(self, shell: Shell) -> None:
+    async def test_a_heredoc_may_have_thousands_of_lines(self, shell: Shell) -> None:
         lines = "".join(f"line {i} with 'quotes' and \"more\" \\ !\n" for i in range(5000))
         answer = await text(shell, f"cat <<'END'\n{lines}END\n", output_limit=0)
         assert answer == lines
 
-    async def test_a_command_line_of_200_kilobytes(self, shell: Shell) -> None:
+    async def test_a_command_line_may_have_200_kilobytes(self, shell: Shell) -> None:
         word = "x" * 200_000
         assert await text(shell, f"echo {word} | wc -c") == "200001\n"
 
-    async def test_tabs_are_not_completed(self, shell: Shell) -> None:
+    async def test_tabs_in_a_command_do_not_trigger_completion(self, shell: Shell) -> None:
         assert await text(shell, "printf '%s'\t'a\tb'\t") == "a\tb"
 
-    async def test_history_marks_are_plain_text(self, shell: Shell) -> None:
+    async def test_exclamation_marks_are_not_expanded_from_history(self, shell: Shell) -> None:
         assert await text(shell, "echo \"wow!\" !x; echo '!!'") == "wow! !x\n!!\n"
 
     @pytest.mark.parametrize(
         "command",
         ["echo 'unbalanced", 'echo "unbalanced', "echo `", "if true; then", "((", "}", "a | | b"],
     )
-    async def test_what_does_not_parse_is_answered_at_once_by_bash(
+    async def test_a_syntax_error_is_reported_at_once_by_bash(
         self, shell: Shell, command: str
     ) -> None:
         async with asyncio.timeout(30):
@@ -226,13 +230,13 @@ class TakesAnyCommand:
     @pytest.mark.parametrize(
         "option", ["-u", "-f", "-C", "-v", "-o posix", "-o pipefail", "-b", "-k"]
     )
-    async def test_any_option_may_be_on(self, shell: Shell, option: str) -> None:
+    async def test_commands_work_with_any_bash_option_set(self, shell: Shell, option: str) -> None:
         await run(shell, f"set {option}")
         assert (await text(shell, "echo a")).endswith("a\n")
         assert (await run(shell, "false")).exit_code == 1
         assert (await text(shell, "echo $?")).endswith("1\n")
 
-    async def test_a_trace_shows_only_the_users_own_commands(self, shell: Shell) -> None:
+    async def test_set_x_traces_only_the_users_commands(self, shell: Shell) -> None:
         await run(shell, "PS4='+ '; set -x")
         assert await text(shell, "echo a") == "++ echo a\na\n"
         assert (await run(shell, "false")).content == "++ false\n"
@@ -252,14 +256,14 @@ class TakesAnyCommand:
             assert f"{number}\n" in answer.content  # beside bash's complaint
             assert answer.exit_code == 3
 
-    async def test_a_long_output_of_a_shell_without_its_terminal(self, shell: Shell) -> None:
+    async def test_long_output_works_after_the_terminal_descriptor_is_closed(
+        self, shell: Shell
+    ) -> None:
         answer = await run(shell, "seq 1 100000; exec 255>&-; false")
         assert (answer.metadata.state, answer.exit_code) == ("done", 1)
         assert await text(shell, "echo next") == "next\n"
 
-    async def test_a_disabled_builtin_or_a_function_in_its_place_is_mended(
-        self, shell: Shell
-    ) -> None:
+    async def test_disabled_or_shadowed_builtins_are_restored(self, shell: Shell) -> None:
         async with asyncio.timeout(30):
             assert (await run(shell, "builtin() { :; }")).metadata.state == "done"
             assert await text(shell, "echo a") == "a\n"
@@ -288,7 +292,7 @@ class TakesAnyCommand:
 
 
 class ReportsMetadata:
-    async def test_status_directory_user_host_and_interpreter(
+    async def test_an_answer_has_status_directory_user_host_and_interpreter(
         self, shell: Shell, tmp_path: Path
     ) -> None:
         meta = (await run(shell, f"cd {tmp_path}; (exit 42)")).metadata
@@ -305,18 +309,20 @@ class ReportsMetadata:
         answer = await run(shell, f"export PATH={tmp_path}:$PATH")
         assert answer.metadata.py_interpreter_path == str(python)
 
-    async def test_the_pid_is_the_last_background_job(self, shell: Shell) -> None:
+    async def test_the_reported_pid_is_that_of_the_last_background_job(self, shell: Shell) -> None:
         assert (await run(shell, "true")).metadata.pid == -1
         answer = await run(shell, "sleep 30 &")
         assert answer.content == f"[1] {answer.metadata.pid}\n"
 
-    async def test_directories_with_strange_names(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_directories_with_strange_names_are_reported_correctly(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
         strange = tmp_path / "a b;c\x1f'\"\n漢 !"
         strange.mkdir()
         answer = await run(shell, f"cd {shlex.quote(str(strange))}")
         assert answer.metadata.working_dir == str(strange)
 
-    async def test_a_linked_directory_keeps_the_name_it_was_entered_by(
+    async def test_a_directory_entered_through_a_symlink_keeps_that_path(
         self, shell: Shell, tmp_path: Path
     ) -> None:
         (tmp_path / "real").mkdir()
@@ -329,7 +335,9 @@ class ReportsMetadata:
         assert shell.log.read(meta.log_start, meta.log_end) == b"this\n"
         assert (meta.output_bytes, meta.left_out_bytes) == (5, 0)
 
-    async def test_names_itself_and_the_command_that_caused_it(self, shell: Shell) -> None:
+    async def test_an_answer_names_its_shell_and_the_action_that_caused_it(
+        self, shell: Shell
+    ) -> None:
         action = CmdRun("true")
         answer = await shell.run(action)
         assert (answer.cause, answer.command, answer.metadata.shell) == (
@@ -340,23 +348,23 @@ class ReportsMetadata:
 
 
 class KnowsTheEnd:
-    async def test_printing_what_marks_are_made_of_ends_nothing(self, shell: Shell) -> None:
+    async def test_printing_the_parts_of_a_mark_does_not_end_a_command(self, shell: Shell) -> None:
         command = "set; env; declare -p; echo ${PS1@P}; echo $PS1; history; trap -p; echo the end"
         assert (await text(shell, command, output_limit=0)).endswith("the end\n")
 
-    async def test_printing_the_log_and_what_bash_was_told_ends_nothing(self, shell: Shell) -> None:
+    async def test_printing_the_log_does_not_end_a_command(self, shell: Shell) -> None:
         await run(shell, "echo something; set -v")
         await run(shell, "set +v; false")
         path = shell.log.path
         command = f"cp {path} copy; cat copy copy; echo the end"
         assert (await text(shell, command, output_limit=0)).endswith("the end\n")
 
-    async def test_the_log_holds_no_mark(self, shell: Shell) -> None:
+    async def test_the_log_contains_no_marks(self, shell: Shell) -> None:
         for command in ("true", "echo a", "false", "sleep 0.01 &", "echo b"):
             await run(shell, command)
         assert b"7771" not in shell.log.read(shell.log.start)
 
-    async def test_a_prompt_command_and_a_visible_prompt_are_not_output(self, shell: Shell) -> None:
+    async def test_prompt_command_and_prompt_text_are_not_output(self, shell: Shell) -> None:
         await run(shell, "PROMPT_COMMAND='echo noise'; PS1=\"(venv) $PS1\"")
         assert await text(shell, "echo a") == "a\n"
         assert await text(shell, "echo b") == "b\n"
@@ -364,13 +372,13 @@ class KnowsTheEnd:
         answer = await typed(shell, "C-c")
         assert "(venv)" not in answer.content
 
-    async def test_what_a_hook_prints_right_after_the_end_is_not_output(self, shell: Shell) -> None:
+    async def test_text_that_a_hook_prints_after_the_end_is_not_output(self, shell: Shell) -> None:
         for hook in ("PROMPT_COMMAND='echo noise'", "PROMPT_COMMAND=('' 'echo noise')") * 15:
             answer = await run(shell, f"echo a; {hook}")
             assert answer.content == "a\n"
             assert (await run(shell, "unset PROMPT_COMMAND; echo b")).content == "b\n"
 
-    async def test_what_bash_prints_before_a_command_is_not_output(self, shell: Shell) -> None:
+    async def test_text_that_bash_prints_before_a_command_is_not_output(self, shell: Shell) -> None:
         await run(shell, "PS0='noise '")
         for _ in range(3):
             assert (await run(shell, "echo a")).content == "a\n"
@@ -392,9 +400,7 @@ class KnowsTheEnd:
         await run(shell, "echo a")
         assert await text(shell, "echo b") == "b\n"
 
-    async def test_what_a_background_job_prints_between_commands_is_kept(
-        self, shell: Shell
-    ) -> None:
+    async def test_background_output_between_commands_is_kept(self, shell: Shell) -> None:
         seen = asyncio.Event()
         stop = shell.subscribe(lambda piece: seen.set() if b"late" in piece.data else None)
         await run(shell, "(read < <(sleep 0.05); echo late) &")
@@ -404,7 +410,7 @@ class KnowsTheEnd:
         assert answer.content == "now\n"
         assert "late\n" in answer.metadata.background
 
-    async def test_a_listener_that_fails_disturbs_nothing(
+    async def test_a_failing_output_listener_does_not_affect_commands(
         self, shell: Shell, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fail(_: OutputProgress) -> None:
@@ -426,7 +432,7 @@ class KnowsTheEnd:
     @pytest.mark.parametrize(
         "command", ["echo ${nothing?really}", "set -u; echo $nothing", "readonly R=1; R=2"]
     )
-    async def test_errors_that_make_bash_drop_the_line_are_ends_too(
+    async def test_a_command_that_bash_aborts_with_an_error_still_ends(
         self, shell: Shell, command: str
     ) -> None:
         async with asyncio.timeout(30):
@@ -437,7 +443,7 @@ class KnowsTheEnd:
 
 
 class TimesOut:
-    async def test_a_soft_time_out_answers_when_nothing_new_comes(self, shell: Shell) -> None:
+    async def test_a_soft_timeout_returns_when_output_stops(self, shell: Shell) -> None:
         await run(shell, "true")  # bash has started
         answer = await run(shell, "echo seen; sleep 60", timeout=None)
         meta = answer.metadata
@@ -449,7 +455,7 @@ class TimesOut:
         )
         assert "no new output" in meta.suffix
 
-    async def test_output_puts_the_soft_time_out_off(self, shell: Shell) -> None:
+    async def test_new_output_postpones_the_soft_timeout(self, shell: Shell) -> None:
         command = "for i in {1..12}; do echo $i; sleep 0.2; done"
         assert (await run(shell, command, timeout=None)).exit_code == 0
 
@@ -465,7 +471,7 @@ class TimesOut:
         last = await typed(shell, "\n")
         assert (first.content + last.content, last.exit_code) == ("a\nb\n", 0)
 
-    async def test_reading_on_gives_only_what_is_new(self, shell: Shell) -> None:
+    async def test_reading_further_returns_only_new_output(self, shell: Shell) -> None:
         await started(shell, "echo ready; read; echo one; read; echo two")
         first = await typed(shell, "\n", timeout=0.3)
         assert await read_on_until(shell, "one\n", first.content) == "one\n"
@@ -473,14 +479,14 @@ class TimesOut:
         last = await typed(shell, "\n")
         assert (last.content, last.exit_code, last.metadata.prefix) == ("two\n", 0, "")
 
-    async def test_a_next_command_is_refused_while_one_runs(self, shell: Shell) -> None:
+    async def test_a_command_is_rejected_while_another_runs(self, shell: Shell) -> None:
         await started(shell, "echo ready; read; echo done")
         answer = await run(shell, "echo other")
         assert (answer.exit_code, answer.metadata.state) == (-1, "refused")
         assert "NOT executed" in answer.metadata.suffix
         assert (await typed(shell, "\n")).content == "done\n"
 
-    async def test_a_queued_command_waits_its_turn(self, shell: Shell) -> None:
+    async def test_a_queued_command_waits_for_the_running_one(self, shell: Shell) -> None:
         first = asyncio.create_task(run(shell, "read line; echo $line"))
         while not shell.is_running:
             await asyncio.sleep(0)
@@ -492,7 +498,7 @@ class TimesOut:
             f"{n}\n" for n in range(5)
         ]
 
-    async def test_an_end_that_came_while_nobody_waited_is_told_by_the_next_call(
+    async def test_an_end_that_nobody_awaited_is_reported_by_the_next_read(
         self, shell: Shell, tmp_path: Path
     ) -> None:
         os.mkfifo(tmp_path / "go")
@@ -504,7 +510,7 @@ class TimesOut:
         assert (answer.content, answer.exit_code, answer.metadata.state) == ("last\n", 5, "done")
         assert (await run(shell, "")).metadata.state == "idle"
 
-    async def test_a_new_command_tells_what_ended_meanwhile(
+    async def test_a_new_command_reports_the_command_that_ended_meanwhile(
         self, shell: Shell, tmp_path: Path
     ) -> None:
         os.mkfifo(tmp_path / "go")
@@ -521,12 +527,14 @@ class TimesOut:
         with pytest.raises(CommandInvalid, match="-1"):
             await run(shell, "true", output_limit=-1)
 
-    async def test_nothing_to_read_or_type_into_says_so(self, shell: Shell) -> None:
+    async def test_reading_or_typing_without_a_running_command_is_reported(
+        self, shell: Shell
+    ) -> None:
         for answer in (await run(shell, ""), await typed(shell, "x"), await typed(shell, "C-c")):
             assert (answer.exit_code, answer.metadata.state) == (-1, "idle")
             assert "No previous running command" in answer.content
 
-    async def test_one_who_types_does_not_take_the_output_from_one_who_waits(
+    async def test_a_caller_that_types_does_not_take_output_from_a_waiting_caller(
         self, shell: Shell
     ) -> None:
         waiting = asyncio.create_task(run(shell, "read a; echo got $a"))
@@ -548,7 +556,7 @@ class TypesAndInterrupts:
     @pytest.mark.parametrize(
         "loop", ["while :; do :; done", "while sleep 0.01; do :; done", "read x", "wait"]
     )
-    async def test_ctrl_c_ends_what_bash_itself_does(self, shell: Shell, loop: str) -> None:
+    async def test_ctrl_c_ends_a_loop_of_bash_itself(self, shell: Shell, loop: str) -> None:
         await run(shell, "sleep 60 &")
         await started(shell, f"echo ready; {loop}")
         assert (await typed(shell, "C-c")).exit_code == 130
@@ -570,27 +578,33 @@ class TypesAndInterrupts:
         await started(shell, "echo ready; ulimit -c 0; sleep 60")
         assert (await typed(shell, "C-\\")).exit_code == 131
 
-    async def test_a_program_that_wants_keys_gets_them(self, shell: Shell) -> None:
+    async def test_a_program_that_reads_single_keys_gets_them(self, shell: Shell) -> None:
         command = "stty raw; echo ready; head -c 1 | od -An -tx1"
         await started(shell, command)
         assert (await typed(shell, "C-c")).content.split() == ["03"]
 
-    async def test_a_password_prompt_that_turns_echo_off(self, shell: Shell) -> None:
+    async def test_a_password_prompt_that_turns_echo_off_can_be_answered(
+        self, shell: Shell
+    ) -> None:
         await started(shell, "read -s -p 'Password: ' p; echo; echo len ${#p}", "Password: ")
         assert (await typed(shell, "s3cret")).content == "\nlen 6\n"
 
-    async def test_a_program_that_reads_the_terminal_itself(self, shell: Shell) -> None:
+    async def test_a_program_that_opens_the_terminal_itself_can_be_answered(
+        self, shell: Shell
+    ) -> None:
         await started(shell, "echo ready; echo piped | { read a; read b </dev/tty; echo $a $b; }")
         assert (await typed(shell, "typed")).content == "piped typed\n"
 
-    async def test_an_interpreter_is_a_conversation(self, shell: Shell) -> None:
+    async def test_an_interactive_interpreter_answers_line_by_line(self, shell: Shell) -> None:
         await started(shell, "PYTHON_BASIC_REPL=1 python3 -q -i -c 'print(\"ready\")'")
         answer = await typed(shell, "print(6*7)", timeout=1)
         assert "42" in await read_on_until(shell, "42", answer.content)
         await typed(shell, "exit(5)")
         assert not shell.is_running
 
-    async def test_a_typed_line_longer_than_a_terminal_takes(self, shell: Shell) -> None:
+    async def test_a_typed_line_longer_than_the_terminal_limit_arrives_complete(
+        self, shell: Shell
+    ) -> None:
         await started(
             shell, "echo ready; read line; echo ${#line} ${line: -3}; read next; echo $next"
         )
@@ -602,7 +616,7 @@ class TypesAndInterrupts:
         screen = "\x1b[?1049h\x1b[2J\x1b[1;1Hfull screen\x1b[?1049l"
         assert await text(shell, f"printf %s {shlex.quote(screen)}") == screen
 
-    async def test_interrupt_from_outside(self, shell: Shell) -> None:
+    async def test_interrupt_ends_a_running_command(self, shell: Shell) -> None:
         assert not await shell.interrupt()
         waiting = asyncio.create_task(run(shell, "sleep 60"))
         while not shell.is_running:
@@ -620,7 +634,9 @@ class TypesAndInterrupts:
         assert (await run(shell, "")).exit_code == 137
 
     @pytest.mark.parametrize("command", ["while :; do :; done", "read x", "sleep 30 & wait"])
-    async def test_ctrl_c_is_felt_after_an_early_answer(self, shell: Shell, command: str) -> None:
+    async def test_ctrl_c_still_interrupts_after_an_early_answer(
+        self, shell: Shell, command: str
+    ) -> None:
         await run(shell, "kept=1")
         assert (await run(shell, command, timeout=0.1)).metadata.state == "running"
         for _ in range(2):  # asked twice whether it has ended
@@ -638,13 +654,13 @@ class TypesAndInterrupts:
         assert "caught 3" in answer.content
         await run(shell, "trap - INT")
 
-    async def test_what_nobody_read_is_not_typed_into_the_next_command(self, shell: Shell) -> None:
+    async def test_unread_input_does_not_reach_the_next_command(self, shell: Shell) -> None:
         await run(shell, "sleep 0.3", timeout=0.05)
         await typed(shell, "stale", timeout=0.05)
         await run(shell, "")
         assert await text(shell, "read -t 0.2 x; echo got=$x") == "got=\n"
 
-    async def test_a_storm_of_interrupts_tears_no_later_command(self, shell: Shell) -> None:
+    async def test_many_interrupts_do_not_corrupt_later_commands(self, shell: Shell) -> None:
         for number in range(40):
             waiting = asyncio.create_task(run(shell, "while :; do :; done"))
             while not shell.is_running:
@@ -671,7 +687,7 @@ class SurvivesItsEnd:
             ("exec sh -c 'exit 9'", 9),
         ],
     )
-    async def test_the_status_is_reported_and_the_next_shell_is_new(
+    async def test_the_exit_status_of_a_shell_is_reported_and_a_new_shell_follows(
         self, shell: Shell, command: str, status: int, tmp_path: Path
     ) -> None:
         await run(shell, f"cd {tmp_path}; LOST=1")
@@ -692,7 +708,7 @@ class SurvivesItsEnd:
             assert answer.metadata.state == "done"
             assert await text(shell, "echo $KEPT $PWD") == f"{len(other)} {tmp_path}\n"
 
-    async def test_a_closed_input_is_not_the_shells(self, shell: Shell) -> None:
+    async def test_closing_stdin_does_not_close_the_shells_input(self, shell: Shell) -> None:
         answer = await run(shell, "exec <&-; read x || echo no input")
         assert answer.content.endswith("no input\n")
         assert await text(shell, "echo fine") == "fine\n"
@@ -702,7 +718,9 @@ class SurvivesItsEnd:
         assert answer.content.startswith("".join(f"{n}\n" for n in range(1, 20001)))
         assert answer.exit_code == 4
 
-    async def test_a_directory_that_went_away(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_a_shell_works_after_its_directory_is_removed(
+        self, shell: Shell, tmp_path: Path
+    ) -> None:
         gone = tmp_path / "gone"
         gone.mkdir()
         await run(shell, f"cd {gone}; rmdir {gone}")
@@ -728,7 +746,7 @@ class LimitsOutput:
         assert answer.content.count("漢") == 100
         assert answer.metadata.left_out_bytes == 2700
 
-    async def test_all_of_it_can_be_had(self, shell: Shell) -> None:
+    async def test_output_limit_0_returns_all_output(self, shell: Shell) -> None:
         answer = await run(shell, "seq 1 200000", output_limit=0)
         assert answer.content == "".join(f"{n}\n" for n in range(1, 200001))
 
@@ -753,7 +771,7 @@ class LimitsOutput:
             log.read(first.log_start, first.log_end)
         assert set(log.read(log.start).split(b"\n")[1:-1]) == {b"0123456789abcde"}
 
-    async def test_output_is_streamed_while_it_comes(self, shell: Shell) -> None:
+    async def test_output_is_streamed_while_a_command_runs(self, shell: Shell) -> None:
         pieces: list[OutputProgress] = []
         first = asyncio.Event()
 
@@ -781,7 +799,7 @@ class LeavesNothingBehind:
         assert await text(shell, "echo still here") == "still here\n"
 
     @pytest.mark.slow
-    async def test_commands_cancelled_as_they_start_cost_neither_time_nor_the_shell(
+    async def test_commands_cancelled_at_their_start_leave_the_shell_usable_at_once(
         self, shell: Shell
     ) -> None:
         await run(shell, "x=kept")
@@ -825,7 +843,7 @@ class LeavesNothingBehind:
         await shell.aclose()
         assert sleepers(mark) == set()
 
-    async def test_one_who_waits_when_it_is_closed_is_told(self, shell: Shell) -> None:
+    async def test_closing_a_shell_raises_in_waiting_calls(self, shell: Shell) -> None:
         waiting = asyncio.create_task(run(shell, "sleep 60"))
         while not shell.is_running:
             await asyncio.sleep(0)
@@ -833,7 +851,7 @@ class LeavesNothingBehind:
         with pytest.raises(ShellClosed):
             await waiting
 
-    async def test_a_closed_shell_says_so(self, shell: Shell) -> None:
+    async def test_a_closed_shell_rejects_commands(self, shell: Shell) -> None:
         await run(shell, "true")
         await shell.aclose()
         await shell.aclose()
@@ -844,11 +862,13 @@ class LeavesNothingBehind:
 class ChecksCommands:
     """A check decides on a command directly before the shell runs it."""
 
-    async def test_a_check_sees_the_directory_and_what_names_are(self, shell: Shell) -> None:
+    async def test_a_check_sees_the_directory_and_the_types_of_command_names(
+        self, shell: Shell
+    ) -> None:
         await run(shell, "mkdir deep; cd deep; f() { :; }; ls() { :; }; alias g=ls")
         seen: list[object] = []
 
-        async def check(checked: Shell) -> None:
+        async def check(checked: CommandPlace) -> None:
             names = ["ls", "cat", "cd", "if", "no such name", "f", "g", "it's"]
             seen.extend([checked.cwd.rpartition("/")[2], await checked.command_types(names)])
 
@@ -858,7 +878,7 @@ class ChecksCommands:
         assert answer.content == "0\n"
 
     async def test_a_command_whose_check_fails_does_not_run(self, shell: Shell) -> None:
-        async def refuse(_: Shell) -> None:
+        async def refuse(_: CommandPlace) -> None:
             raise CommandInvalid("not this one")
 
         await run(shell, "false")
@@ -873,7 +893,7 @@ class ChecksCommands:
         pids: list[int] = []
         pid = int(await text(shell, "echo $$"))
 
-        async def check(checked: Shell) -> None:
+        async def check(checked: CommandPlace) -> None:
             pids.append(pid)
             if len(pids) == 1:
                 os.kill(pid, signal.SIGKILL)
@@ -883,7 +903,7 @@ class ChecksCommands:
         assert (answer.content, len(pids)) == ("alive\n", 2)
 
     async def test_a_running_program_is_not_checked(self, shell: Shell) -> None:
-        async def refuse(_: Shell) -> None:
+        async def refuse(_: CommandPlace) -> None:
             raise CommandInvalid("not this one")
 
         await started(shell, "echo ready; read x; echo $x")

@@ -184,7 +184,7 @@ class SpawnerSuite:
         assert seen.content == "made inside\n"
         assert (plan.directory / "workspace" / "mark").read_text() == "made inside\n"
 
-    async def test_it_has_a_home_and_the_environment_of_its_plan(
+    async def test_a_sandbox_has_a_home_and_the_environment_of_its_plan(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(replace(plan, environment={"GREETING": "hello there"}))
@@ -193,7 +193,7 @@ class SpawnerSuite:
         assert seen.content == "hello there\n"
         assert (plan.directory / "home" / "mark").is_file()
 
-    async def test_a_folder_of_the_host_can_be_its_workspace(
+    async def test_a_host_folder_can_be_the_workspace(
         self, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         folder = place / "project"
@@ -203,7 +203,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             assert (await runtime.run("cat code.py")).content == "print(1)\n"
 
-    async def test_its_key_is_wanted_and_is_on_no_command_line(
+    async def test_a_sandbox_requires_its_key_and_no_command_line_contains_it(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -213,7 +213,7 @@ class SpawnerSuite:
         await stranger.aclose()
         assert processes_with(plan.key) == []
 
-    async def test_what_runs_already_is_not_started_twice(
+    async def test_a_running_sandbox_is_not_started_twice(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -223,7 +223,7 @@ class SpawnerSuite:
             assert (await runtime.run("echo $word")).content == "kept\n"
         assert len(await spawner.running()) == 1
 
-    async def test_two_who_start_the_same_at_once_get_one(
+    async def test_two_concurrent_starts_of_a_session_make_one_sandbox(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await asyncio.gather(spawner.start(plan), spawner.start(plan))
@@ -231,7 +231,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             assert (await runtime.run("echo up")).content == "up\n"
 
-    async def test_several_start_side_by_side(
+    async def test_several_sandboxes_start_concurrently(
         self, spawner: Spawner, new_plan: Callable[[], SandboxPlan]
     ) -> None:
         plans = [new_plan() for _ in range(3)]
@@ -246,7 +246,7 @@ class SpawnerSuite:
 
     # Starts that fail ---------------------------------------------------------------------
 
-    async def test_a_start_that_fails_says_the_cause_and_leaves_nothing(
+    async def test_a_failed_start_reports_its_cause_and_leaves_nothing(
         self, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         missing = place / "never-made"
@@ -320,12 +320,12 @@ class SpawnerSuite:
             assert await other.running() == []
         assert await spawner.running() == []
 
-    async def test_nothing_runs_at_first(self, spawner: Spawner) -> None:
+    async def test_a_new_spawner_has_no_running_sandboxes(self, spawner: Spawner) -> None:
         assert await spawner.running() == []
 
     # Pausing ------------------------------------------------------------------------------
 
-    async def test_no_process_runs_while_paused_and_all_go_on_after(
+    async def test_no_process_runs_while_paused_and_all_continue_afterwards(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -350,7 +350,7 @@ class SpawnerSuite:
                 await runtime.run("true")
 
     @pytest.mark.parametrize("what", LINES)
-    async def test_a_line_that_is_paused_in_its_middle_ends_as_if_nothing_had_happened(
+    async def test_a_command_paused_halfway_completes_normally_after_resuming(
         self, spawner: Spawner, plan: SandboxPlan, what: str
     ) -> None:
         """No shell may take its command for one that was stopped, and go on with the next."""
@@ -444,7 +444,7 @@ class SpawnerSuite:
         async with client(plan, "a-new-key") as runtime:
             assert (await runtime.run("cat file")).content == "kept\n"
 
-    async def test_stopping_what_does_not_run_is_done_already(
+    async def test_stopping_a_sandbox_that_does_not_run_succeeds(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.stop(new_session_id())
@@ -453,7 +453,7 @@ class SpawnerSuite:
         await spawner.stop(plan.session_id)
         assert await spawner.running() == []
 
-    async def test_stopping_one_leaves_the_others_alone(
+    async def test_stopping_a_sandbox_does_not_affect_others(
         self, spawner: Spawner, new_plan: Callable[[], SandboxPlan]
     ) -> None:
         first, second = new_plan(), new_plan()
@@ -464,7 +464,9 @@ class SpawnerSuite:
         assert [each.session_id for each in await spawner.running()] == [second.session_id]
 
     @pytest.mark.parametrize("verb", ["pause", "resume", "usage"])
-    async def test_what_is_not_there_is_named(self, spawner: Spawner, verb: str) -> None:
+    async def test_a_missing_sandbox_is_reported_by_its_id(
+        self, spawner: Spawner, verb: str
+    ) -> None:
         session_id = SessionId("nobody0nobody0nobody0nobo")
         with pytest.raises(NoSuchSandbox, match=session_id):
             await getattr(spawner, verb)(session_id)
@@ -485,7 +487,7 @@ class SpawnerSuite:
 
     # Ends of its own ----------------------------------------------------------------------
 
-    async def test_a_killed_server_ends_its_sandbox_and_somebody_who_waits_is_told(
+    async def test_a_killed_server_ends_its_sandbox_and_notifies_waiting_callers(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -508,7 +510,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             assert (await runtime.run("cat file")).content == "kept\n"
 
-    async def test_starting_again_after_a_kill_leaves_nothing_of_the_first(
+    async def test_a_start_after_a_kill_removes_the_remains_of_the_first_sandbox(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -523,7 +525,7 @@ class SpawnerSuite:
         async with client(plan) as runtime:
             assert (await runtime.run("echo up")).content == "up\n"
 
-    async def test_a_killed_shell_is_the_sandboxs_own_affair(
+    async def test_a_killed_shell_is_replaced_and_the_sandbox_keeps_running(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -532,14 +534,14 @@ class SpawnerSuite:
             assert (await runtime.run("echo up")).content == "up\n"
         assert len(await spawner.running()) == 1
 
-    async def test_waiting_for_the_end_of_what_does_not_run_ends_at_once(
+    async def test_waiting_for_a_sandbox_that_does_not_run_returns_at_once(
         self, spawner: Spawner
     ) -> None:
         assert await spawner.wait_for_unexpected_end(new_session_id())
 
     # Looking ------------------------------------------------------------------------------
 
-    async def test_usage_is_that_of_all_its_processes(
+    async def test_usage_covers_all_processes_of_a_sandbox(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -573,7 +575,7 @@ class SpawnerSuite:
                 assert await spawner.disk(plan.directory) >= before + (8 << 20), where
             assert (await spawner.disk(plan.directory.parent / new_session_id())) == 0
 
-    async def test_last_words_are_kept_and_unknown_ones_are_empty(
+    async def test_the_log_tail_of_a_stopped_sandbox_is_kept(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         assert await spawner.log_tail(new_session_id()) == ""

@@ -47,7 +47,7 @@ async def test_a_waiting_subscriber_is_woken() -> None:
         assert await asyncio.wait_for(waiting, TIMEOUT) == 1
 
 
-async def test_silence_is_a_heartbeat() -> None:
+async def test_silence_produces_a_heartbeat() -> None:
     broadcaster: Broadcaster[int] = Broadcaster()
     with broadcaster.subscribe() as subscription:
         items = subscription.items(heartbeat=0.001)

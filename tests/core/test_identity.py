@@ -16,7 +16,7 @@ def test_an_id_is_a_random_uuid_as_text() -> None:
     assert new_id() != made
 
 
-def test_now_is_the_present_moment_with_its_offset() -> None:
+def test_now_is_the_current_time_with_its_utc_offset() -> None:
     moment = datetime.fromisoformat(now())
 
     assert moment.utcoffset() == timedelta(0)

@@ -35,7 +35,7 @@ def test_no_line_of_a_record_looks_like_another_record(record: logging.LogRecord
     assert not set("\r\x1b\x9b\u202e") & set("".join([first, *rest]))
 
 
-def test_a_record_in_json_has_nothing_that_a_terminal_obeys(record: logging.LogRecord) -> None:
+def test_a_json_log_record_has_no_terminal_control_characters(record: logging.LogRecord) -> None:
     line = JsonFormatter().format(record)
     assert line.isascii()
     assert line.isprintable()

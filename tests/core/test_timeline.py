@@ -15,7 +15,7 @@ def kinds(entries: list[TimelineEntry] | None) -> list[str]:
     return [entry.kind for entry in entries or ()]
 
 
-def test_whoever_knows_the_last_number_gets_what_came_after_it() -> None:
+def test_a_reader_with_the_last_number_gets_the_entries_after_it() -> None:
     timeline = Timeline()
     noted(timeline, "a", "b", "c")
     assert kinds(timeline.after(1, timeline.epoch)) == ["b", "c"]
@@ -23,7 +23,7 @@ def test_whoever_knows_the_last_number_gets_what_came_after_it() -> None:
     assert kinds(timeline.after(3, "another")) == ["a", "b", "c"]
 
 
-def test_the_oldest_go_first_when_there_are_too_many_or_too_large() -> None:
+def test_the_oldest_entries_are_dropped_past_a_count_or_size_limit() -> None:
     few = Timeline(max_entries=2)
     noted(few, "a", "b", "c")
     assert kinds(few.after(0)) == ["b", "c"]
@@ -33,7 +33,7 @@ def test_the_oldest_go_first_when_there_are_too_many_or_too_large() -> None:
     assert kinds(small.after(0)) == ["b", "c"]
 
 
-async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
+async def test_a_follower_gets_past_and_new_entries_in_batches() -> None:
     timeline = Timeline()
     noted(timeline, "a")
     with TimelineReader(timeline) as following:
@@ -48,7 +48,7 @@ async def test_a_follower_gets_what_was_and_what_comes_in_batches() -> None:
     assert not timeline.is_watched
 
 
-async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
+async def test_a_slow_follower_misses_output_but_no_entry() -> None:
     timeline = Timeline()
     with TimelineReader(timeline) as following:
         for _ in range(40):
@@ -60,7 +60,7 @@ async def test_a_follower_that_lags_misses_output_and_no_entry() -> None:
     assert 1 < len(batch) < 20
 
 
-async def test_output_is_told_to_those_who_want_it() -> None:
+async def test_output_is_sent_only_to_followers_that_request_it() -> None:
     timeline = Timeline()
     with TimelineReader(timeline, output=False) as following:
         assert not timeline.is_watched
@@ -69,7 +69,7 @@ async def test_output_is_told_to_those_who_want_it() -> None:
         assert kinds(await anext(following.items())) == ["a"]
 
 
-def test_a_timeline_goes_on_with_the_numbers_of_an_earlier_one() -> None:
+def test_a_timeline_continues_the_numbering_of_an_earlier_one() -> None:
     timeline = Timeline(epoch="known", last=7)
     noted(timeline, "a")
     assert [entry.number for entry in timeline.after(7, "known")] == [8]

@@ -22,12 +22,12 @@ def test_the_only_window_needs_no_selector() -> None:
     assert choose([SHOP]) is SHOP
 
 
-def test_no_window_says_how_to_get_one() -> None:
+def test_an_error_for_no_window_says_how_to_open_one() -> None:
     with pytest.raises(NoWindow, match="Connect"):
         choose([])
 
 
-def test_of_several_none_is_taken_silently() -> None:
+def test_several_windows_without_a_selector_are_ambiguous() -> None:
     with pytest.raises(AmbiguousWindow) as several:
         choose([SHOP, DOCS])
     assert "id-shop" in several.value.message
@@ -45,7 +45,7 @@ def test_a_window_is_picked_by_id_name_or_folder(selector: str) -> None:
     assert choose([SHOP, DOCS], selector) is DOCS
 
 
-def test_a_selector_that_fits_none_lists_what_there_is() -> None:
+def test_a_selector_without_a_match_lists_the_windows() -> None:
     with pytest.raises(NoWindow, match="id-shop"):
         choose([SHOP, DOCS], "/elsewhere")
     with pytest.raises(NoWindow):
@@ -63,20 +63,20 @@ def test_two_windows_of_one_folder_are_ambiguous() -> None:
         choose([SHOP, window("again", "/home/ann/shop")], "/home/ann/shop")
 
 
-def test_windows_that_are_gone_do_not_count() -> None:
+def test_disconnected_windows_are_not_selected() -> None:
     assert choose([SHOP, window("old", "/old", status="gone")]) is SHOP
     with pytest.raises(NoWindow):
         choose([window("old", "/old", status="gone")], "old")
 
 
-def test_a_healthy_window_goes_before_one_that_is_not() -> None:
+def test_a_healthy_window_is_preferred_over_an_unhealthy_one() -> None:
     assert choose([window("dead", "/dead", status="unhealthy"), SHOP]) is SHOP
     dead = window("dead", "/dead", status="unhealthy")
     assert choose([dead, SHOP], "dead") is dead
 
 
 @pytest.mark.parametrize("selector", ["", "old", "/old"])
-def test_whoever_means_a_window_that_is_gone_is_told_to_reload_it(selector: str) -> None:
+def test_selecting_a_disconnected_window_advises_reloading_it(selector: str) -> None:
     """VS Code does not restart an extension host that died often, though the window is open."""
     gone = window("old", "/old", status="gone")
     others = [SHOP] if selector else []

@@ -95,7 +95,7 @@ async def test_without_breakpoints_a_net_runs_to_its_end(editor: Editor, net: Pa
     assert console == "sums: completed after 6 firings\n  done  [2, 4, 6]\n"
 
 
-async def test_a_trace_says_what_happens_while_it_does(
+async def test_a_trace_reports_firings_while_the_net_runs(
     editor: Editor, net: Path, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace.jsonl"
@@ -122,9 +122,7 @@ async def test_a_breakpoint_at_a_transition_halts_before_it_fires(
     assert (await editor.scope("Marking"))["numbers"]["value"] == "[2, 3]"
 
 
-async def test_a_breakpoint_at_a_place_halts_when_tokens_have_come(
-    editor: Editor, net: Path
-) -> None:
+async def test_a_breakpoint_at_a_place_halts_after_tokens_arrive(editor: Editor, net: Path) -> None:
     await editor.start(net, breakpoints=[{"line": 9}])
 
     assert await editor.stopped() == ("breakpoint", "place done", 9)
@@ -132,9 +130,7 @@ async def test_a_breakpoint_at_a_place_halts_when_tokens_have_come(
     assert (await editor.scope("Arrived"))["0"]["value"] == "2"
 
 
-async def test_after_steps_in_code_continue_goes_on_to_the_next_breakpoint(
-    editor: Editor, net: Path
-) -> None:
+async def test_after_a_step_continue_runs_to_the_next_breakpoint(editor: Editor, net: Path) -> None:
     await editor.start(net, breakpoints=[{"line": TWICE}])
     await editor.stopped()
     await editor.request("next", threadId=1)
@@ -145,7 +141,7 @@ async def test_after_steps_in_code_continue_goes_on_to_the_next_breakpoint(
     assert await editor.stopped() == ("breakpoint", "twice", TWICE)
 
 
-async def test_a_condition_a_number_of_hits_and_a_message_are_kept(
+async def test_breakpoint_conditions_hit_counts_and_log_messages_work(
     editor: Editor, net: Path
 ) -> None:
     await editor.start(
@@ -167,7 +163,7 @@ async def test_a_condition_a_number_of_hits_and_a_message_are_kept(
     assert "now 3 there\n" in said
 
 
-async def test_a_condition_that_is_wrong_halts_and_says_so(editor: Editor, net: Path) -> None:
+async def test_an_invalid_condition_halts_and_reports_the_error(editor: Editor, net: Path) -> None:
     await editor.start(net, breakpoints=[{"line": DOUBLE, "condition": "nothing > 1"}])
 
     assert (await editor.stopped())[0] == "breakpoint"
@@ -234,7 +230,7 @@ async def test_in_code_variables_are_evaluated_and_set_by_python(editor: Editor,
     assert said[-1].endswith("done  [100, 4, 6]\n")
 
 
-async def test_the_marking_can_be_changed_and_asked_about(editor: Editor, net: Path) -> None:
+async def test_the_marking_can_be_changed_and_evaluated(editor: Editor, net: Path) -> None:
     await editor.start(net, stopOnEntry=True)
     await editor.stopped()
     numbers = (await editor.scope("Marking"))["numbers"]
@@ -262,7 +258,7 @@ async def test_the_marking_can_be_changed_and_asked_about(editor: Editor, net: P
     assert editor.events[-3]["body"]["output"].endswith("done  [18]\n")
 
 
-async def test_code_that_raises_halts_with_what_was_raised_and_the_firing_undone(
+async def test_an_exception_halts_with_its_details_and_undoes_the_firing(
     editor: Editor, tmp_path: Path
 ) -> None:
     net = code(tmp_path, "x = 1", "return x / 0")
@@ -277,7 +273,7 @@ async def test_code_that_raises_halts_with_what_was_raised_and_the_firing_undone
     assert await editor.end() == 1
 
 
-async def test_an_endless_net_can_be_paused_and_goes_on(editor: Editor, tmp_path: Path) -> None:
+async def test_an_endless_net_can_be_paused_and_continued(editor: Editor, tmp_path: Path) -> None:
     net = write(
         tmp_path,
         """\
@@ -327,7 +323,7 @@ async def test_code_that_never_ends_is_paused_where_it_is(editor: Editor, tmp_pa
     assert int((await editor.scope("Locals"))["i"]["value"]) >= 0
 
 
-async def test_whatever_is_printed_is_output_and_nothing_is_between_messages(
+async def test_printed_text_is_sent_as_output_events_and_never_between_messages(
     editor: Editor, tmp_path: Path
 ) -> None:
     net = code(
@@ -348,7 +344,7 @@ async def test_whatever_is_printed_is_output_and_nothing_is_between_messages(
         assert text in editor.output
 
 
-async def test_requests_nobody_knows_or_that_come_too_early_fail(editor: Editor, net: Path) -> None:
+async def test_unknown_and_premature_requests_fail(editor: Editor, net: Path) -> None:
     await editor.request("initialize", adapterID="evolve")
     for command in ("fly", "stepBack", "asyncOperationSubmit"):
         with pytest.raises(Refused, match=f"no request '{command}'"):
@@ -362,7 +358,7 @@ async def test_requests_nobody_knows_or_that_come_too_early_fail(editor: Editor,
         await editor.request("launch", program=str(net.parent / "none.evolve.yaml"))
 
 
-async def test_what_is_wrong_with_a_net_is_told_at_launch(editor: Editor, tmp_path: Path) -> None:
+async def test_problems_of_a_net_are_reported_at_launch(editor: Editor, tmp_path: Path) -> None:
     net = code(tmp_path, "return (")
     await editor.request("initialize", adapterID="evolve")
 
@@ -370,7 +366,7 @@ async def test_what_is_wrong_with_a_net_is_told_at_launch(editor: Editor, tmp_pa
         await editor.request("launch", program=str(net))
 
 
-async def test_lines_for_breakpoints_are_told_also_before_launch(editor: Editor, net: Path) -> None:
+async def test_breakpoint_lines_are_available_before_launch(editor: Editor, net: Path) -> None:
     await editor.request("initialize", adapterID="evolve")
     told = await editor.request(
         "breakpointLocations", source={"path": str(net)}, line=1, endLine=20
@@ -386,7 +382,7 @@ async def test_lines_for_breakpoints_are_told_also_before_launch(editor: Editor,
     assert (await editor.stopped())[1] == "place doubled"
 
 
-async def test_a_launch_that_comes_to_nothing_fails(editor: Editor, net: Path) -> None:
+async def test_a_launch_whose_process_exits_early_fails(editor: Editor, net: Path) -> None:
     await editor.request("initialize", adapterID="evolve")
 
     with pytest.raises(Refused, match="ended before it could be debugged"):
@@ -394,7 +390,7 @@ async def test_a_launch_that_comes_to_nothing_fails(editor: Editor, net: Path) -
     assert await editor.end() == 1
 
 
-async def test_a_session_can_end_before_it_has_begun(editor: Editor, net: Path) -> None:
+async def test_a_debug_session_can_end_before_launch(editor: Editor, net: Path) -> None:
     await editor.request("initialize", adapterID="evolve")
     await editor.request("launch", program=str(net))
 
@@ -422,7 +418,7 @@ async def test_a_disconnect_leaves_no_process_behind(editor: Editor, tmp_path: P
         os.kill(pid, 0)
 
 
-async def test_an_editor_that_is_gone_leaves_no_process_behind(tmp_path: Path) -> None:
+async def test_a_disconnected_editor_leaves_no_process(tmp_path: Path) -> None:
     net = code(tmp_path, "import os", "print(os.getpid(), flush=True)", "while True: pass")
     async with Editor() as editor:
         await editor.start(net)
@@ -471,7 +467,7 @@ def answering(editor: Editor, calls: list[tuple[str, Any]]) -> None:
     editor.on_event = answer
 
 
-async def test_debugging_makes_the_same_calls_the_same_output_and_the_same_marking(
+async def test_debugging_does_not_change_calls_output_or_marking(
     editor: Editor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls: list[tuple[str, Any]] = []
@@ -498,7 +494,7 @@ async def test_debugging_makes_the_same_calls_the_same_output_and_the_same_marki
     assert editor.output == capsys.readouterr().out
 
 
-async def test_an_answer_that_is_no_answer_is_refused_and_the_net_told_of_the_real_one(
+async def test_a_malformed_bridge_answer_is_rejected_and_a_valid_one_still_arrives(
     editor: Editor, tmp_path: Path
 ) -> None:
     net = code(tmp_path, "print(vscode_bridge.chat('2+2?'))")

@@ -54,7 +54,7 @@ NET = load_bytes(TEXT.encode(), "n.evolve.yaml").unwrap()
         (25, BreakpointTarget.TRANSITION, "u", 24),
     ],
 )
-def test_a_line_is_bound_to_the_innermost_thing(
+def test_a_breakpoint_line_binds_to_the_innermost_element(
     line: int, target: BreakpointTarget, element: str, at: int
 ) -> None:
     bound = bind(NET, line)
@@ -64,7 +64,7 @@ def test_a_line_is_bound_to_the_innermost_thing(
 
 
 @pytest.mark.parametrize("line", [1, 3, 6, 11, 99])
-def test_a_line_at_which_nothing_happens_is_bound_to_nothing(line: int) -> None:
+def test_a_line_without_code_or_elements_has_no_breakpoint(line: int) -> None:
     assert bind(NET, line) is None
 
 
@@ -72,5 +72,5 @@ def test_a_step_into_a_transition_enters_at_its_first_line_of_code() -> None:
     assert (entry_line(NET, "t"), entry_line(NET, "u")) == (21, None)
 
 
-def test_the_lines_that_can_hold_a_breakpoint_are_told() -> None:
+def test_the_lines_that_accept_breakpoints_are_listed() -> None:
     assert possible_lines(NET, 1, 14) == [7, 10, 12]

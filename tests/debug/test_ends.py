@@ -87,7 +87,7 @@ async def test_a_second_launch_is_refused_and_starts_nothing(editor: Editor, net
     await editor.request("disconnect")
 
 
-async def test_a_launch_that_failed_can_be_done_again(editor: Editor, net: Path) -> None:
+async def test_a_failed_launch_can_be_retried(editor: Editor, net: Path) -> None:
     await editor.request("initialize", adapterID="evolve")
     with pytest.raises(Refused, match="cannot be read"):
         await editor.request("launch", program=f"{net}.not")
@@ -200,7 +200,7 @@ async def test_a_log_point_in_code_prints_and_does_not_halt(editor: Editor, net:
 
 
 @pytest.mark.parametrize("condition", ["no_such_name", "1 / 0", "number +"])
-async def test_a_condition_in_code_that_is_wrong_says_so(
+async def test_an_invalid_condition_in_code_is_reported(
     editor: Editor, net: Path, condition: str
 ) -> None:
     await editor.start(net, breakpoints=[{"line": TWICE + 1, "condition": condition}])
@@ -211,7 +211,7 @@ async def test_a_condition_in_code_that_is_wrong_says_so(
     assert "Error" in console(editor)
 
 
-async def test_a_log_point_whose_expression_is_wrong_says_so_and_does_not_halt(
+async def test_an_invalid_log_point_expression_is_reported_without_halting(
     editor: Editor, net: Path
 ) -> None:
     await editor.start(net, breakpoints=[{"line": 11, "logMessage": "{no_such_name}"}])
@@ -232,7 +232,7 @@ async def test_the_transition_is_on_the_stack_of_its_code(editor: Editor, net: P
     await editor.request("disconnect")
 
 
-async def test_an_exception_is_told_with_its_type_and_where_it_was_raised(
+async def test_an_exception_is_reported_with_its_type_and_location(
     editor: Editor, tmp_path: Path
 ) -> None:
     net = code(tmp_path, "def inner():", "    return 1 / 0", "return inner()")
@@ -259,7 +259,7 @@ async def test_an_exception_is_told_with_its_type_and_where_it_was_raised(
         ({"pathFormat": "uri"}, "'pathFormat' must be 'path'"),
     ],
 )
-async def test_an_editor_that_counts_otherwise_is_refused(
+async def test_an_editor_with_an_unsupported_line_or_path_format_is_rejected(
     editor: Editor, arguments: dict[str, object], told: str
 ) -> None:
     with pytest.raises(Refused, match=told):
@@ -275,7 +275,7 @@ async def test_an_editor_that_counts_otherwise_is_refused(
         ("stackTrace", {"threadId": 77}, "There is no thread 77"),
     ],
 )
-async def test_what_a_request_lacks_is_named(
+async def test_a_missing_request_argument_is_named(
     editor: Editor, net: Path, command: str, arguments: dict[str, object], told: str
 ) -> None:
     await halted(editor, net)
@@ -293,9 +293,7 @@ async def test_a_directory_that_is_not_there_is_named(editor: Editor, net: Path)
         await editor.request("launch", program=str(net), cwd="/not/there")
 
 
-async def test_a_session_that_is_cut_off_does_not_say_how_often_it_fired(
-    editor: Editor, net: Path
-) -> None:
+async def test_an_aborted_session_does_not_report_a_firing_count(editor: Editor, net: Path) -> None:
     await editor.start(net, breakpoints=[{"line": 19}])
     await editor.event("stopped")
     os.kill(next(iter(family(editor.process.pid) - {editor.process.pid})), signal.SIGKILL)

@@ -28,7 +28,7 @@ def test_breakpoints_of_another_net_are_not_sent_to_the_debuggee() -> None:
     assert breakpoints.for_debuggee("/n.evolve.yaml") == []
 
 
-def test_answers_of_debugpy_are_those_of_the_breakpoints_in_code() -> None:
+def test_debugpy_responses_are_matched_with_breakpoints_in_code() -> None:
     breakpoints = SourceBreakpoints()
     file = breakpoints.set("/n.evolve.yaml", [PLACE, CODE], NET)
     from_python = [{"id": 70, "verified": True, "line": 22}]

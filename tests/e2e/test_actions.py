@@ -52,7 +52,7 @@ async def test_a_command_is_seen_in_a_terminal(runtime: VSCodeRuntime, see: See)
     await see(look)
 
 
-async def test_what_the_user_types_into_an_idle_terminal_runs_and_the_agent_waits_for_it(
+async def test_input_typed_into_an_idle_terminal_runs_and_the_agent_waits_for_it(
     runtime: VSCodeRuntime, vscode_window: EditorWindow, see: See
 ) -> None:
     folder = vscode_window.folder
@@ -70,7 +70,7 @@ async def test_what_the_user_types_into_an_idle_terminal_runs_and_the_agent_wait
     assert (await waiting).content == "changed\n"
 
 
-async def test_what_the_user_has_not_saved_is_read_and_never_trampled(
+async def test_unsaved_text_of_the_user_is_read_and_never_overwritten(
     runtime: VSCodeRuntime, folder: Path, see: See
 ) -> None:
     await runtime.write("draft.txt", "saved\n")
@@ -108,7 +108,7 @@ async def test_an_edit_is_undone_in_one_step(
 @pytest.mark.parametrize(
     "data", [b"a\r\nb\r\n", b"a\nb\r\nc\n", "h\xe9\n".encode("latin-1"), b"\xef\xbb\xbfa\nb\n"]
 )
-async def test_line_ends_and_encoding_stay_what_they_were(
+async def test_edits_preserve_line_endings_and_encoding(
     runtime: VSCodeRuntime, folder: Path, data: bytes
 ) -> None:
     (folder / "kept.txt").write_bytes(data)
@@ -140,7 +140,7 @@ async def test_a_path_outside_the_folders_is_refused(
         await runtime.write(path, "text")
 
 
-async def test_a_write_to_the_settings_of_vs_code_is_asked_for(
+async def test_writing_vs_code_settings_asks_the_user(
     runtime: VSCodeRuntime, folder: Path, see: See
 ) -> None:
     asked = asyncio.create_task(runtime.write(".vscode/tasks.json", "{}"))
@@ -175,7 +175,9 @@ async def test_a_command_of_vs_code_that_is_not_allowed_is_refused(runtime: VSCo
     assert seen.error_id == "consent.denied"
 
 
-async def test_the_editor_tells_problems_and_symbols(runtime: VSCodeRuntime, folder: Path) -> None:
+async def test_the_editor_returns_problems_and_symbols(
+    runtime: VSCodeRuntime, folder: Path
+) -> None:
     (folder / "broken.json").write_text('{"key": 1,, "list": []}\n')
     await runtime.act(OpenFile("broken.json", preview=False))
     seen = await runtime.act(Diagnostics("broken.json"))
@@ -187,7 +189,7 @@ async def test_the_editor_tells_problems_and_symbols(runtime: VSCodeRuntime, fol
     assert [item["name"] for item in found.items] == ["first", "inner"]
 
 
-async def test_the_selection_and_a_diff_are_those_of_the_window(
+async def test_selection_and_diff_actions_use_the_window(
     runtime: VSCodeRuntime, folder: Path
 ) -> None:
     await runtime.write("pick.txt", "one\ntwo\n")

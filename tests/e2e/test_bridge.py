@@ -62,7 +62,6 @@ def server(rig: Rig, directory: Path, told: Path) -> Iterator[CodeServer]:
         "bascule.allowedCommands": ["workbench.action.*", "undo", "evolve.runNet"],
         "evolve.runBridge.allowedCommands": ["testmodel.*", "workbench.action.closeAllEditors"],
         "chat.disableAIFeatures": True,
-        "terminal.integrated.gpuAcceleration": "off",  # so that its text is in the page
     }
     environment = {"TOLD": str(told), "PYTHONPATH": str(SOURCES)}
     server = rig.wait(rig.serve("bridged", settings, environment, [MODEL]))
@@ -98,7 +97,7 @@ def page(window: EditorWindow) -> Page:
     return window.page
 
 
-async def test_a_script_typed_into_the_terminal_just_works(
+async def test_a_script_in_the_terminal_reaches_the_window(
     rig: Rig, endpoint: Endpoint, window: EditorWindow, told: Path
 ) -> None:
     script = window.folder / "hello.py"
@@ -134,7 +133,9 @@ async def test_an_example_shows_its_problems_in_the_window(
     assert (problem.message, problem.line, problem.severity) == ("# TODO: less", 1, "information")
 
 
-async def test_chat_answers_streams_remembers_and_refuses(bridge: BridgeClient) -> None:
+async def test_chat_answers_streams_keeps_history_and_reports_refusals(
+    bridge: BridgeClient,
+) -> None:
     reply = await aio.chat("What is 2+2?", system="You add")
     assert (reply, reply.model) == ("4", "adder")
     again = await aio.chat("And before?", conversation_id=reply.conversation_id)
@@ -168,7 +169,9 @@ async def test_without_a_language_model_the_error_says_so_and_nothing_else_break
     assert await aio.chat("What is 1+1?") == "2"
 
 
-async def test_a_message_waits_for_its_button(rig: Rig, bridge: BridgeClient, page: Page) -> None:
+async def test_a_message_waits_until_a_button_is_clicked(
+    rig: Rig, bridge: BridgeClient, page: Page
+) -> None:
     asking = asyncio.ensure_future(aio.show_message("Which?", "warning", buttons=["This", "That"]))
     await rig.on(click_toast(page, "Which?", "That"))
     assert await asking == "That"
@@ -201,7 +204,7 @@ async def test_questions_are_answered_or_dismissed(
     assert await dismissing is None
 
 
-async def test_a_question_nobody_waits_for_any_more_leaves_the_window(
+async def test_a_question_without_a_waiting_caller_is_closed(
     rig: Rig, bridge: BridgeClient, page: Page
 ) -> None:
     with pytest.raises(vscode.BridgeTimeout):
@@ -264,7 +267,7 @@ async def test_a_diff_shows_a_file_beside_a_text(
 SCRIPT = "A script in the bridged terminal"
 
 
-async def test_edits_ask_first_and_are_one_step_to_undo(
+async def test_bridge_edits_ask_first_and_are_undone_in_one_step(
     rig: Rig, bridge: BridgeClient, window: EditorWindow
 ) -> None:
     file, made = window.folder / "edited.txt", window.folder / "made.txt"
@@ -387,7 +390,9 @@ async def test_a_net_is_run_with_its_path_as_one_argument(
     assert not (window.folder / "hacked").exists()
 
 
-async def test_a_program_elsewhere_asks_through_the_hub(rig: Rig, window: EditorWindow) -> None:
+async def test_a_remote_program_reaches_the_window_through_the_hub(
+    rig: Rig, window: EditorWindow
+) -> None:
     token = await rig.agent_token()
     bridge = BridgeClient(HubTransport(rig.url, token, window=window.id))
     vscode.use(bridge)
@@ -408,7 +413,7 @@ async def test_a_program_elsewhere_asks_through_the_hub(rig: Rig, window: Editor
         await asyncio.to_thread(bridge.close)
 
 
-async def test_the_token_dies_with_its_terminal(
+async def test_the_bridge_token_is_revoked_when_its_terminal_closes(
     rig: Rig, window: EditorWindow, told: Path, endpoint: Endpoint
 ) -> None:
     """After all others: it closes the newest terminal, which is its own."""

@@ -32,7 +32,7 @@ async def test_a_page_is_read_and_shown(runtime: VSCodeRuntime, pages: PageServe
     assert await asyncio.to_thread(pages.wait_for, "/next", 2, 30)
 
 
-async def test_it_acts_in_the_page_beside(
+async def test_browse_actions_run_in_the_page_shown_in_vs_code(
     rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime, pages: PageServer
 ) -> None:
     page = await runtime.browse_interactive(f"goto('{pages.url}/form')")
@@ -53,7 +53,7 @@ async def test_pages_do_not_reach_the_hub(rig: Rig, runtime: VSCodeRuntime) -> N
         assert "kept from the browser" in seen.last_browser_action_error
 
 
-async def test_files_of_the_workspace_are_viewed_and_no_others(
+async def test_the_browser_shows_only_files_of_the_workspace(
     vscode_window: EditorWindow, runtime: VSCodeRuntime, tmp_path: Path
 ) -> None:
     (vscode_window.folder / "note.txt").write_text("in the workspace")

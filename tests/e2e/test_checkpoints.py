@@ -42,7 +42,7 @@ async def agent(rig: Rig, recorded: EditorWindow) -> AsyncIterator[VSCodeRuntime
     await rig.on(_settle(recorded.page))
 
 
-async def test_a_directory_that_a_command_removed_comes_back_and_goes_again(
+async def test_a_removed_directory_is_restored_and_the_restore_is_undone(
     agent: VSCodeRuntime, folder: Path
 ) -> None:
     (folder / "src/deep").mkdir(parents=True)
@@ -100,7 +100,7 @@ async def test_an_open_file_is_restored_in_its_editor(
     assert file.read_bytes() == b"one\r\ntwo\r\n"
 
 
-async def test_unsaved_text_of_the_person_is_a_conflict_and_stays(
+async def test_unsaved_text_of_the_user_is_a_conflict_and_is_kept(
     rig: Rig, recorded: EditorWindow, agent: VSCodeRuntime, folder: Path
 ) -> None:
     page, typed, other = recorded.page, folder / "typed.txt", folder / "other.txt"

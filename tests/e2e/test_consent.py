@@ -120,7 +120,7 @@ async def test_the_status_bar_says_when_the_workspace_is_trusted(
     await rig.on(expect(_status(trusted.page)).to_have_attribute("aria-label", label))
 
 
-async def test_a_new_agent_is_asked_about_until_it_is_admitted(
+async def test_a_new_agent_needs_consent_until_it_is_admitted(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     runtime = agent.runtime
@@ -137,7 +137,7 @@ async def test_a_new_agent_is_asked_about_until_it_is_admitted(
     assert (await runtime.run("echo unasked")).content == "unasked\n"
 
 
-async def test_a_new_token_with_an_admitted_name_is_asked_about(
+async def test_a_new_token_with_an_admitted_name_needs_consent(
     rig: Rig, trusted: EditorWindow
 ) -> None:
     name = rig.new_name()
@@ -153,7 +153,7 @@ async def test_a_new_token_with_an_admitted_name_is_asked_about(
 
 
 @pytest.mark.parametrize("way", ["cd", "link", "dangling link"])
-async def test_protected_files_are_asked_for_however_they_are_reached(
+async def test_protected_files_need_consent_through_any_path(
     rig: Rig, agent: Agent, trusted: EditorWindow, way: str
 ) -> None:
     """Though the agent was admitted for all it does."""
@@ -183,7 +183,7 @@ async def test_protected_files_are_asked_for_however_they_are_reached(
     assert not (folder / ".vscode/tasks.json").exists()
 
 
-async def test_files_that_run_code_by_themselves_are_asked_for_though_the_agent_was_admitted(
+async def test_files_that_run_code_automatically_need_consent_from_admitted_agents_too(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     await _admit(rig, trusted, agent)
@@ -197,7 +197,7 @@ async def test_files_that_run_code_by_themselves_are_asked_for_though_the_agent_
     await agent.runtime.write("notes.txt", "harmless")
 
 
-async def test_removing_a_directory_tree_is_asked_for_though_the_agent_was_admitted(
+async def test_removing_a_directory_tree_needs_consent_from_admitted_agents_too(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     await _admit(rig, trusted, agent)
@@ -236,7 +236,7 @@ async def test_a_file_is_written_to_the_path_the_user_was_asked_about(
     assert not (trusted.folder / ".git/config").exists()
 
 
-async def test_a_file_is_not_written_where_a_link_leads_since_the_question(
+async def test_a_file_is_not_written_through_a_symlink_made_after_the_question(
     rig: Rig, agent: Agent, trusted: EditorWindow
 ) -> None:
     there, elsewhere = trusted.folder / "there", trusted.folder / "elsewhere"

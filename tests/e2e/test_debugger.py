@@ -133,7 +133,7 @@ async def test_a_program_stops_at_a_breakpoint_and_runs_to_its_end(
         await agent.debug_step()
 
 
-async def test_what_cannot_be_done_is_a_clear_error(agent: VSCodeRuntime) -> None:
+async def test_impossible_actions_return_clear_errors(agent: VSCodeRuntime) -> None:
     with pytest.raises(NoDebugSession):
         await agent.debug_continue()
     with pytest.raises(NoDebugConfiguration, match="There are: 'Main', 'Dies'"):
@@ -148,7 +148,7 @@ async def test_what_cannot_be_done_is_a_clear_error(agent: VSCodeRuntime) -> Non
         await agent.set_breakpoints("missing.js", add=[{"line": 1}])
 
 
-async def test_the_exit_code_of_a_program_that_dies_is_told(agent: VSCodeRuntime) -> None:
+async def test_the_exit_code_of_a_crashed_program_is_reported(agent: VSCodeRuntime) -> None:
     ended = await agent.debug_start("Dies")
 
     assert (ended.state, ended.exit_code) == ("ended", 3)
@@ -156,7 +156,7 @@ async def test_the_exit_code_of_a_program_that_dies_is_told(agent: VSCodeRuntime
     assert "before" in ended.output
 
 
-async def test_a_program_that_runs_is_still_running_until_it_is_paused_and_stopped(
+async def test_a_running_program_is_reported_as_running_until_paused_or_stopped(
     agent: VSCodeRuntime, folder: Path
 ) -> None:
     program = {"type": "node", "name": "Waits", "program": f"{folder}/waits.js"}

@@ -25,7 +25,7 @@ _MAX_ECHOES = 15
 """How many bare echoes an edit may cost."""
 
 
-async def test_an_edit_right_after_a_formatter_is_made_on_what_it_left(
+async def test_an_edit_right_after_a_formatter_applies_to_the_formatted_text(
     runtime: VSCodeRuntime, folder: Path
 ) -> None:
     """The editor shows what a program wrote a moment late; the edit does not wait for that."""
@@ -39,7 +39,7 @@ async def test_an_edit_right_after_a_formatter_is_made_on_what_it_left(
         assert file.read_text() == f"x   =   {n}\n{new}\n"
 
 
-async def test_an_edit_and_a_write_cost_no_more_than_a_few_echoes(
+async def test_an_edit_and_a_write_take_only_a_few_round_trips(
     runtime: VSCodeRuntime, folder: Path
 ) -> None:
     file = folder / "timed.txt"
@@ -76,7 +76,7 @@ async def test_the_editor_shows_an_edit_of_an_open_file(
     await rig.on(look())
 
 
-async def test_a_file_that_cannot_be_written_leaves_nothing_that_blocks(
+async def test_a_failed_write_does_not_block_later_edits(
     runtime: VSCodeRuntime, folder: Path
 ) -> None:
     file = folder / "locked.txt"
@@ -94,7 +94,7 @@ async def test_a_file_that_cannot_be_written_leaves_nothing_that_blocks(
     assert file.read_text() == "new\n"
 
 
-async def test_cells_the_user_has_not_saved_are_read_and_never_trampled(
+async def test_unsaved_notebook_cells_are_read_and_never_overwritten(
     rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime, folder: Path
 ) -> None:
     file = folder / "work.ipynb"
@@ -116,7 +116,7 @@ async def test_cells_the_user_has_not_saved_are_read_and_never_trampled(
     assert _source(json.loads(file.read_text())) == "saved = 1"
 
 
-async def test_an_edit_of_a_saved_notebook_is_shown_by_it(
+async def test_an_open_notebook_shows_an_edit_of_its_file(
     rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime, folder: Path
 ) -> None:
     file = folder / "shown.ipynb"
@@ -128,7 +128,7 @@ async def test_an_edit_of_a_saved_notebook_is_shown_by_it(
     await rig.on(_cell_shows(page, "second = 2"))
 
 
-async def test_the_workspace_itself_is_not_removed(runtime: VSCodeRuntime, folder: Path) -> None:
+async def test_the_workspace_root_cannot_be_removed(runtime: VSCodeRuntime, folder: Path) -> None:
     (folder / "kept").mkdir(exist_ok=True)
     (folder / "kept/file.txt").write_text("here\n")
     for path in (".", str(folder), "kept/.."):

@@ -27,7 +27,7 @@ async def test_a_file_that_is_not_there_cannot_be_opened(
     assert not (vscode_window.folder / "missing.txt").exists()
 
 
-async def test_agents_are_told_to_reload_a_window_whose_host_vs_code_does_not_restart(
+async def test_agents_are_advised_to_reload_a_window_whose_host_is_not_restarted(
     rig: Rig, tmp_path: Path
 ) -> None:
     server = await rig.on(rig.serve("dying", {}))

@@ -162,7 +162,7 @@ async def _approvals_page(rig: Rig) -> Page:
     return page
 
 
-async def test_an_agent_cannot_answer(rig: Rig, cautious: EditorWindow) -> None:
+async def test_an_agent_cannot_answer_approval_requests(rig: Rig, cautious: EditorWindow) -> None:
     """Not by our commands, nor by one that runs others, though its user allows all commands."""
     answers = ("bascule.allowOnce", "bascule.answerQuestion", "bascule.followSettings")
     name = rig.new_name()

@@ -35,7 +35,7 @@ async def agent(rig: Rig, window: EditorWindow) -> AsyncIterator[VSCodeRuntime]:
         yield agent
 
 
-async def test_commands_are_answered_by_a_shell_that_remembers(
+async def test_commands_run_in_a_shell_that_keeps_state(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow
 ) -> None:
     first = await agent.run("mkdir -p inner; cd inner; word=kept; echo out; (exit 3)")
@@ -51,13 +51,13 @@ async def test_commands_are_answered_by_a_shell_that_remembers(
 @pytest.mark.parametrize(
     ("command", "status"), [("(exit 7)", 7), ("# a comment", 0), ("echo '", 2)]
 )
-async def test_what_has_no_end_for_the_integration_ends(
+async def test_commands_without_an_end_mark_from_shell_integration_still_end(
     agent: VSCodeRuntime, command: str, status: int
 ) -> None:
     assert (await agent.run(command, timeout=20)).exit_code == status
 
 
-async def test_output_is_whole_and_seen_as_it_comes(agent: VSCodeRuntime) -> None:
+async def test_output_is_complete_and_streamed(agent: VSCodeRuntime) -> None:
     seen = Seen()
     answer = await agent.act(CmdRun("seq 1 20000", output_limit=0), on_progress=seen)
     assert isinstance(answer, CmdOutput)
@@ -79,7 +79,7 @@ async def test_a_program_is_timed_out_typed_into_and_interrupted(agent: VSCodeRu
     assert (await running).exit_code == 130
 
 
-async def test_a_cancelled_command_is_not_in_the_way_of_the_next(agent: VSCodeRuntime) -> None:
+async def test_a_cancelled_command_does_not_block_the_next(agent: VSCodeRuntime) -> None:
     seen = Seen()
     running = asyncio.create_task(agent.run("echo up; sleep 600", blocking=True, on_progress=seen))
     await seen.wait_for(b"up")
@@ -89,7 +89,7 @@ async def test_a_cancelled_command_is_not_in_the_way_of_the_next(agent: VSCodeRu
     assert (await agent.run("echo next")).content == "next\n"
 
 
-async def test_a_shell_that_ended_is_followed_by_a_new_one_that_says_so(
+async def test_a_shell_that_ended_is_replaced_and_the_new_shell_says_so(
     agent: VSCodeRuntime,
 ) -> None:
     await agent.run("word=lost")

@@ -88,7 +88,7 @@ async def runtime(rig: Rig, window: EditorWindow) -> AsyncIterator[VSCodeRuntime
         yield runtime
 
 
-async def test_the_user_sees_the_cells_and_what_they_show(
+async def test_the_user_sees_cells_and_their_output(
     rig: Rig, window: EditorWindow, runtime: VSCodeRuntime
 ) -> None:
     await runtime.run_ipython("answer = 6 * 7\nprint('seen by', answer)\nanswer")

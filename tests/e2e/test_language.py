@@ -157,7 +157,7 @@ async def test_definitions_types_and_implementations_are_found(
     assert f"{folder}/shapes.ts:8" in made.content
 
 
-async def test_a_definition_outside_the_workspace_is_a_place_without_text(
+async def test_a_definition_outside_the_workspace_is_returned_without_text(
     agent: VSCodeRuntime,
 ) -> None:
     (item, *_) = (await agent.definition("shapes.ts", 14, "reduce")).items
@@ -166,7 +166,7 @@ async def test_a_definition_outside_the_workspace_is_a_place_without_text(
     assert item["text"] == ""
 
 
-async def test_hovers_and_calls_are_told(agent: VSCodeRuntime, folder: Path) -> None:
+async def test_hovers_and_call_hierarchies_are_returned(agent: VSCodeRuntime, folder: Path) -> None:
     hover = await agent.hover("report.ts", 4, "Square")
     assert "class Square" in hover.content or "new Square" in hover.content
     callers = await agent.call_hierarchy("shapes.ts", 13, "total")
@@ -186,7 +186,7 @@ async def test_symbols_of_the_workspace_are_found_by_name(
     )
 
 
-async def test_places_that_are_not_there_are_clear_errors(agent: VSCodeRuntime) -> None:
+async def test_positions_that_do_not_exist_are_clear_errors(agent: VSCodeRuntime) -> None:
     with pytest.raises(NoSuchSymbol, match=r"The line is: export function total\(shapes"):
         await agent.hover("shapes.ts", 13, "tota")
     with pytest.raises(NoSuchSymbol, match="no occurrence 3"):
@@ -356,7 +356,9 @@ async def test_a_file_is_formatted_and_its_imports_are_organized(
         await agent.format("missing.ts")
 
 
-async def test_commands_take_and_return_places(agent: VSCodeRuntime, folder: Path) -> None:
+async def test_vs_code_commands_take_and_return_positions(
+    agent: VSCodeRuntime, folder: Path
+) -> None:
     at = [{"$uri": "main.ts"}, {"$position": [3, 24]}]
     done = await agent.vscode_command("vscode.executeDefinitionProvider", *at)
     (place,) = done.result

@@ -86,7 +86,6 @@ def server(rig: Rig, directory: Path, relay: tuple[Relay, int]) -> Iterator[Code
         "bascule.allowedCommands": ["workbench.*", "testmodel.*", "notifications.*"],
         "evolve.runBridge.port": relay[1],
         "chat.disableAIFeatures": True,
-        "terminal.integrated.gpuAcceleration": "off",  # so that its text is in the page
         "debug.openDebug": "openOnDebugBreak",
     }
     server = rig.wait(rig.serve("nets", settings, {"PYTHONPATH": str(SOURCES)}, [MODEL]))
@@ -123,7 +122,7 @@ def page(window: EditorWindow) -> Page:
     return window.page
 
 
-async def test_a_net_that_is_run_reaches_its_window(
+async def test_a_running_net_reaches_its_window(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page, relay: tuple[Relay, int]
 ) -> None:
     relay[0].clear()
@@ -139,7 +138,7 @@ async def test_a_net_that_is_run_reaches_its_window(
     await rig.on(shows_after(page, {"- id: p2": "1"}))
 
 
-async def test_a_net_that_is_debugged_does_the_same(
+async def test_a_debugged_net_reaches_its_window(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page, relay: tuple[Relay, int]
 ) -> None:
     relay[0].clear()
@@ -164,7 +163,7 @@ async def test_a_net_that_is_debugged_does_the_same(
 
 
 @pytest.mark.parametrize("way", ["Run", "Debug"])
-async def test_without_a_language_model_the_net_says_so_and_ends_well(
+async def test_without_a_language_model_the_net_says_so_and_completes(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page, way: str
 ) -> None:
     told = "Bridge not available: This window has no language model"
@@ -187,7 +186,7 @@ async def test_without_a_language_model_the_net_says_so_and_ends_well(
         ("asks.evolve.yaml", "raised BridgeUnavailable: No VS Code window to talk to", 1),
     ],
 )
-async def test_where_the_bridge_is_switched_off_a_net_says_so_and_ends_as_documented(
+async def test_with_the_bridge_disabled_a_net_says_so_and_completes_as_documented(
     rig: Rig,
     agent: VSCodeRuntime,
     window: EditorWindow,
@@ -209,7 +208,7 @@ async def test_where_the_bridge_is_switched_off_a_net_says_so_and_ends_as_docume
         await _command(agent, "set", "evolve.runBridge.enabled", True)
 
 
-async def test_a_debug_session_halts_inside_the_yaml_and_goes_on(
+async def test_a_debug_session_halts_inside_the_yaml_and_continues(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page
 ) -> None:
     await _command(agent, "debugged")
@@ -242,7 +241,7 @@ async def test_a_debug_session_halts_inside_the_yaml_and_goes_on(
     assert {"setBreakpoints", "stackTrace", "scopes", "variables", "next", "continue"} <= {*said}
 
 
-async def test_what_is_wrong_is_told_while_it_is_typed(
+async def test_problems_of_a_net_are_shown_while_typing(
     rig: Rig, agent: VSCodeRuntime, window: EditorWindow, page: Page
 ) -> None:
     net = window.folder / "typed.evolve.yaml"
@@ -269,7 +268,7 @@ async def test_what_is_wrong_is_told_while_it_is_typed(
         ("digits", f"[{'9' * 1500}]", "The number has 1,500 digits"),
     ],
 )
-async def test_a_net_made_to_hang_the_check_is_answered_while_it_is_typed(
+async def test_a_net_that_would_hang_the_check_is_answered_while_typing(
     rig: Rig,
     agent: VSCodeRuntime,
     window: EditorWindow,

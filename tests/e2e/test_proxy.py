@@ -142,7 +142,7 @@ async def _app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("is_sandboxed", [True, False])
-async def test_an_apps_script_reaches_its_app_and_in_the_sandbox_nothing_else(
+async def test_a_sandboxed_apps_script_reaches_only_its_app(
     ground: Ground, is_sandboxed: bool
 ) -> None:
     async with _listening(_app) as port:

@@ -37,7 +37,9 @@ async def _window(rig: Rig, folder: Path, python: str) -> AsyncIterator[EditorWi
         await rig.on(rig.stop_serving(server))
 
 
-async def test_a_wrong_setting_is_named_by_whatever_needs_it(rig: Rig, tmp_path: Path) -> None:
+async def test_an_invalid_python_setting_is_named_by_each_feature_that_needs_it(
+    rig: Rig, tmp_path: Path
+) -> None:
     async with (
         _window(rig, tmp_path, "/nowhere/python") as window,
         VSCodeRuntime(rig.url, await rig.agent_token(), window=window.id) as agent,
@@ -54,7 +56,7 @@ async def test_a_wrong_setting_is_named_by_whatever_needs_it(rig: Rig, tmp_path:
         await rig.on(_told(window.page, "setting bascule.python cannot run bascule: /nowhere"))
 
 
-async def test_without_a_setting_it_is_said_what_to_install_or_set(
+async def test_without_a_python_setting_the_error_says_what_to_install_or_set(
     rig: Rig, tmp_path: Path
 ) -> None:
     async with (

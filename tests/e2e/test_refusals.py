@@ -66,7 +66,7 @@ async def test_an_answer_of_100_megabytes_becomes_an_error(runtime: VSCodeRuntim
     assert seen.error_id == "message.too_large"
 
 
-async def test_a_frame_of_100_megabytes_ends_the_socket_it_came_by(
+async def test_a_frame_of_100_megabytes_closes_its_socket(
     rig: Rig, vscode_window: EditorWindow
 ) -> None:
     lost = asyncio.Event()

@@ -82,7 +82,7 @@ async def test_no_file_is_opened_while_the_active_editor_has_unsaved_changes(
     await rig.on(expect(text_of(page, "mine.txt")).to_have_text("keyed and more mine"))
 
 
-async def test_a_changed_file_never_covers_what_was_opened_later(
+async def test_a_changed_file_never_covers_an_editor_opened_later(
     rig: Rig, vscode_window: EditorWindow, runtime: VSCodeRuntime, folder: Path
 ) -> None:
     page = vscode_window.page

@@ -110,7 +110,7 @@ async def agent(rig: Rig, reviewed: EditorWindow) -> AsyncIterator[VSCodeRuntime
 
 
 @pytest.mark.parametrize("ends", _ENDS)
-async def test_a_change_is_kept_another_undone_and_ctrl_z_brings_it_back(
+async def test_a_change_is_kept_and_ctrl_z_reverts_the_undo_of_another(
     rig: Rig, reviewed: EditorWindow, agent: VSCodeRuntime, ends: str
 ) -> None:
     page, file = reviewed.page, reviewed.folder / f"three-{len(ends)}.txt"
@@ -195,7 +195,7 @@ async def test_ctrl_z_while_a_file_is_saved_leaves_the_same_text_in_editor_and_f
     await rig.on(expect(page.locator(".tab.dirty", has_text=file.name)).to_have_count(0))
 
 
-async def test_what_the_person_types_is_not_part_of_the_review(
+async def test_text_typed_by_the_user_is_not_part_of_the_review(
     rig: Rig, reviewed: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     page, file = reviewed.page, reviewed.folder / "typed.txt"
@@ -232,7 +232,7 @@ async def test_buttons_of_the_peek_view_keep_and_undo(
 
 
 @pytest.mark.parametrize("button", ["Keep", "Undo"])
-async def test_a_change_that_is_no_longer_as_shown_is_refused_with_a_message(
+async def test_keeping_or_undoing_a_stale_change_is_rejected_with_a_message(
     rig: Rig, reviewed: EditorWindow, agent: VSCodeRuntime, button: str
 ) -> None:
     """The peek view keeps old line numbers while it has the focus."""
@@ -275,7 +275,7 @@ async def test_changes_are_reviewed_by_keyboard(
     await rig.on(clear_toast(page, "There is no change of an agent at the cursor"))
 
 
-async def test_files_that_a_command_changed_made_and_removed_are_taken_back(
+async def test_files_that_a_command_changed_created_or_removed_are_restored(
     rig: Rig, reviewed: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     page, folder = reviewed.page, reviewed.folder

@@ -70,7 +70,7 @@ async def _asked(rig: Rig, page: Page, agent: Agent, answer: str) -> str:
     return shown.replace("\N{NO-BREAK SPACE}", " ")
 
 
-async def test_always_stores_a_rule_and_the_next_same_command_is_not_asked_about(
+async def test_answering_always_stores_a_rule_so_the_same_command_no_longer_asks(
     rig: Rig, agent: Agent, window: EditorWindow, rules_file: Path
 ) -> None:
     rules_file.write_text("# my own rules\n")
@@ -167,7 +167,7 @@ async def test_redirections_are_judged_where_the_shell_and_links_really_lead(
     assert not (folder / ".git/config").exists()
 
 
-async def test_a_workspace_cannot_allow_but_can_deny(
+async def test_workspace_rules_can_deny_but_not_allow(
     rig: Rig, agent: Agent, window: EditorWindow
 ) -> None:
     page, file = window.page, window.folder / ".vscode/bascule-rules.toml"
@@ -186,7 +186,7 @@ async def test_a_workspace_cannot_allow_but_can_deny(
         file.unlink()
 
 
-async def test_a_rule_for_commands_opens_no_input_and_no_other_kind(
+async def test_a_command_rule_allows_no_program_input_and_no_other_action_kind(
     rig: Rig, agent: Agent, window: EditorWindow, rules_file: Path
 ) -> None:
     rules_file.write_text('[[allow]]\nrun = ["cat"]\n')
@@ -204,7 +204,7 @@ async def test_a_rule_for_commands_opens_no_input_and_no_other_kind(
     assert isinstance(await cell, Error)
 
 
-async def test_a_file_with_a_mistake_makes_everything_ask_and_says_why(
+async def test_an_invalid_rule_file_makes_every_command_ask_and_says_why(
     rig: Rig, agent: Agent, window: EditorWindow, rules_file: Path
 ) -> None:
     rules_file.write_text('[[allow]]\nrun = ["true"]\nyess = []\n')

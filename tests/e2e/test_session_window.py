@@ -56,7 +56,7 @@ async def shell_of(ground: SessionGround, session_id: str) -> str:
     return "window" if "extensionHost" in said else said
 
 
-async def test_its_actions_are_done_in_its_window_by_whichever_way_they_come(
+async def test_actions_of_a_session_run_in_its_window_whichever_client_sends_them(
     ground: SessionGround, session_id: str
 ) -> None:
     assert await shell_of(ground, session_id) == "window"
@@ -71,7 +71,7 @@ async def test_its_actions_are_done_in_its_window_by_whichever_way_they_come(
     assert ground.file(session_id, "made.txt").read_text() == "by the window\n"
 
 
-async def test_what_its_actions_change_is_recorded_in_the_sessions_store(
+async def test_changes_made_in_the_window_are_recorded_in_the_sessions_checkpoints(
     ground: SessionGround, session_id: str
 ) -> None:
     async with CloudRuntime(ground.hub.url, ground.hub.agent, session_id=session_id) as runtime:
@@ -83,7 +83,7 @@ async def test_what_its_actions_change_is_recorded_in_the_sessions_store(
         assert (await runtime.read("kept.txt")).content == "one\n"
 
 
-async def test_a_person_who_comes_sees_what_is_done_and_may_leave_again(
+async def test_a_user_can_open_the_session_window_watch_and_leave(
     ground: SessionGround, session_id: str
 ) -> None:
     alone = await ground.host(session_id)
@@ -170,7 +170,7 @@ def _owner(pid: int) -> int:
         return -1
 
 
-async def test_it_goes_on_after_a_pause_and_with_another_hub(
+async def test_a_session_window_continues_after_a_pause_and_a_hub_restart(
     ground: SessionGround, session_id: str
 ) -> None:
     await ground.asker.run(session_id, "word=kept")

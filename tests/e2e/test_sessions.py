@@ -136,7 +136,7 @@ def in_explorer(page: Page, name: str) -> Locator:
     return page.locator(".explorer-folders-view").get_by_text(name, exact=True)
 
 
-async def test_both_are_drawn_on_their_own_files_and_are_windows_of_their_sessions(
+async def test_two_session_windows_show_their_own_files(
     pair: Pair,
 ) -> None:
     ground = pair.ground
@@ -157,7 +157,7 @@ async def test_both_are_drawn_on_their_own_files_and_are_windows_of_their_sessio
     assert sessions == {pair.one.session_id: "/workspace", pair.two.session_id: "/workspace"}
 
 
-async def test_a_file_made_by_an_action_appears_in_the_right_one(pair: Pair) -> None:
+async def test_a_file_created_by_an_action_appears_only_in_its_sessions_window(pair: Pair) -> None:
     for each, name in ((pair.two, "made-in-two"), (pair.one, "made-in-one")):
         await each.page.bring_to_front()
         file = in_explorer(each.page, name)
@@ -186,7 +186,7 @@ async def test_terminals_work_and_start_quietly(pair: Pair) -> None:
         assert await heard == f"{each.session_id} 42\n"
 
 
-async def test_apps_answer_at_their_addresses_with_their_assets(pair: Pair) -> None:
+async def test_apps_and_their_assets_are_served_at_their_urls(pair: Pair) -> None:
     ground = pair.ground
     for each, script, title in (
         (pair.one, RELATIVE, "drawn by a relative script"),
@@ -210,7 +210,7 @@ async def opened(ground: SessionGround, session_id: str) -> str:
     raise AssertionError("the events ended")
 
 
-async def test_nothing_says_localhost_once_there_is_a_public_address(pair: Pair) -> None:
+async def test_with_a_public_url_no_response_or_command_output_names_localhost(pair: Pair) -> None:
     ground = pair.ground
     if ground.front is None:
         pytest.skip("this hub has no public address")
@@ -239,7 +239,7 @@ async def printed(ground: SessionGround, *words: str) -> str:
     return said.decode()
 
 
-async def test_a_session_that_comes_and_goes_leaves_the_others_connections_alone(
+async def test_starting_and_removing_a_session_keeps_connections_of_others(
     pair: Pair,
 ) -> None:
     ground = pair.ground

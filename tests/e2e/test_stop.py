@@ -86,7 +86,7 @@ async def agent(rig: Rig, window: EditorWindow) -> AsyncIterator[tuple[str, VSCo
         yield name, runtime
 
 
-async def test_stopping_ends_what_runs_and_what_was_answered_early(
+async def test_stopping_ends_running_commands_and_those_that_returned_early(
     rig: Rig, window: EditorWindow
 ) -> None:
     """A list of commands goes on with the next when one is killed: its shell has to end."""

@@ -56,7 +56,7 @@ async def test_a_reload_in_the_middle_of_a_command_ends_it_and_says_so(
     await gone(int((window.folder / "pid").read_text()))
 
 
-async def test_a_page_that_cannot_say_good_bye_leaves_nothing_behind(
+async def test_a_page_that_disappears_abruptly_leaves_nothing_behind(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     """Its extension host lives on without an editor until the new page's takes over."""
@@ -71,7 +71,7 @@ async def test_a_page_that_cannot_say_good_bye_leaves_nothing_behind(
     await gone(int((window.folder / "pid").read_text()))
 
 
-async def test_an_action_of_a_host_that_still_lives_is_not_done_again_by_the_next(
+async def test_an_action_of_a_live_host_is_not_repeated_by_the_next_host(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     """VS Code gives the second host of a workspace another storage directory than the first."""
@@ -94,7 +94,7 @@ async def test_an_action_of_a_host_that_still_lives_is_not_done_again_by_the_nex
     assert (await agent.run("cat times")).content == "done\n"
 
 
-async def test_an_observation_made_while_the_line_is_cut_arrives_once(
+async def test_an_observation_made_while_disconnected_arrives_once(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     seen = Seen()
@@ -113,7 +113,7 @@ async def test_an_observation_made_while_the_line_is_cut_arrives_once(
     assert (window.folder / "count").read_text() == "x\n"
 
 
-async def test_a_killed_browser_is_noticed_and_what_ran_ends_in_a_named_error(
+async def test_a_killed_browser_is_detected_and_running_actions_end_in_a_named_error(
     rig: Rig, tmp_path: Path
 ) -> None:
     browser = await rig.on(rig.launch_browser())
@@ -137,7 +137,7 @@ async def test_a_killed_browser_is_noticed_and_what_ran_ends_in_a_named_error(
         assert never_sent.value.detail["sent"] is False
 
 
-async def test_actions_in_a_frozen_host_are_done_once_when_it_goes_on(
+async def test_actions_in_a_frozen_host_run_once_when_it_resumes(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     """What was in flight is answered, what came later waits, and nothing is done twice."""
@@ -160,7 +160,7 @@ async def test_actions_in_a_frozen_host_are_done_once_when_it_goes_on(
     assert sorted((window.folder / "counted").read_text().split()) == ["later", "once"]
 
 
-async def test_an_id_is_done_once_however_many_actions_came_since(
+async def test_an_action_id_runs_once_even_after_many_later_actions(
     rig: Rig, window: EditorWindow
 ) -> None:
     """Its sender lost its line before the answer came, and asks again after many others."""
@@ -187,7 +187,7 @@ async def test_an_id_is_done_once_however_many_actions_came_since(
     assert (window.folder / "repeated").read_text() == "once\n"
 
 
-async def test_of_two_windows_the_one_that_is_named_acts(
+async def test_with_two_windows_the_selected_one_acts(
     rig: Rig, vscode_window: EditorWindow, window: EditorWindow
 ) -> None:
     token = await rig.agent_token()
@@ -199,7 +199,7 @@ async def test_of_two_windows_the_one_that_is_named_acts(
             assert (await agent.run("pwd")).content == f"{each.folder}\n"
 
 
-async def test_of_two_tabs_the_newest_acts_and_the_other_stands_in(
+async def test_of_two_tabs_the_newest_acts_and_the_other_takes_over_when_it_closes(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     await agent.run("name=first")
@@ -213,7 +213,7 @@ async def test_of_two_tabs_the_newest_acts_and_the_other_stands_in(
     assert (await agent.run("echo [$name]")).content == "[first]\n"
 
 
-async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
+async def test_a_hub_restart_under_load_loses_and_repeats_no_action(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     """Every action leaves a line behind; each must be there once, in its order."""
@@ -248,7 +248,7 @@ async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
         assert lines == [f"{worker}.{n}" for n in range(count // workers)]
 
 
-async def test_thousands_of_quick_actions_do_not_keep_the_editor_from_answering(
+async def test_the_editor_stays_responsive_during_thousands_of_quick_actions(
     rig: Rig, window: EditorWindow, agent: VSCodeRuntime
 ) -> None:
     """What is drawn for each is gathered, or the question for health would wait behind it all."""

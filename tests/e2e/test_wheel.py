@@ -66,7 +66,7 @@ def hub(installed: Path, project: Path) -> Iterator[str]:
             serving.communicate()
 
 
-async def test_the_wheel_alone_has_the_page_sessions_and_their_vs_code(hub: str) -> None:
+async def test_the_wheel_alone_serves_the_page_sessions_and_vs_code(hub: str) -> None:
     page = await asyncio.to_thread(signed_in, hub)
     scripts = re.findall(r'(?:src|href)="(/[^"]+\.(?:js|css))"', page)
     assert scripts

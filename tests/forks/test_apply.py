@@ -57,7 +57,7 @@ def outcomes(results: object) -> dict[str, str]:
     return {each.path: each.outcome for each in results}
 
 
-def test_files_are_taken_merged_added_and_removed(home: Path) -> None:
+def test_a_merge_takes_merges_adds_and_removes_files(home: Path) -> None:
     (home / "a").write_text("ONE\ntwo\nthree\n")
     changes = [
         change("a", file("one\ntwo\nthree\n"), file("one\ntwo\nTHREE\n")),
@@ -79,7 +79,7 @@ def test_files_are_taken_merged_added_and_removed(home: Path) -> None:
     assert not list(home.rglob(".bascule-*"))
 
 
-def test_a_conflict_is_named_with_its_lines_and_leaves_the_file(home: Path) -> None:
+def test_a_conflict_reports_its_lines_and_leaves_the_file(home: Path) -> None:
     (home / "a").write_text("zero\none\nhere\nthree\n")
     wanted = change("a", file("one\ntwo\nthree\n"), file("one\nfork\nthree\n"))
     before = picture(home)
@@ -121,7 +121,7 @@ def test_a_removed_directory_with_other_files_here_stays(home: Path) -> None:
     assert (home / "d/mine").read_text() == "mine\n"
 
 
-def test_a_file_becomes_a_directory_and_the_other_way_round(home: Path) -> None:
+def test_a_file_can_become_a_directory_and_vice_versa(home: Path) -> None:
     wanted = [
         change("a", file("one\ntwo\nthree\n"), DIRECTORY),
         change("a/x", None, file("x\n")),
@@ -140,7 +140,7 @@ def test_a_directory_with_other_files_is_not_replaced_by_a_file(home: Path) -> N
     assert (home / "d/mine").read_text() == "mine\n"
 
 
-def test_links_on_the_way_are_not_followed(home: Path, tmp_path: Path) -> None:
+def test_symlinks_in_a_path_are_not_followed(home: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("outside\n")
@@ -154,7 +154,7 @@ def test_links_on_the_way_are_not_followed(home: Path, tmp_path: Path) -> None:
     assert (outside / "file").read_text() == "outside\n"
 
 
-def test_changes_pass_the_wire_with_any_name(home: Path) -> None:
+def test_changes_with_any_file_name_survive_serialization(home: Path) -> None:
     name = os.fsdecode(b"caf\xe9\nx")
     sent = [change(name, None, PathVersion("file", bytes(range(256)), 0o600), "fork")]
     assert list(decode_changes(encode_changes(sent))) == sent

@@ -65,7 +65,7 @@ def test_a_conflict_names_the_lines_of_all_three_versions() -> None:
     assert conflict.theirs == LineRange(3, 4)
 
 
-def test_line_ends_and_a_missing_last_one_are_kept() -> None:
+def test_line_endings_and_a_missing_final_newline_are_kept() -> None:
     assert split_lines(b"") == []
     assert split_lines(b"a\r\nb") == [b"a\r\n", b"b"]
     assert merge_lines(b"a\r\nb\r\nc", b"A\r\nb\r\nc", b"a\r\nb\r\nc\n").content == b"A\r\nb\r\nc\n"
@@ -128,7 +128,7 @@ def test_no_line_is_lost_in_random_merges(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_change_of_one_side_alone_is_taken_as_it_is(seed: int) -> None:
+def test_a_change_on_one_side_only_is_taken_unchanged(seed: int) -> None:
     """Also with repeated lines, whose matching is ambiguous."""
     source = random.Random(seed)
     for _ in range(200):

@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "link"])
-def test_the_file_of_a_killed_merge_is_removed_and_no_other(home: Path, kind: str) -> None:
+def test_only_the_temporary_file_of_a_killed_merge_is_removed(home: Path, kind: str) -> None:
     journal = home.parent / "merge.journal"
     mine = home / DIRECTORY / ".bascule-0123456789abcdef"
     mine.write_text("mine\n")
@@ -109,7 +109,7 @@ def test_a_merge_is_refused_while_another_one_runs(home: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory"])
-def test_something_else_in_place_of_the_journal_is_refused(home: Path, kind: str) -> None:
+def test_a_journal_path_that_is_not_a_regular_file_is_rejected(home: Path, kind: str) -> None:
     journal, other = home.parent / "merge.journal", home / "other"
     other.write_text("mine\n")
     if kind == "pipe":

@@ -28,7 +28,7 @@ VERSIONS = [
 ]
 
 
-def test_what_is_here_is_replaced_only_if_the_fork_knew_it() -> None:
+def test_a_file_is_replaced_only_if_the_fork_started_from_its_content() -> None:
     """Every combination: what only exists here survives, or a conflict is named."""
     for base, ours, theirs in itertools.product(VERSIONS, repeat=3):
         merge = merge_versions(base, ours, theirs)
@@ -87,12 +87,12 @@ def test_files_too_large_to_compare_are_a_conflict() -> None:
     [".env", "app/.env.local", "prod.env", "tls/server.pem", "id_rsa", "home/.ssh", ".npmrc",
      "x.tfvars", "deploy/client_secret_1.json", "KEYS.KEY"],
 )  # fmt: skip
-def test_names_of_secrets_are_known(path: str) -> None:
+def test_file_names_of_secrets_are_recognised(path: str) -> None:
     assert is_secret(path)
 
 
 @pytest.mark.parametrize(
     "path", [".env.example", ".env.sample", "environment.py", "id_rsa.pub", "keys.py", "a.pem/b"]
 )
-def test_other_names_are_no_secrets(path: str) -> None:
+def test_other_file_names_are_not_secrets(path: str) -> None:
     assert not is_secret(path)

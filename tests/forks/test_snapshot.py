@@ -97,7 +97,7 @@ def test_the_clone_is_complete_and_has_nothing_private(source: Path, tmp_path: P
     )
 
 
-def test_secrets_come_along_only_if_asked(source: Path, tmp_path: Path) -> None:
+def test_secrets_are_copied_only_on_request(source: Path, tmp_path: Path) -> None:
     (source / ".env").write_text("KEY=1\n")
     (source / "src/.ssh").mkdir()
     (source / "src/.ssh/id_ed25519").write_text("key\n")
@@ -109,7 +109,7 @@ def test_secrets_come_along_only_if_asked(source: Path, tmp_path: Path) -> None:
     assert (snapshot.tree / "src/.ssh/id_ed25519").read_text() == "key\n"
 
 
-def test_what_cannot_be_copied_is_named(source: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_copied_are_reported(source: Path, tmp_path: Path) -> None:
     os.mkfifo(source / "pipe")
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(source / "sock"))
@@ -199,7 +199,7 @@ def test_only_changed_paths_differ_and_ignored_ones_do_not_count(
 
 
 @pytest.mark.slow
-def test_a_repository_that_is_packed_meanwhile_is_copied_whole(
+def test_a_repository_repacked_during_the_copy_is_copied_completely(
     source: Path, tmp_path: Path
 ) -> None:
     """Every object is there, whatever `git gc` moves while the copy is made."""
@@ -234,7 +234,7 @@ def test_private_files_of_others_are_not_copied_as_part_of_git(tmp_path: Path, p
     assert ".git" in snapshot.left_out
 
 
-def test_holes_stay_holes(tmp_path: Path) -> None:
+def test_sparse_files_stay_sparse(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
     with (source / "image").open("wb") as file:
@@ -303,7 +303,7 @@ def test_a_workspace_with_too_many_files_is_refused(
     assert not (tmp_path / "second/snapshot.json").exists()
 
 
-def test_something_else_in_place_of_a_file_of_git_does_not_end_the_copy(tmp_path: Path) -> None:
+def test_a_non_file_in_place_of_a_git_file_does_not_abort_the_copy(tmp_path: Path) -> None:
     source, moved = tmp_path / "source", tmp_path / "moved"
     source.mkdir()
     (source / "file").write_text("x\n")
@@ -330,7 +330,7 @@ def test_something_else_in_place_of_a_file_of_git_does_not_end_the_copy(tmp_path
 
 
 @pytest.mark.parametrize("head", ["; touch /tmp/x", "$(id)", "--all", "0" * 41, "a" * 20])
-def test_a_head_that_names_no_commit_is_no_commit(tmp_path: Path, head: str) -> None:
+def test_a_head_without_a_commit_yields_no_commit(tmp_path: Path, head: str) -> None:
     """It would become part of a command."""
     source = tmp_path / "source"
     source.mkdir()
@@ -342,7 +342,7 @@ def test_a_head_that_names_no_commit_is_no_commit(tmp_path: Path, head: str) -> 
     assert take_snapshot(source, tmp_path / "second").heads == {"": ""}
 
 
-def test_paths_that_the_kernel_would_not_take_are_left_out(tmp_path: Path) -> None:
+def test_paths_that_the_kernel_rejects_are_left_out(tmp_path: Path) -> None:
     source, name = tmp_path / "source", "d" * 250
     source.mkdir()
     here = os.open(source, os.O_RDONLY)
@@ -362,7 +362,7 @@ def test_paths_that_the_kernel_would_not_take_are_left_out(tmp_path: Path) -> No
     assert len(entries) == 13
 
 
-def test_long_paths_count_as_several(tmp_path: Path) -> None:
+def test_long_paths_count_as_several_files(tmp_path: Path) -> None:
     inner = tmp_path / "source" / ("d" * 200) / ("e" * 200)
     inner.mkdir(parents=True)
     for number in range(10):

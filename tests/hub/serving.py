@@ -23,6 +23,10 @@ from bascule.serving.sockets import bound_pair, stop_accepting
 from bascule.testing.window import FakeWindow, Journal
 from bascule.wire import from_json, to_json
 
+from .shared_validators import share_validators
+
+share_validators()
+
 ADMIN = "an-admin-token-for-tests"
 TIMEOUT = 240.0
 """Seconds for an answer. Long, because a command may wait for steps of a test in a browser."""

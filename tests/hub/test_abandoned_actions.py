@@ -39,7 +39,7 @@ class Somebody(Caller):
         raise NotImplementedError
 
 
-async def test_a_window_is_told_what_nobody_asked_for_again() -> None:
+async def test_a_window_is_told_which_actions_no_client_asked_for_again() -> None:
     switchboard = Switchboard(limit=10, on_end=lambda *_: None)
     told: asyncio.Queue[tuple[Host, Sequence[EventId]]] = asyncio.Queue()
 

@@ -34,7 +34,7 @@ async def test_every_call_needs_a_token(hub: RunningHub, path: str) -> None:
             assert (status, said["code"]) == (401, "access.denied")
 
 
-async def test_health_and_docs_are_open(hub: RunningHub) -> None:
+async def test_health_and_docs_need_no_token(hub: RunningHub) -> None:
     async with Client(hub.url, token="") as nobody:
         assert (await nobody.ask("GET", "/health"))[1]["status"] == "ok"
         status, schema = await nobody.ask("GET", "/openapi.json")
@@ -45,7 +45,7 @@ async def test_health_and_docs_are_open(hub: RunningHub) -> None:
         assert b"<script" not in page
 
 
-async def test_each_scope_has_its_calls(hub: RunningHub) -> None:
+async def test_each_scope_permits_only_its_calls(hub: RunningHub) -> None:
     async with (
         Client(hub.url, token=hub.window) as window,
         Client(hub.url, token=hub.agent) as agent,
@@ -79,7 +79,7 @@ async def test_a_foreign_host_or_origin_is_refused(
         assert refused.value.status == 403
 
 
-async def test_the_hubs_own_origin_is_welcome(hub: RunningHub) -> None:
+async def test_requests_from_the_hubs_own_origin_are_accepted(hub: RunningHub) -> None:
     async with Client(hub.url) as client:
         status, _ = await client.ask("GET", "/api/vscode/instances", headers={"Origin": hub.url})
         assert status == 200
@@ -93,13 +93,13 @@ async def test_a_socket_without_a_good_token_is_refused_in_its_handshake(hub: Ru
             assert refused.value.status == 401
 
 
-async def test_the_runtimes_link_says_that_its_token_is_wrong(hub: RunningHub) -> None:
+async def test_the_hub_link_reports_a_wrong_token(hub: RunningHub) -> None:
     async with HubLink(hub.url, "wrong") as link:
         with pytest.raises(AccessDenied, match="401"):
             await link.connect()
 
 
-async def test_a_token_of_another_scope_is_told_which_would_do(hub: RunningHub) -> None:
+async def test_a_token_of_the_wrong_scope_is_told_the_required_one(hub: RunningHub) -> None:
     async with HubLink(hub.url, hub.window) as link:
         with pytest.raises(AccessDenied, match="agent or admin"):
             await link.connect()
@@ -109,7 +109,7 @@ async def test_a_token_of_another_scope_is_told_which_would_do(hub: RunningHub) 
             await admin.connect()
 
 
-async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
+async def test_closing_a_client_during_its_cleanup_leaves_nothing_open(
     hub: RunningHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = SocketClient(hub.url, "wrong", namespace="/runtime", client="me", handlers={})
@@ -141,7 +141,7 @@ async def test_a_client_that_is_closed_while_it_cleans_up_leaves_nothing_open(
     assert http.closed
 
 
-async def test_nobody_there_is_said(hub: RunningHub) -> None:
+async def test_an_unreachable_hub_raises_hub_unreachable(hub: RunningHub) -> None:
     await hub.stop()
     async with HubLink(hub.url, hub.agent) as link:
         with pytest.raises(HubUnreachable, match=hub.url):
@@ -151,7 +151,7 @@ async def test_nobody_there_is_said(hub: RunningHub) -> None:
 @pytest.mark.parametrize(
     ("protocol", "advice"), [(2, "update the hub"), (0, "update bascule-vscode/9")]
 )
-async def test_another_version_of_the_protocol_is_told_who_has_to_change(
+async def test_a_protocol_mismatch_says_which_side_to_upgrade(
     hub: RunningHub, protocol: int, advice: str
 ) -> None:
     client = SocketClient(
@@ -167,7 +167,9 @@ async def test_another_version_of_the_protocol_is_told_who_has_to_change(
             await client.connect()
 
 
-async def test_what_is_no_http_is_refused_in_the_form_of_every_error(hub: RunningHub) -> None:
+async def test_a_malformed_http_request_is_rejected_in_the_standard_error_format(
+    hub: RunningHub,
+) -> None:
     host, port = hub.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(b"nonsense\r\n\r\n")

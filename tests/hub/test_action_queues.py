@@ -51,7 +51,7 @@ def _done() -> asyncio.Event:
     return event
 
 
-async def test_a_slow_preparation_holds_up_those_behind_it() -> None:
+async def test_a_slow_preparation_delays_later_actions_in_the_queue() -> None:
     sending, slow = _Sending(), asyncio.Event()
     first, second = sending.start("first", slow), sending.start("second", _done())
     other = sending.start("other", _done(), window=ANOTHER)
@@ -62,7 +62,7 @@ async def test_a_slow_preparation_holds_up_those_behind_it() -> None:
     assert sending.sent == ["other", "first", "second"]
 
 
-async def test_one_that_leaves_early_lets_nobody_overtake() -> None:
+async def test_a_cancelled_action_does_not_let_later_ones_overtake() -> None:
     sending, slow = _Sending(), asyncio.Event()
     first, second = sending.start("first", slow), sending.start("second", _done())
     await asyncio.sleep(0)

@@ -34,7 +34,7 @@ class QuestionListener:
         )
 
 
-async def test_an_admin_is_asked_and_answers_and_an_agent_can_do_neither(tmp_path: Path) -> None:
+async def test_only_an_admin_sees_and_answers_approval_requests(tmp_path: Path) -> None:
     answers: asyncio.Queue[Any] = asyncio.Queue()
 
     async def answered(data: Any) -> None:

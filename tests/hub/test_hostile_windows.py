@@ -78,7 +78,7 @@ async def session_token(hub: RunningHub) -> str:
     return await hub.token("inside", "session", owner="admin", session_id=SESSION)
 
 
-async def test_a_sessions_window_never_gets_what_is_meant_for_somebodys_folder(
+async def test_a_sessions_window_never_gets_actions_for_another_folder(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     folder = tmp_path / "project"
@@ -98,7 +98,7 @@ async def test_a_sessions_window_never_gets_what_is_meant_for_somebodys_folder(
         assert hostile.got == []
 
 
-async def test_a_sessions_token_ends_no_window_of_its_owner(
+async def test_a_session_token_cannot_unregister_windows_of_its_owner(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     token = await session_token(hub)
@@ -116,7 +116,7 @@ async def test_a_sessions_token_ends_no_window_of_its_owner(
         assert (status, told["status"]) == (200, "healthy")
 
 
-async def test_a_name_forges_no_line_of_the_log_and_no_escape_sequence(
+async def test_a_window_name_cannot_inject_log_lines_or_escape_sequences(
     hub: RunningHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     forged = "x\n2026-01-01 00:00:00,000 INFO    bascule.hub: admin signed in\r\x1b[2J\u202e"
@@ -138,7 +138,7 @@ async def test_a_name_forges_no_line_of_the_log_and_no_escape_sequence(
     assert not any("\n" in each.getMessage() for each in caplog.records)
 
 
-async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
+async def test_session_questions_are_bounded_and_do_not_displace_others(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     hostile = HostileWindow(hub, await session_token(hub))
@@ -159,7 +159,7 @@ async def test_questions_of_a_session_are_few_small_and_push_out_nobody_elses(
     assert not any(each["id"] == "huge" for each in pending)
 
 
-async def test_a_session_has_few_windows(hub: RunningHub) -> None:
+async def test_the_number_of_windows_of_a_session_is_limited(hub: RunningHub) -> None:
     token = await session_token(hub)
     made = [HostileWindow(hub, token) for _ in range(MAX_WINDOWS + 1)]
     try:
@@ -170,7 +170,7 @@ async def test_a_session_has_few_windows(hub: RunningHub) -> None:
     assert statuses == [200] * MAX_WINDOWS + [429]
 
 
-async def test_what_a_window_says_of_itself_is_bounded(hub: RunningHub) -> None:
+async def test_the_registration_data_of_a_window_is_bounded(hub: RunningHub) -> None:
     hostile = HostileWindow(hub, await session_token(hub))
     async with hostile.socket:
         await hostile.register(name="x")

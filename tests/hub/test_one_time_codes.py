@@ -31,35 +31,35 @@ def codes(clock: Clock) -> PairingCodes:
     return PairingCodes(600, clock=clock)
 
 
-def test_a_nonce_is_good_once(nonces: Nonces) -> None:
+def test_a_nonce_works_once(nonces: Nonces) -> None:
     nonce = nonces.issue("socket")
     assert nonces.redeem(nonce) == "socket"
     with pytest.raises(InvalidNonce):
         nonces.redeem(nonce)
 
 
-def test_a_nonce_is_good_for_a_while(nonces: Nonces, clock: Clock) -> None:
+def test_a_nonce_expires(nonces: Nonces, clock: Clock) -> None:
     nonce = nonces.issue("socket")
     clock.now += 31
     with pytest.raises(InvalidNonce):
         nonces.redeem(nonce)
 
 
-def test_a_nonce_ends_with_its_socket(nonces: Nonces) -> None:
+def test_a_nonce_is_revoked_with_its_socket(nonces: Nonces) -> None:
     nonce = nonces.issue("socket")
     nonces.withdraw("socket")
     with pytest.raises(InvalidNonce):
         nonces.redeem(nonce)
 
 
-def test_another_nonce_voids_the_one_before(nonces: Nonces) -> None:
+def test_a_new_nonce_revokes_the_previous_one(nonces: Nonces) -> None:
     first, second = nonces.issue("socket"), nonces.issue("socket")
     with pytest.raises(InvalidNonce):
         nonces.redeem(first)
     assert nonces.redeem(second) == "socket"
 
 
-def test_a_code_is_good_once_however_it_is_typed(codes: PairingCodes) -> None:
+def test_a_pairing_code_works_once_in_any_spelling(codes: PairingCodes) -> None:
     code = codes.issue("owner")
     typed = f"{code.text[:4]}-{code.text[4:]}".lower()
     assert len(code.text) == 8
@@ -68,14 +68,14 @@ def test_a_code_is_good_once_however_it_is_typed(codes: PairingCodes) -> None:
         codes.redeem(code.text, source="here")
 
 
-def test_a_code_is_good_for_ten_minutes(codes: PairingCodes, clock: Clock) -> None:
+def test_a_pairing_code_expires_after_ten_minutes(codes: PairingCodes, clock: Clock) -> None:
     code = codes.issue("owner")
     clock.now += 601
     with pytest.raises(InvalidPairing):
         codes.redeem(code.text, source="here")
 
 
-def test_after_ten_wrong_codes_in_a_minute_even_the_right_one_waits(
+def test_ten_wrong_codes_in_a_minute_block_even_the_right_code(
     codes: PairingCodes, clock: Clock
 ) -> None:
     code = codes.issue("owner")
@@ -88,7 +88,7 @@ def test_after_ten_wrong_codes_in_a_minute_even_the_right_one_waits(
     assert codes.redeem(code.text, source="here") == code
 
 
-def test_ten_wrong_codes_in_an_hour_close_nothing(codes: PairingCodes, clock: Clock) -> None:
+def test_ten_wrong_codes_in_an_hour_do_not_block(codes: PairingCodes, clock: Clock) -> None:
     for _ in range(10):
         clock.now += 300
         with pytest.raises(InvalidPairing):
@@ -96,7 +96,7 @@ def test_ten_wrong_codes_in_an_hour_close_nothing(codes: PairingCodes, clock: Cl
     assert codes.redeem(codes.issue("owner").text, source="here").owner == "owner"
 
 
-def test_codes_that_wait_are_bounded(codes: PairingCodes, clock: Clock) -> None:
+def test_the_number_of_pending_codes_is_bounded(codes: PairingCodes, clock: Clock) -> None:
     for _ in range(100):
         codes.issue("owner")
     with pytest.raises(InvalidPairing):
@@ -113,7 +113,9 @@ def test_wrong_codes_block_only_their_address(codes: PairingCodes) -> None:
     assert codes.redeem(code.text, source="here") == code
 
 
-def test_addresses_that_sent_wrong_codes_are_bounded(codes: PairingCodes) -> None:
+def test_the_number_of_remembered_addresses_with_wrong_codes_is_bounded(
+    codes: PairingCodes,
+) -> None:
     for number in range(11_000):
         with pytest.raises(InvalidPairing):
             codes.redeem("AAAAAAAA", source=str(number))

@@ -35,7 +35,7 @@ def test_the_first_answer_wins_wherever_it_comes_from() -> None:
     assert told == ["approvals"] * 4
 
 
-def test_a_question_ends_with_its_window_and_with_its_time() -> None:
+def test_a_question_ends_with_its_window_or_its_timeout() -> None:
     now = 1_000_000_000.0
     approvals = Approvals(HubChanges(), clock=lambda: now)
     here = host(HERE)
@@ -58,7 +58,7 @@ def test_a_question_ends_with_its_window_and_with_its_time() -> None:
         ({"choices": ["once", "always", "deny"], "is_whole": False}, {"deny"}),
     ],
 )
-def test_an_answer_is_one_that_the_question_admits(
+def test_only_an_offered_answer_is_accepted(
     question: dict[str, object], admitted: set[str]
 ) -> None:
     approvals = Approvals(HubChanges())
@@ -90,7 +90,7 @@ def test_a_session_asks_like_a_window() -> None:
     assert [each["id"] for each in approvals.pending()] == ["q"]
 
 
-def test_the_host_that_asks_is_the_one_that_hears_the_answer() -> None:
+def test_the_answer_goes_to_the_host_that_asked() -> None:
     """A window that is open in two tabs has two; a newer one may have registered since."""
     approvals = Approvals(HubChanges())
     asking, newer = host(HERE, "asking"), host(HERE, "newer")
@@ -100,7 +100,7 @@ def test_the_host_that_asks_is_the_one_that_hears_the_answer() -> None:
     assert approvals.answer(HERE, "q", "once", "ann")[0] is asking
 
 
-def test_a_question_that_is_asked_again_is_there_once() -> None:
+def test_a_repeated_question_is_listed_once() -> None:
     approvals = Approvals(HubChanges())
     before, after = host(HERE, "before"), host(HERE, "after")
     approvals.ask(before, {"id": "q"})

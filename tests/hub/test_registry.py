@@ -26,14 +26,14 @@ def die(registry: Registry, host: Host) -> None:
     registry.probe_missed(host)
 
 
-def test_the_newest_host_speaks_for_its_window(registry: Registry) -> None:
+def test_the_newest_host_is_the_active_host_of_its_window(registry: Registry) -> None:
     add(registry, "old")
     new = add(registry, "new")
     assert registry.active_host(ID) is new
     assert registry.window(ID).hosts == 2
 
 
-def test_one_miss_is_forgiven_and_two_are_not(registry: Registry) -> None:
+def test_a_host_is_unhealthy_after_two_missed_probes(registry: Registry) -> None:
     host = add(registry, "host")
     registry.probe_missed(host)
     assert registry.window(ID).status == "healthy"
@@ -43,14 +43,14 @@ def test_one_miss_is_forgiven_and_two_are_not(registry: Registry) -> None:
         registry.active_host(ID)
 
 
-def test_one_answer_makes_a_host_healthy_again(registry: Registry) -> None:
+def test_one_answered_probe_makes_a_host_healthy_again(registry: Registry) -> None:
     host = add(registry, "host")
     die(registry, host)
     registry.probe_answered(host)
     assert registry.active_host(ID) is host
 
 
-def test_an_older_host_that_lives_goes_before_a_newer_that_does_not(registry: Registry) -> None:
+def test_a_healthy_older_host_is_preferred_over_an_unhealthy_newer_one(registry: Registry) -> None:
     old, new = add(registry, "old"), add(registry, "new")
     die(registry, new)
     assert registry.active_host(ID) is old
@@ -97,7 +97,7 @@ def test_a_window_ends_with_its_last_host(registry: Registry) -> None:
         registry.active_host(ID)
 
 
-def test_forgetting_a_host_leaves_what_replaced_it(registry: Registry) -> None:
+def test_forgetting_a_host_keeps_its_replacement(registry: Registry) -> None:
     before = add(registry, "host")
     after = add(registry, "host")
     registry.forget(before)
@@ -111,7 +111,7 @@ def test_the_first_registration_is_remembered(registry: Registry) -> None:
     assert registry.window(ID).registered_at == first
 
 
-def test_a_window_that_was_cut_off_is_to_be_reloaded_and_one_that_left_is_not() -> None:
+def test_a_disconnected_window_needs_a_reload_and_one_that_left_does_not() -> None:
     registry = Registry()
     for sid, was_cut_off in (("left", False), ("cut", True)):
         registry.register(WINDOW, "host", sid)

@@ -23,7 +23,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
         yield store
 
 
-def test_the_admin_token_is_made_once_and_nobody_else_can_read_it(tmp_path: Path) -> None:
+def test_the_admin_token_is_created_once_and_readable_only_by_its_owner(tmp_path: Path) -> None:
     token = admin_token(tmp_path / "state")
     file = tmp_path / "state/admin-token"
     assert admin_token(tmp_path / "state") == token
@@ -52,7 +52,7 @@ async def test_a_new_token_with_an_old_name_has_another_id(store: SqlStore) -> N
     assert second.agent_id not in hash_of(token)
 
 
-async def test_a_token_tells_who_brings_it(store: SqlStore) -> None:
+async def test_a_token_identifies_its_owner(store: SqlStore) -> None:
     tokens = Tokens(store, "the-first")
     token = await tokens.create("helper", "agent", owner="ann")
     identity = await tokens.identify(token)
@@ -63,7 +63,7 @@ async def test_a_token_tells_who_brings_it(store: SqlStore) -> None:
     assert (await tokens.identify("")) is None
 
 
-async def test_a_token_is_not_in_the_store(store: SqlStore, tmp_path: Path) -> None:
+async def test_the_store_does_not_contain_the_token_itself(store: SqlStore, tmp_path: Path) -> None:
     token = await Tokens(store, "first").create("helper", "agent")
     held = b"".join(path.read_bytes() for path in tmp_path.glob("hub.sqlite*"))
     assert b"helper" in held

@@ -124,7 +124,7 @@ def _last(lines: list[str], beginning: str) -> int:
     return max(n for n, line in enumerate(lines) if line.startswith(beginning))
 
 
-async def test_the_conversation_is_the_one_that_is_kept(tmp_path: Path) -> None:
+async def test_the_protocol_exchange_matches_the_recorded_transcript(tmp_path: Path) -> None:
     lines = await converse(tmp_path)
     said = "\n".join(lines).replace(str(tmp_path), "/workspace") + "\n"
     if os.environ.get("REWRITE_TRANSCRIPTS"):
@@ -132,7 +132,7 @@ async def test_the_conversation_is_the_one_that_is_kept(tmp_path: Path) -> None:
     assert said == KEPT.read_text()
 
 
-def test_every_event_and_field_of_it_is_on_the_page(project: Path) -> None:
+def test_every_event_and_field_of_the_transcript_is_documented(project: Path) -> None:
     page = (project / "docs/extension-protocol.md").read_text()
     for line in KEPT.read_text().splitlines():
         _, event, rest = line.split(" ", 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bascule.hub.web.viewer import UntypedKeys
 
 
-async def test_keys_wait_in_order_and_no_more_than_there_is_room_for() -> None:
+async def test_untyped_keys_are_queued_in_order_up_to_a_limit() -> None:
     waiting = UntypedKeys(max_weight=1000)
     waiting.put({"data": "first"})
     waiting.put({"data": "x" * 1000})
@@ -16,7 +16,7 @@ async def test_keys_wait_in_order_and_no_more_than_there_is_room_for() -> None:
     assert (await waiting.get())["data"] == "x" * 800
 
 
-async def test_a_terminal_that_has_ended_keeps_none() -> None:
+async def test_a_closed_terminal_queues_no_keys() -> None:
     waiting = UntypedKeys(max_weight=1000)
     waiting.put({"data": "a"})
     waiting.close()

@@ -171,7 +171,7 @@ async def test_a_wrong_answer_does_not_reach_the_window(
         assert window.review.text("a.py") == AFTER
 
 
-async def test_the_list_goes_with_its_window_and_comes_back(
+async def test_the_list_of_changes_disappears_and_returns_with_its_window(
     place: RunningHub, tmp_path: Path
 ) -> None:
     async with Client(place.url) as admin:
@@ -214,7 +214,7 @@ def listed(**more: Any) -> dict[str, Any]:
         listed(change="burnt"),
     ],
 )
-async def test_a_hostile_list_is_refused_and_takes_the_earlier_one_with_it(
+async def test_a_malformed_list_of_changes_is_rejected_and_clears_the_earlier_one(
     place: RunningHub, wrong: Any
 ) -> None:
     hostile = HostileWindow(place, await session_token(place))

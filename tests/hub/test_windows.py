@@ -86,7 +86,7 @@ async def register(hub: RunningHub, **changed: Any) -> tuple[int, Any]:
 # Coming -----------------------------------------------------------------------------------
 
 
-async def test_a_registered_window_is_listed_with_what_it_said(
+async def test_a_registered_window_is_listed_with_its_details(
     hub: RunningHub, workspace: Path
 ) -> None:
     async with (
@@ -120,7 +120,7 @@ async def test_earlier_names_for_folders_are_understood(hub: RunningHub) -> None
     assert (window.name, window.folders[0].path) == ("old", "/old")
 
 
-async def test_a_nonce_of_another_time_is_refused(hub: RunningHub) -> None:
+async def test_an_unknown_nonce_is_rejected(hub: RunningHub) -> None:
     status, said = await register(hub, nonce="made-up")
     assert status == 400
     assert isinstance(error_from_wire(said), InvalidNonce)
@@ -145,7 +145,9 @@ async def test_a_window_id_cannot_be_taken_over(hub: RunningHub, workspace: Path
     assert (status, said["code"]) == (409, "window.taken")
 
 
-async def test_nor_with_the_key_by_another_owner(hub: RunningHub, workspace: Path) -> None:
+async def test_another_owner_cannot_take_over_a_window_id_with_its_key(
+    hub: RunningHub, workspace: Path
+) -> None:
     theirs = await hub.token("theirs", "window", owner="bob")
     async with hub.fake_window(workspace) as window:
         key = window.journal.window_key
@@ -180,7 +182,7 @@ async def test_pairing_gives_a_window_a_token(hub: RunningHub, workspace: Path) 
         assert window.is_connected
 
 
-async def test_guessing_codes_is_stopped(hub: RunningHub) -> None:
+async def test_guessing_pairing_codes_is_rate_limited(hub: RunningHub) -> None:
     async with Client(hub.url) as admin, Client(hub.url, token="") as nobody:
         _, pairing = await admin.ask("POST", "/api/vscode/pair")
         for _ in range(10):
@@ -217,7 +219,7 @@ def test_by_default_a_dead_editor_is_noticed_and_a_slow_one_has_time() -> None:
     assert settings.heartbeat + 2 * settings.probe_timeout <= 33
 
 
-async def test_a_zombie_makes_way_for_a_living_host(hub: RunningHub, workspace: Path) -> None:
+async def test_a_dead_host_is_replaced_by_a_live_one(hub: RunningHub, workspace: Path) -> None:
     journal = Journal()
     async with (
         hub.fake_window(workspace, journal=journal) as living,
@@ -241,7 +243,7 @@ async def test_a_zombie_makes_way_for_a_living_host(hub: RunningHub, workspace: 
         assert (len(zombie.done), len(living.done)) == (2, 1)
 
 
-async def test_a_window_that_leaves_is_gone_and_then_forgotten(workspace: Path) -> None:
+async def test_a_disconnected_window_is_listed_as_gone_and_later_removed(workspace: Path) -> None:
     async with RunningHub(forget_after=0.2) as hub:
         async with hub.fake_window(workspace) as window:
             pass
@@ -287,7 +289,9 @@ async def test_an_action_over_http_is_answered_with_its_observation(
         assert (status, said["code"]) == (422, "action.invalid")
 
 
-async def test_an_id_is_no_way_to_anothers_answer(hub: RunningHub, workspace: Path) -> None:
+async def test_an_action_id_does_not_give_access_to_another_clients_observation(
+    hub: RunningHub, workspace: Path
+) -> None:
     thief = await hub.token("thief", "agent")
     async with (
         hub.fake_window(workspace) as window,
@@ -307,7 +311,7 @@ async def test_an_id_is_no_way_to_anothers_answer(hub: RunningHub, workspace: Pa
         assert "got this" in (await running).content
 
 
-async def test_what_happens_is_counted(hub: RunningHub, workspace: Path) -> None:
+async def test_window_actions_are_counted_in_metrics(hub: RunningHub, workspace: Path) -> None:
     async with (
         hub.fake_window(workspace) as window,
         Client(hub.url, token=hub.agent) as agent,
@@ -318,7 +322,7 @@ async def test_what_happens_is_counted(hub: RunningHub, workspace: Path) -> None
         assert b'bascule_hub_windows{status="healthy"} 1.0' in text
 
 
-async def test_an_agent_stays_with_the_host_that_is_at_work_for_it(
+async def test_an_agent_stays_with_the_host_that_runs_its_action(
     hub: RunningHub, workspace: Path
 ) -> None:
     link, other = hub.hub.windows(ADMIN), hub.hub.windows(replace(ADMIN, name="other"))

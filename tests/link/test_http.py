@@ -41,7 +41,7 @@ async def head_of(reader: asyncio.StreamReader) -> bytes:
     return await reader.readuntil(b"\r\n\r\n")
 
 
-async def test_a_connection_is_used_again() -> None:
+async def test_a_connection_is_reused() -> None:
     connections = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,7 +56,7 @@ async def test_a_connection_is_used_again() -> None:
     assert connections == 1
 
 
-async def test_requests_at_the_same_time_do_not_wait_for_each_other() -> None:
+async def test_concurrent_requests_do_not_wait_for_each_other() -> None:
     all_here = asyncio.Barrier(10)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -69,7 +69,7 @@ async def test_requests_at_the_same_time_do_not_wait_for_each_other() -> None:
     assert [reply.status for reply in replies] == [200] * 10
 
 
-async def test_the_request_line_and_headers_are_what_was_asked() -> None:
+async def test_the_request_line_and_headers_are_sent_as_given() -> None:
     seen = b""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -95,7 +95,7 @@ async def test_a_target_that_is_not_encoded_is_refused(bad: str) -> None:
             await client.request("GET", bad)
 
 
-def test_a_header_cannot_smuggle_another() -> None:
+def test_a_header_value_cannot_inject_another_header() -> None:
     with pytest.raises(InvalidSetting, match="X-Key"):
         HttpClient("http://127.0.0.1:9", headers={"X-Key": "a\r\nX-Evil: 1"})
 
@@ -106,7 +106,7 @@ def test_an_address_that_is_not_http_is_refused(url: str) -> None:
         HttpClient(url)
 
 
-async def test_a_body_of_unknown_length_goes_in_chunks() -> None:
+async def test_a_body_of_unknown_length_is_sent_chunked() -> None:
     received = bytearray()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -126,7 +126,7 @@ async def test_a_body_of_unknown_length_goes_in_chunks() -> None:
     assert bytes(received) == b"one" + b"two" * 100_000
 
 
-async def test_a_server_that_answers_early_is_not_sent_the_rest() -> None:
+async def test_an_early_response_stops_sending_the_request_body() -> None:
     sent = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,7 +147,7 @@ async def test_a_server_that_answers_early_is_not_sent_the_rest() -> None:
     assert sent > 0
 
 
-async def test_an_error_of_the_body_is_the_callers_own() -> None:
+async def test_an_error_in_the_request_body_iterator_is_raised_unchanged() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
 
@@ -160,7 +160,7 @@ async def test_an_error_of_the_body_is_the_callers_own() -> None:
             await client.request("POST", "/", body=broken())
 
 
-async def test_nobody_listening_is_said_and_nothing_was_sent() -> None:
+async def test_a_refused_connection_is_reported_as_nothing_sent() -> None:
     async with serving(_silent) as url:
         pass
     async with HttpClient(url) as client:
@@ -169,7 +169,7 @@ async def test_nobody_listening_is_said_and_nothing_was_sent() -> None:
     assert lost.value.detail["sent"] is False
 
 
-async def test_a_request_on_a_connection_that_breaks_is_not_sent_again() -> None:
+async def test_a_request_on_a_broken_connection_is_not_resent() -> None:
     requests = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -184,7 +184,7 @@ async def test_a_request_on_a_connection_that_breaks_is_not_sent_again() -> None
     assert requests == 1
 
 
-async def test_an_answer_cut_short_is_an_error() -> None:
+async def test_a_truncated_response_is_an_error() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
@@ -203,7 +203,7 @@ async def test_an_answer_without_a_length_ends_with_the_connection() -> None:
         assert (await client.request("GET", "/")).body == b"all of it"
 
 
-async def test_a_server_that_speaks_something_else_is_an_error() -> None:
+async def test_a_response_that_is_not_http_is_an_error() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-OpenSSH_9.2\r\n")
         await reader.read()
@@ -213,7 +213,7 @@ async def test_a_server_that_speaks_something_else_is_an_error() -> None:
             await client.request("GET", "/")
 
 
-async def test_a_silent_server_is_given_up_after_the_time_out() -> None:
+async def test_a_request_to_a_silent_server_times_out() -> None:
     async with serving(_silent) as url, HttpClient(url) as client:
         with pytest.raises(SandboxUnreachable, match=r"within 0\.05 seconds"):
             await client.request("GET", "/", timeout=0.05)
@@ -239,7 +239,7 @@ async def test_cancelling_a_request_closes_its_connection() -> None:
             await request
 
 
-async def test_a_closed_client_says_so_and_ends_what_waits() -> None:
+async def test_closing_a_client_fails_pending_and_later_requests() -> None:
     asked = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -258,7 +258,7 @@ async def test_a_closed_client_says_so_and_ends_what_waits() -> None:
             await client.request("GET", "/")
 
 
-async def test_an_answer_past_the_limit_is_refused() -> None:
+async def test_a_response_past_the_limit_is_rejected() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + bytes(100))
@@ -268,7 +268,7 @@ async def test_an_answer_past_the_limit_is_refused() -> None:
             await client.request("GET", "/")
 
 
-async def test_a_streamed_answer_comes_as_it_is_sent() -> None:
+async def test_a_streamed_response_is_delivered_as_it_is_sent() -> None:
     next_piece = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -284,7 +284,7 @@ async def test_a_streamed_answer_comes_as_it_is_sent() -> None:
         assert [chunk async for chunk in chunks] == [b"two"]
 
 
-async def test_a_reader_that_lags_leaves_the_rest_in_the_socket() -> None:
+async def test_a_slow_reader_leaves_unread_data_in_the_socket() -> None:
     size = 32 << 20
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -303,7 +303,7 @@ async def test_a_reader_that_lags_leaves_the_rest_in_the_socket() -> None:
 
 
 @pytest.mark.parametrize("is_read", [True, False])
-async def test_after_a_large_answer_the_next_one_is_its_own(is_read: bool) -> None:
+async def test_after_a_large_response_the_next_request_gets_its_own_response(is_read: bool) -> None:
     """Also when all of it had come before any was read, or none of it was."""
     size = (1 << 20) + 1000  # reading is paused by its last piece
 
@@ -332,7 +332,7 @@ async def test_waiting_for_a_server_ends_once_it_listens() -> None:
         await asyncio.wait_for(waiting, 5)
 
 
-async def test_waiting_for_a_server_that_never_listens_ends_too() -> None:
+async def test_waiting_for_a_server_that_never_listens_times_out() -> None:
     async with serving(_silent) as url:
         pass
     async with HttpClient(url, connect_timeout=0.05) as client:
@@ -364,7 +364,7 @@ async def _flood(writer: asyncio.StreamWriter, piece: bytes) -> None:
     ],
     ids=["a header", "headers", "trailers", "an extension"],
 )
-async def test_what_is_around_an_answer_is_bounded(begin: bytes, piece: bytes) -> None:
+async def test_response_headers_and_chunk_framing_are_bounded(begin: bytes, piece: bytes) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         writer.write(begin)
@@ -376,7 +376,7 @@ async def test_what_is_around_an_answer_is_bounded(begin: bytes, piece: bytes) -
         assert "closed" not in str(ended.value), "the server had sent all that it wanted"
 
 
-async def test_tiny_chunks_cost_what_they_hold() -> None:
+async def test_tiny_chunks_use_memory_only_for_their_data() -> None:
     many = 1 << 19
     chunks = b"2\r\nab\r\n" * many
 
@@ -397,7 +397,7 @@ async def test_tiny_chunks_cost_what_they_hold() -> None:
         assert client._buffered_bytes.current == 0
 
 
-async def test_the_body_of_an_error_in_a_stream_is_bounded() -> None:
+async def test_the_error_body_of_a_stream_is_bounded() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await head_of(reader)
         writer.write(b"HTTP/1.1 500 No\r\n\r\n")
@@ -412,7 +412,7 @@ async def test_the_body_of_an_error_in_a_stream_is_bounded() -> None:
             await reply.read()
 
 
-async def test_many_large_answers_at_a_time_are_bounded_together() -> None:
+async def test_many_concurrent_large_responses_share_a_memory_limit() -> None:
     size = 1 << 20
     is_full = asyncio.Event()
 

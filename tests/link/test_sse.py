@@ -17,7 +17,7 @@ EVENTS = [ServerEvent("output", b"{}", "7"), ServerEvent("message", b"one\ntwo",
 
 
 @given(st.lists(st.integers(0, len(TEXT)), max_size=8))
-def test_events_do_not_depend_on_where_the_chunks_are_cut(cuts: list[int]) -> None:
+def test_sse_events_are_parsed_wherever_chunks_are_split(cuts: list[int]) -> None:
     reader = EventReader()
     edges = [0, *sorted(cuts), len(TEXT)]
     chunks = [TEXT[a:b] for a, b in pairwise(edges)]
@@ -25,18 +25,18 @@ def test_events_do_not_depend_on_where_the_chunks_are_cut(cuts: list[int]) -> No
     assert [event for chunk in chunks for event in reader.feed(chunk)] == EVENTS
 
 
-def test_an_event_that_is_not_finished_waits() -> None:
+def test_an_incomplete_sse_event_is_buffered() -> None:
     reader = EventReader()
     assert list(reader.feed(b"data: half\n")) == []
     assert list(reader.feed(b"\n")) == [ServerEvent("message", b"half")]
 
 
-def test_an_event_of_very_many_lines_is_refused() -> None:
+def test_an_sse_event_with_too_many_lines_is_rejected() -> None:
     with pytest.raises(MessageTooLarge):
         list(EventReader().feed(b"data:\n" * 20_000))
 
 
-def test_by_default_an_event_is_bounded() -> None:
+def test_sse_events_are_bounded_by_default() -> None:
     reader = EventReader()
     for _ in range(64):
         list(reader.feed(b"x" * (1 << 20)))

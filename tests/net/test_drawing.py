@@ -36,14 +36,14 @@ def test_the_drawing_has_every_node_and_arc_and_its_tokens() -> None:
     assert arcs == ["arc normal", "arc inhibitor", "arc normal"]
 
 
-def test_another_marking_can_be_shown() -> None:
+def test_the_drawing_can_show_another_marking() -> None:
     assert ">••</text>" in to_svg(ring(2, 0), {"p1": (None, None)})
 
 
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(nets())
-def test_no_two_nodes_are_in_each_others_way(net: Net) -> None:
+def test_no_two_nodes_overlap(net: Net) -> None:
     plan = lay_out(net)
     spots = list(plan.nodes.values())
 
@@ -53,7 +53,7 @@ def test_no_two_nodes_are_in_each_others_way(net: Net) -> None:
     ElementTree.fromstring(to_svg(net))
 
 
-def test_the_same_net_is_drawn_the_same_way() -> None:
+def test_the_drawing_of_a_net_is_deterministic() -> None:
     assert to_svg(philosophers(5)) == to_svg(philosophers(5))
 
 

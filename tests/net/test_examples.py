@@ -23,17 +23,17 @@ def run(name: str, window: object = None) -> RunResult:
     return result
 
 
-def test_there_are_five() -> None:
+def test_there_are_at_least_five_example_nets() -> None:
     assert len(NETS) >= 5
 
 
 @pytest.mark.parametrize("file", NETS, ids=lambda path: path.name)
-def test_an_example_loads_without_a_word(file: Path) -> None:
+def test_an_example_loads_without_diagnostics(file: Path) -> None:
     assert load(file).diagnostics == ()
     assert errors(file.read_text()) == []
 
 
-def test_interop_shows_a_message_and_prints_what_the_model_says(
+def test_the_interop_example_shows_a_message_and_prints_the_models_answer(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     window = Window(chat="4")
@@ -47,7 +47,7 @@ def test_interop_shows_a_message_and_prints_what_the_model_says(
     assert capsys.readouterr().out == "Message sent to VS Code\nThe model says: 4\n"
 
 
-def test_interop_goes_on_without_a_window(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_interop_example_completes_without_a_window(capsys: pytest.CaptureFixture[str]) -> None:
     result = run("VsCodeInterop", Window(show_message=RuntimeError("nobody there")))
 
     assert result.outcome is RunOutcome.COMPLETED
@@ -62,7 +62,7 @@ def test_interop_goes_on_without_a_window(capsys: pytest.CaptureFixture[str]) ->
         (None, "refused", "nobody answered"),
     ],
 )
-def test_a_large_expense_goes_where_the_form_says(answer: Any, place: str, reason: str) -> None:
+def test_a_large_expense_is_routed_by_the_form_answer(answer: Any, place: str, reason: str) -> None:
     result = run("approval", Window(form=answer))
 
     assert result.outcome is RunOutcome.COMPLETED
@@ -100,7 +100,7 @@ def test_each_changed_file_is_reviewed(
 
 
 @pytest.mark.slow
-def test_three_parts_are_built_and_linked() -> None:
+def test_the_build_example_builds_and_links_three_parts() -> None:
     result = run("build")
 
     assert tokens_by_place(result.marking) == {
@@ -108,7 +108,7 @@ def test_three_parts_are_built_and_linked() -> None:
     }
 
 
-def test_the_store_never_holds_more_than_three() -> None:
+def test_the_store_place_never_holds_more_than_three_tokens() -> None:
     result = run("producer_consumer")
     space = explore(load(EXAMPLES / "producer_consumer.evolve.yaml").unwrap())
 

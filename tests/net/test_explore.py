@@ -34,7 +34,7 @@ def sizes(net: Net) -> Sizes:
     return (found.states, found.edges, found.ends + found.deadlocks, found.bound)
 
 
-def test_five_philosophers() -> None:
+def test_the_state_space_of_five_philosophers_is_correct() -> None:
     assert sizes(philosophers(5)) == (243, 945, 2, 1)
 
 
@@ -48,7 +48,7 @@ def test_n_philosophers_have_three_to_the_n_states_and_two_deadlocks(n: int) -> 
 
 
 @pytest.mark.parametrize(("places", "tokens"), [(2, 3), (4, 6), (5, 5), (3, 200)])
-def test_tokens_in_a_ring_are_distributed_in_every_way(places: int, tokens: int) -> None:
+def test_exploring_a_ring_finds_every_distribution_of_its_tokens(places: int, tokens: int) -> None:
     found = explore(ring(places, tokens))
 
     assert found.states == comb(tokens + places - 1, places - 1)
@@ -62,7 +62,7 @@ def test_n_switches_have_two_to_the_n_states(n: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "length"), [(1, 1), (3, 4), (4, 3)])
-def test_parallel_branches_multiply(n: int, length: int) -> None:
+def test_the_states_of_parallel_branches_multiply(n: int, length: int) -> None:
     inside = (length + 1) ** n
 
     assert sizes(forks(n, length)) == (
@@ -74,20 +74,20 @@ def test_parallel_branches_multiply(n: int, length: int) -> None:
 
 
 @pytest.mark.parametrize("capacity", [1, 7, 300, 70_000])
-def test_an_inhibitor_bounds_what_a_producer_makes(capacity: int) -> None:
+def test_an_inhibitor_arc_bounds_a_producer(capacity: int) -> None:
     if capacity > 1000:
         assert explore(buffer(capacity), max_states=10).states == 10
         return
     assert sizes(buffer(capacity)) == (capacity + 1, 2 * capacity, 0, capacity)
 
 
-def test_a_net_without_bound_stops_at_the_limit_and_says_so() -> None:
+def test_exploring_an_unbounded_net_stops_at_the_limit_and_says_so() -> None:
     found = explore(fountain(), max_states=5000)
 
     assert (found.states, found.complete, found.bound) == (5000, False, 4999)
 
 
-def test_a_read_arc_needs_its_token_and_leaves_it() -> None:
+def test_a_read_arc_requires_its_token_without_consuming_it() -> None:
     arcs = [
         ("p", "t", 1, ArcKind.READ),
         ("q", "t", 1, ArcKind.NORMAL),
@@ -98,7 +98,7 @@ def test_a_read_arc_needs_its_token_and_leaves_it() -> None:
     assert (found.states, found.edges, dict(found.bounds)) == (3, 2, {"p": 1, "q": 2, "r": 2})
 
 
-def test_a_token_cannot_be_read_and_taken_by_one_firing() -> None:
+def test_one_firing_cannot_both_read_and_consume_a_token() -> None:
     greedy = build("greedy", {"p": 2}, [("p", "t", 1, ArcKind.READ), ("p", "t", 2)])
 
     assert explore(greedy).edges == 0
@@ -120,7 +120,7 @@ def test_a_reset_arc_empties_its_place_whatever_it_holds() -> None:
     assert found.deadlock == {"p": 1, "go": 0}
 
 
-async def test_an_end_is_what_a_run_calls_completed_and_a_deadlock_what_it_calls_one() -> None:
+async def test_ends_and_deadlocks_match_the_outcomes_of_a_run() -> None:
     line = [("p", "t"), ("t", "q")]
     done = build("done", {"p": 1, "q": 0}, line)
     stuck = build("stuck", {"p": 1, "q": 0, "r": 0}, [*line, ("q", "u"), ("r", "u")])
@@ -137,7 +137,7 @@ def test_transitions_that_no_state_enables_are_named() -> None:
     assert explore(dead).dead_transitions == ("never",)
 
 
-def test_a_field_that_is_too_narrow_is_noticed_never_wrapped() -> None:
+def test_a_token_count_that_overflows_its_field_is_detected() -> None:
     with pytest.raises(TooNarrow):
         pack(ring(2, 200), bits=7)
 
@@ -147,7 +147,7 @@ def test_a_field_that_is_too_narrow_is_noticed_never_wrapped() -> None:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(nets())
-def test_the_fast_walk_finds_what_the_plain_rule_finds(net: Net) -> None:
+def test_the_fast_exploration_matches_the_plain_firing_rule(net: Net) -> None:
     """The plain one looks at every transition of every state, by the rule itself."""
     limit = 150
     start = initial_marking(net)
@@ -176,7 +176,7 @@ def _key(marking: Marking) -> tuple[int, ...]:
     return tuple(map(len, marking.values()))
 
 
-def test_the_same_seed_plays_the_same_game() -> None:
+def test_the_same_seed_gives_the_same_simulation() -> None:
     games = [simulate(philosophers(5), steps=500, seed=seed) for seed in (1, 1, 2)]
 
     assert games[0] == games[1]

@@ -25,13 +25,15 @@ def named(case: Hostile) -> str:
     return case.name
 
 
-def test_there_are_sixty_of_them_and_more() -> None:
+def test_there_are_at_least_sixty_hostile_files() -> None:
     assert len(CASES) >= 60
     assert len({case.name for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
-def test_a_hostile_file_is_answered_in_time_and_memory(case: Hostile, tmp_path: Path) -> None:
+def test_a_hostile_file_is_handled_within_time_and_memory_limits(
+    case: Hostile, tmp_path: Path
+) -> None:
     file = tmp_path / case.file
     file.write_bytes(case.make())
 
@@ -50,7 +52,7 @@ def test_a_hostile_file_is_answered_in_time_and_memory(case: Hostile, tmp_path: 
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.code], ids=named)
-def test_what_is_a_net_all_the_same_is_read_right(case: Hostile, tmp_path: Path) -> None:
+def test_hostile_files_that_are_valid_nets_load_correctly(case: Hostile, tmp_path: Path) -> None:
     file = tmp_path / case.file
     file.write_bytes(case.make())
 
@@ -77,7 +79,7 @@ def _bascule(usage: Path, *arguments: str) -> tuple[int, str, float, float]:
     return ended.returncode, ended.stdout, used["seconds"], used["kib"] / 1024
 
 
-def test_the_memory_of_the_tests_is_not_counted(tmp_path: Path) -> None:
+def test_the_memory_measurement_excludes_the_test_process(tmp_path: Path) -> None:
     held = b"x" * (MEGABYTES << 20)
 
     _, _, _, megabytes = _bascule(tmp_path / "usage", "--version")

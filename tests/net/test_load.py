@@ -70,7 +70,7 @@ def diagnostics_of(loaded: Loaded) -> list[tuple[str, int, int]]:
     return [(each.code, each.span.line, each.span.column) for each in loaded.diagnostics]
 
 
-def test_the_short_dialect_has_markings_arcs_and_inscriptions_where_they_belong() -> None:
+def test_the_short_dialect_loads_markings_arcs_and_inscriptions() -> None:
     found = load_bytes(EPIC.encode(), FILE).unwrap()
 
     assert found.places[PlaceId("p1")].initial == (1,)
@@ -80,7 +80,7 @@ def test_the_short_dialect_has_markings_arcs_and_inscriptions_where_they_belong(
     assert (inscription.span.line, inscription.span.column) == (21, 21)
 
 
-def test_the_evolve_dialect_says_the_same_below_a_key_of_its_own() -> None:
+def test_the_evolve_dialect_loads_the_same_net_under_its_own_key() -> None:
     found = load_bytes(EVOLVE.encode(), FILE).unwrap()
 
     assert found.places[PlaceId("p1")].initial == (1, {"a": [True, None]}, "yes", 1000.0)
@@ -91,7 +91,7 @@ def test_the_evolve_dialect_says_the_same_below_a_key_of_its_own() -> None:
     assert (wiring.takes, wiring.inhibitors) == ((("p1", 2),), (("p2", 1),))
 
 
-def test_values_are_those_of_json() -> None:
+def test_yaml_values_are_read_with_json_types() -> None:
     found = net("place: {id: p, marking: [yes, 010, 1:30, 2024-01-01, 0x10, ~, .5, 'q', \"s\"]}")
 
     assert found.places[PlaceId("p")].initial == (
@@ -99,11 +99,11 @@ def test_values_are_those_of_json() -> None:
     )
 
 
-def test_a_number_as_marking_is_so_many_plain_tokens() -> None:
+def test_a_number_as_marking_means_that_many_plain_tokens() -> None:
     assert net("place: {id: p, marking: 3}").places[PlaceId("p")].initial == (None, None, None)
 
 
-def test_references_and_pages_below_pages_lead_to_what_they_stand_for() -> None:
+def test_references_and_nested_pages_are_resolved() -> None:
     found = net(
         """
         place: {id: p}
@@ -166,7 +166,7 @@ def test_an_arc_can_be_read_inhibitor_or_reset() -> None:
         ("place: &a [*a]", "yaml.circle", 6, 18),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_where_it_is_wrong_and_there_is_no_net(
+def test_an_invalid_net_reports_positions_and_yields_no_net(
     body: str, code: str, line: int, column: int
 ) -> None:
     loaded = read(body)
@@ -177,7 +177,7 @@ def test_what_is_wrong_is_told_where_it_is_wrong_and_there_is_no_net(
         loaded.unwrap()
 
 
-def test_a_slip_of_the_pen_gets_a_hint() -> None:
+def test_a_misspelled_name_gets_a_suggestion() -> None:
     assert "is it 'place'?" in read("plcae: [{id: x}]").diagnostics[0].message
     lost = read("place: {id: start}\ntransition: {id: t, arcs: {source: strat}}")
     assert "is it 'start'?" in lost.diagnostics[0].message
@@ -209,14 +209,14 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     assert load_bytes(b"\xff\xfe", FILE).diagnostics[0].code == "file.unreadable"
 
 
-def test_a_guard_without_a_value_is_warned_of_and_loads() -> None:
+def test_a_guard_without_a_value_loads_with_a_warning() -> None:
     loaded = read("transition: {id: t, inscriptions: {kind: guard, code: 'x = 1'}}")
 
     assert loaded.net is not None
     assert "guard.no_value" in [each.code for each in loaded.diagnostics]
 
 
-def test_python_that_is_wrong_deep_in_a_block_is_told_at_its_own_line() -> None:
+def test_a_python_error_in_a_code_block_is_reported_at_its_line() -> None:
     loaded = load_bytes(EPIC.replace("return x", "return x +").encode(), FILE)
 
     assert diagnostics_of(loaded) == [("python.syntax", 24, 31)]

@@ -61,7 +61,7 @@ def test_inhibitor_arcs_are_read_in_every_spelling(kind: str) -> None:
          "arc.kind", 4),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_at_its_line(contents: str, code: str, line: int) -> None:
+def test_pnml_problems_are_reported_at_their_line(contents: str, code: str, line: int) -> None:
     loaded = read(contents)
 
     assert (code, line) in [(each.code, each.span.line) for each in loaded.diagnostics]
@@ -101,7 +101,7 @@ def test_arcs_of_tapaal_are_read() -> None:
     ]
 
 
-def test_arcs_that_share_an_id_are_all_read_and_warned_of() -> None:
+def test_arcs_with_a_duplicate_id_are_read_with_a_warning() -> None:
     """WoPeD writes such files."""
     arc = '<arc id="a" source="p" target="t"/>'
     loaded = read(f'<place id="p"/><transition id="t"/>\n{arc}\n{arc}\n{arc}')
@@ -113,7 +113,7 @@ def test_arcs_that_share_an_id_are_all_read_and_warned_of() -> None:
     ]
 
 
-def test_a_refused_entity_is_told_at_its_line() -> None:
+def test_a_rejected_entity_is_reported_at_its_line() -> None:
     bomb = b'<?xml version="1.0"?>\n<!DOCTYPE pnml [\n<!ENTITY lol "lol">]><pnml/>'
     (found,) = load_bytes(bomb, "a.pnml").diagnostics
 

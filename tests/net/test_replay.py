@@ -19,7 +19,7 @@ async def traced(found: Net, window: object = None) -> tuple[list[str], dict[str
 
 
 @pytest.mark.parametrize("body", [CHOICE, PAIR.replace("await vscode_bridge.wait()", "7")])
-async def test_a_trace_leads_to_the_marking_its_run_ended_with(body: str) -> None:
+async def test_replaying_a_trace_reaches_the_final_marking_of_its_run(body: str) -> None:
     lines, marking = await traced(net(body))
     moments = list(replay(net(body), lines))
 
@@ -48,7 +48,9 @@ async def test_a_failed_firing_is_in_the_trace_and_changes_nothing() -> None:
         (lambda lines: [lines[0].replace('"p"', '"z"')], "no place 'z'"),
     ],
 )  # fmt: skip
-async def test_a_trace_of_another_net_is_found_out(change: object, complaint: str) -> None:
+async def test_a_trace_that_does_not_fit_the_net_is_rejected(
+    change: object, complaint: str
+) -> None:
     lines, _ = await traced(net(CHOICE))
     assert callable(change)
 

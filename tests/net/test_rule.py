@@ -41,7 +41,7 @@ def counts(marking: Marking) -> dict[PlaceId, int]:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(nets(), st.lists(st.integers(0, 99), max_size=12))
-def test_the_rule_and_the_packed_form_agree_on_every_firing(net: Net, lots: list[int]) -> None:
+def test_the_firing_rule_and_the_packed_form_agree(net: Net, lots: list[int]) -> None:
     packed = pack(net, 31)
     marking, number = initial_marking(net), packed.initial
     for lot in lots:
@@ -89,7 +89,7 @@ def _weighed(marking: Marking, invariant: dict[PlaceId, int]) -> int:
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(nets())
-def test_a_firing_that_is_undone_leaves_what_was_there(net: Net) -> None:
+def test_undoing_a_firing_restores_the_previous_marking(net: Net) -> None:
     marking = initial_marking(net)
     for transition in net.transitions:
         for binding in bindings(net, marking, transition):
@@ -103,14 +103,14 @@ transition: {id: t, arcs: [{source: p}, {source: q}, {target: r}]}
 """
 
 
-def test_choices_are_offered_oldest_tokens_first() -> None:
+def test_bindings_are_offered_oldest_tokens_first() -> None:
     found = net(JOIN)
 
     offered = [b.tokens for b in bindings(found, initial_marking(found), T)]
     assert offered == [(1, "a"), (1, "b"), (5, "a"), (5, "b"), (2, "a"), (2, "b")]
 
 
-def test_the_first_choice_a_guard_accepts_is_made() -> None:
+def test_the_first_binding_that_the_guard_accepts_is_used() -> None:
     found = net(JOIN)
     binding = first_enabled(found, initial_marking(found), T, lambda b: b.tokens[0] > 3)
 
@@ -123,13 +123,13 @@ def test_the_first_choice_a_guard_accepts_is_made() -> None:
     }
 
 
-def test_equal_tokens_are_one_choice() -> None:
+def test_equal_tokens_give_one_binding() -> None:
     found = net("place: {id: p, marking: [1, 1, true]}\ntransition: {id: t, arcs: {source: p}}")
 
     assert [b.tokens for b in bindings(found, initial_marking(found), T)] == [(1,), (True,)]
 
 
-def test_a_heavy_arc_passes_on_as_many_tokens_as_it_weighs_in_their_order() -> None:
+def test_a_weighted_arc_forwards_as_many_tokens_as_its_weight_in_order() -> None:
     found = net(
         """
         place: [{id: p, marking: [a, b, c]}, {id: q}, {id: r}]
@@ -141,7 +141,7 @@ def test_a_heavy_arc_passes_on_as_many_tokens_as_it_weighs_in_their_order() -> N
     assert forwarded_tokens(found, binding) == (("q", ("a", "b")), ("r", ("a",)))
 
 
-def test_a_value_goes_along_every_arc_or_where_it_says_itself() -> None:
+def test_a_value_is_sent_on_every_arc_or_to_the_places_it_names() -> None:
     found = net(JOIN)
     binding = next(bindings(found, initial_marking(found), T))
 

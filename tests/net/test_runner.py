@@ -59,7 +59,7 @@ async def after(net: Net, window: object = None) -> Any:
         ("import json\nreturn json.dumps({})", ["{}"]),
     ],
 )
-async def test_the_value_of_code_is_what_comes_out_of_the_firing(code: str, made: Any) -> None:
+async def test_the_return_value_of_code_becomes_the_output_token(code: str, made: Any) -> None:
     assert await after(step(code)) == made
 
 
@@ -70,7 +70,7 @@ async def test_code_is_called_once_also_when_it_raises_a_type_error() -> None:
     assert (result.outcome, window.calls) == (RunOutcome.ERROR, [("note",)])
 
 
-async def test_expressions_run_in_order_and_each_sees_what_the_last_one_made() -> None:
+async def test_expressions_run_in_order_and_see_earlier_results() -> None:
     found = net(
         """
         place: [{id: before, marking: [1]}, {id: after}]
@@ -84,7 +84,7 @@ async def test_expressions_run_in_order_and_each_sees_what_the_last_one_made() -
     assert await after(found) == [20]
 
 
-async def test_an_arc_may_make_its_own_of_the_token() -> None:
+async def test_an_arc_inscription_transforms_the_token() -> None:
     found = net(
         """
         place: [{id: before, marking: [3]}, {id: after}, {id: other}]
@@ -120,7 +120,7 @@ async def test_a_guard_picks_the_first_token_it_accepts() -> None:
 # The window -------------------------------------------------------------------------------
 
 
-async def test_a_net_for_the_known_engine_runs_without_an_edit() -> None:
+async def test_a_net_written_for_enginepy_runs_unchanged() -> None:
     code = """
     from enginepy import vscode_bridge
     try:
@@ -136,7 +136,7 @@ async def test_a_net_for_the_known_engine_runs_without_an_edit() -> None:
     assert "enginepy" not in sys.modules
 
 
-async def test_without_a_window_code_gets_the_error_it_was_handed() -> None:
+async def test_without_a_window_bridge_calls_raise_the_given_error() -> None:
     class Gone(BasculeError, RuntimeError):
         code = "gone"
 
@@ -148,7 +148,7 @@ async def test_without_a_window_code_gets_the_error_it_was_handed() -> None:
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
-async def test_what_an_operation_answers_becomes_the_token(mode: str) -> None:
+async def test_the_answer_of_a_bridge_operation_becomes_the_token(mode: str) -> None:
     window = Window(chat="hello", form={"approved": True})
 
     assert await after(step("return vscode_bridge.chat_async('x')", mode=mode), window) == ["hello"]
@@ -157,7 +157,7 @@ async def test_what_an_operation_answers_becomes_the_token(mode: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["participant_async", "lambda_async", "http_async"])
-async def test_operations_of_another_host_are_refused_by_name(name: str) -> None:
+async def test_unsupported_bridge_operations_are_rejected_by_name(name: str) -> None:
     result, _ = await play(step(f"return vscode_bridge.{name}('x')", mode="async"))
 
     assert result.outcome is RunOutcome.ERROR
@@ -206,7 +206,7 @@ async def test_a_guard_that_fails_ends_the_run_and_fires_nothing() -> None:
         ("return {'tokensByPlace': {'after': [b'']}}", "a bytes cannot be a token"),
     ],
 )
-async def test_what_json_has_no_words_for_is_no_token(code: str, told: str) -> None:
+async def test_a_value_that_json_cannot_represent_is_not_a_token(code: str, told: str) -> None:
     """A trace would hold something else, and its replay differ from the run."""
     result, _ = await play(step(code))
 
@@ -217,7 +217,7 @@ async def test_what_json_has_no_words_for_is_no_token(code: str, told: str) -> N
     assert tokens_by_place(result.marking) == {"before": [1]}
 
 
-async def test_a_token_sent_where_no_arc_leads_is_an_error() -> None:
+async def test_a_token_for_a_place_without_an_arc_is_an_error() -> None:
     result, _ = await play(step("return {'tokensByPlace': {'before': [1]}}"))
 
     assert "t has no arc to before" in str(result.error)
@@ -236,7 +236,7 @@ transition:
 """
 
 
-async def test_other_firings_go_on_while_an_async_one_is_under_way() -> None:
+async def test_other_transitions_fire_while_an_async_one_runs() -> None:
     class Latch:
         def __init__(self) -> None:
             self.opened = asyncio.Event()
@@ -257,7 +257,7 @@ async def test_other_firings_go_on_while_an_async_one_is_under_way() -> None:
     assert order == [(Begun, "slow"), (Fired, "quick"), (Fired, "slow")]
 
 
-async def test_when_one_firing_fails_those_under_way_are_undone_too() -> None:
+async def test_a_failed_firing_also_undoes_firings_in_progress() -> None:
     class Broken:
         async def wait(self) -> None:
             await asyncio.Event().wait()
@@ -271,7 +271,7 @@ async def test_when_one_firing_fails_those_under_way_are_undone_too() -> None:
     assert tokens_by_place(result.marking) == {"a": [1], "b": [1]}
 
 
-async def test_async_code_that_takes_longer_than_it_may_is_stopped() -> None:
+async def test_async_code_past_its_timeout_is_cancelled() -> None:
     found = net(
         """
         place: [{id: a, marking: [1]}]
@@ -322,7 +322,7 @@ transition:
 JOIN = "transition: {id: t, arcs: [{source: p}, {source: q}]}"
 
 
-async def test_the_first_in_the_file_fires_unless_another_policy_says_so() -> None:
+async def test_the_first_transition_in_the_file_fires_by_default() -> None:
     first, _ = await play(net(CHOICE))
     urgent, _ = await play(net(CHOICE), policy=HighestPriority())
 
@@ -362,7 +362,7 @@ async def test_the_same_seed_makes_the_same_run() -> None:
         ),
     ],
 )
-async def test_the_end_of_a_run_is_told_for_what_it_is(body: str, outcome: RunOutcome) -> None:
+async def test_a_run_reports_its_outcome(body: str, outcome: RunOutcome) -> None:
     result, events = await play(net(body), limits=RunLimits(firings=50))
 
     assert result.outcome is outcome
@@ -370,7 +370,7 @@ async def test_the_end_of_a_run_is_told_for_what_it_is(body: str, outcome: RunOu
     assert events[-1].outcome is outcome
 
 
-async def test_time_that_is_up_is_pending_while_something_is_under_way() -> None:
+async def test_a_timeout_while_a_firing_runs_ends_as_pending() -> None:
     class Never:
         async def wait(self) -> None:
             await asyncio.Event().wait()
@@ -383,7 +383,7 @@ async def test_time_that_is_up_is_pending_while_something_is_under_way() -> None
     assert tokens_by_place(result.marking) == {"a": [1], "d": [1]}
 
 
-async def test_time_is_up_also_for_a_net_that_never_waits() -> None:
+async def test_a_timeout_ends_a_net_that_never_waits() -> None:
     loop = "place: [{id: p, marking: 1}]\ntransition: {id: t, arcs: [{source: p}, {target: p}]}"
     result, _ = await play(net(loop), limits=RunLimits(firings=10**9, timeout=0.02))
 
@@ -391,7 +391,7 @@ async def test_time_is_up_also_for_a_net_that_never_waits() -> None:
     assert result.firings > 10
 
 
-async def test_cancelling_a_run_undoes_what_is_under_way() -> None:
+async def test_cancelling_a_run_undoes_firings_in_progress() -> None:
     begun = asyncio.Event()
 
     class Never:
@@ -443,7 +443,7 @@ async def test_the_gate_may_change_the_marking_before_a_firing() -> None:
     assert any(isinstance(event, Changed) for event in events)
 
 
-def test_every_outcome_has_an_exit_status_of_its_own() -> None:
+def test_every_run_outcome_has_its_own_exit_status() -> None:
     assert {str(outcome): outcome.exit_status for outcome in RunOutcome} == {
         "completed": 0,
         "error": 1,

@@ -23,12 +23,12 @@ def errors(text: str) -> list[str]:
     return [error.message for error in checker.iter_errors(plain(tree))]
 
 
-def test_it_is_a_schema() -> None:
+def test_the_net_schema_is_a_valid_json_schema() -> None:
     jsonschema.Draft202012Validator.check_schema(schema())
 
 
 @pytest.mark.parametrize("text", [EPIC, EVOLVE])
-def test_what_loads_is_valid(text: str) -> None:
+def test_nets_that_load_match_the_schema(text: str) -> None:
     assert load_bytes(text.encode(), FILE).net is not None
     assert errors(text) == []
 
@@ -43,7 +43,7 @@ def test_what_loads_is_valid(text: str) -> None:
         ("pnml:", "pmnl:"),
     ],
 )
-def test_what_does_not_load_is_not_valid(right: str, wrong: str) -> None:
+def test_nets_that_do_not_load_do_not_match_the_schema(right: str, wrong: str) -> None:
     text = EPIC.replace(right, wrong)
 
     assert load_bytes(text.encode(), FILE).net is None
@@ -51,7 +51,7 @@ def test_what_does_not_load_is_not_valid(right: str, wrong: str) -> None:
 
 
 @pytest.mark.parametrize("element", sorted(_KNOWN_KEYS))
-def test_both_know_the_same_keys(element: str) -> None:
+def test_the_schema_and_the_loader_know_the_same_keys(element: str) -> None:
     kind, _, evolve = element.partition(".")
     shape: dict[str, Any] = schema()
     if kind == "name":

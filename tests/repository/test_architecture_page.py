@@ -46,14 +46,14 @@ def uses_the_environment(tree: ast.Module) -> bool:
 
 
 @pytest.mark.parametrize("package", SECTIONS)
-def test_modules_of_a_package_exist(package: str) -> None:
+def test_documented_modules_of_a_package_exist(package: str) -> None:
     for name in first_column(SECTIONS[package]):
         path = SOURCE / package / name
         assert path.is_dir() if name.endswith("/") else path.with_suffix(".py").is_file(), name
 
 
 @pytest.mark.parametrize("package", SECTIONS)
-def test_every_part_of_a_package_is_named(package: str) -> None:
+def test_every_subpackage_is_on_the_architecture_page(package: str) -> None:
     parts = {each.parent.name for each in (SOURCE / package).glob("*/__init__.py")}
 
     assert {part for part in parts if f"`{part}/`" not in SECTIONS[package]} == set()

@@ -73,7 +73,7 @@ def ensure_taken(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_a_command_that_can_be_pasted_is_taken_by_the_parser(page: Path) -> None:
+def test_the_parser_accepts_every_command_in_a_code_block(page: Path) -> None:
     for line in pasted(page.read_text()):
         for words in ours(line):
             if words and words[0] not in ELSEWHERE and not words[0].startswith("-"):
@@ -87,7 +87,7 @@ def test_commands_inside_other_commands_are_found() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
-def test_a_command_in_a_sentence_is_one_with_options_that_it_has(page: Path) -> None:
+def test_commands_in_prose_exist_and_have_the_named_options(page: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for text in re.findall(r"`(?:\.venv/bin/)?bascule ([a-z][^`]*)`", prose):
         words = re.split(r"[\s=]+", text)

@@ -52,7 +52,7 @@ def test_a_command_of_a_task_or_hook_exists(command: str) -> None:
     assert not lack_of(command)
 
 
-def test_a_command_that_does_not_exist_is_noticed() -> None:
+def test_a_missing_command_of_a_task_or_hook_is_detected() -> None:
     assert lack_of("make no-such-target")
     assert lack_of("npm --silent --prefix web run no-such-script")
     assert lack_of(".venv/bin/no-such-program")
@@ -60,7 +60,7 @@ def test_a_command_that_does_not_exist_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", LAUNCHES)
-def test_what_a_launch_configuration_starts_exists(name: str) -> None:
+def test_launch_configurations_start_existing_modules_and_paths(name: str) -> None:
     launch = LAUNCHES[name]
     assert find_spec(launch.get("module", "bascule")) is not None
     assert launch.get("preLaunchTask", "build page") in TASKS

@@ -17,7 +17,7 @@ from bascule.cli.hub_settings import HubFile, load
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def test_the_settings_are_known_also_those_that_are_commented_out(tmp_path: Path) -> None:
+def test_every_deploy_setting_is_known_including_commented_out_ones(tmp_path: Path) -> None:
     text = (DEPLOY / "bascule.toml").read_text()
     whole = re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE)
     (tmp_path / "all.toml").write_text(whole)
@@ -49,7 +49,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     assert (ours, verified.returncode) == ([], 0), verified.stderr
 
 
-def test_compose_gives_the_hub_settings_it_knows() -> None:
+def test_compose_passes_only_known_settings_to_the_hub() -> None:
     compose: dict[str, Any] = YAML(typ="safe").load(DEPLOY / "compose.yaml")
     hub = compose["services"]["hub"]
     names = {name.removeprefix("BASCULE_").lower() for name in hub["environment"]}

@@ -12,7 +12,7 @@ import pytest
 import bascule
 
 
-async def test_our_code_may_not_block_the_loop(
+async def test_bascule_code_must_not_block_the_event_loop(
     blocking_calls: list[blockbuster.BlockingError],
 ) -> None:
     with pytest.raises(blockbuster.BlockingError, match=r"time\.sleep"):
@@ -21,7 +21,7 @@ async def test_our_code_may_not_block_the_loop(
     blocking_calls.clear()
 
 
-async def test_a_blocking_call_that_was_caught_is_still_on_record(
+async def test_a_blocking_call_whose_error_was_caught_is_still_recorded(
     blocking_calls: list[blockbuster.BlockingError],
 ) -> None:
     caught = "import time\ndef nap():\n try: time.sleep(0)\n except Exception: pass"
@@ -35,7 +35,7 @@ async def test_a_thread_may_block() -> None:
     await asyncio.to_thread(_ours("import time\ndef nap(): time.sleep(0)").nap)
 
 
-async def test_code_that_is_not_ours_may_block() -> None:
+async def test_code_outside_bascule_may_block() -> None:
     time.sleep(0)
 
 

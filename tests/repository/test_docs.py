@@ -45,7 +45,7 @@ def _anchors(page: Path) -> set[str]:
     return {_slug(heading) for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE)}
 
 
-def test_every_link_to_a_heading_leads_to_one(project: Path) -> None:
+def test_every_link_to_a_heading_finds_it(project: Path) -> None:
     broken = [
         f"{page.relative_to(project)}: {target}#{anchor}"
         for page in _pages(project)
@@ -56,7 +56,7 @@ def test_every_link_to_a_heading_leads_to_one(project: Path) -> None:
     assert broken == []
 
 
-def test_the_architecture_page_has_a_section_for_each_room_and_no_other(project: Path) -> None:
+def test_the_architecture_page_has_exactly_one_section_per_package(project: Path) -> None:
     page = (project / "docs/architecture.md").read_text()
     described = re.findall(r"^### `(\w+)/`", page, re.MULTILINE)
     rooms = [room.parent.name for room in (project / "src/bascule").glob("*/__init__.py")]
@@ -64,14 +64,14 @@ def test_the_architecture_page_has_a_section_for_each_room_and_no_other(project:
     assert sorted(described) == sorted(rooms)
 
 
-def test_decisions_are_numbered_without_a_gap_or_a_double(project: Path) -> None:
+def test_decision_numbers_have_no_gap_or_duplicate(project: Path) -> None:
     names = sorted(page.name for page in (project / "docs/decisions").glob("*.md"))
 
     assert [name[:4] for name in names] == [f"{n:04}" for n in range(1, len(names) + 1)]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS[:4])
-def test_every_make_verb_a_page_names_exists(project: Path, name: str) -> None:
+def test_every_documented_make_target_exists(project: Path, name: str) -> None:
     named = set(re.findall(r"`make ([a-z-]+)`", (project / name).read_text()))
     verbs = set(re.findall(r"^([a-z-]+):", (project / "Makefile").read_text(), re.MULTILINE))
 

@@ -15,25 +15,25 @@ import bascule
 
 @pytest.mark.slow
 @pytest.mark.editor
-def test_its_event_types_are_those_of_the_schema(project: Path) -> None:
+def test_the_event_types_of_the_extension_match_the_schema(project: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(project / "src")}
     script = [str(project / "scripts/protocol"), "--check"]
     done = subprocess.run(script, env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_its_version_is_the_package_s(project: Path) -> None:
+def test_the_extension_version_is_the_package_version(project: Path) -> None:
     manifest = json.loads((project / "extension/package.json").read_text())
     assert manifest["version"] == bascule.__version__
 
 
-def test_every_setting_is_of_the_machine_and_no_workspace_can_change_it(project: Path) -> None:
+def test_every_extension_setting_has_machine_scope(project: Path) -> None:
     manifest = json.loads((project / "extension/package.json").read_text())
     settings = manifest["contributes"]["configuration"]["properties"]
     assert {name for name, each in settings.items() if each["scope"] != "machine"} == set()
 
 
-def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
+def test_ids_in_the_extension_manifest_match_the_code(project: Path) -> None:
     manifest = json.loads((project / "extension/package.json").read_text())["contributes"]
     source = (project / "extension/src/manifest.ts").read_text()
     command = r': "((?:bascule|evolve)\.\w+)",'
@@ -47,11 +47,11 @@ def test_ids_in_the_manifest_are_those_in_the_code(project: Path) -> None:
     assert f'MCP_PROVIDER = "{provider["id"]}"' in source
 
 
-def test_its_lock_file_names_no_place_to_fetch_from(project: Path) -> None:
+def test_the_lock_file_of_the_extension_contains_no_download_urls(project: Path) -> None:
     assert '"resolved"' not in (project / "extension/package-lock.json").read_text()
 
 
-def test_every_file_it_builds_is_packed(project: Path) -> None:
+def test_every_built_file_of_the_extension_is_packaged(project: Path) -> None:
     built = re.findall(r'"(dist/[\w.-]+)"', (project / "extension/esbuild.mjs").read_text())
     packed = (project / "extension/.vscodeignore").read_text().splitlines()
 
@@ -61,7 +61,7 @@ def test_every_file_it_builds_is_packed(project: Path) -> None:
     assert [file for file in built if file not in places] == []
 
 
-def test_its_page_links_to_nothing_in_the_repository(project: Path) -> None:
+def test_the_extension_readme_links_to_nothing_in_the_repository(project: Path) -> None:
     """The packager refuses a relative link where it knows no repository to make it whole with."""
     text = (project / "extension/README.md").read_text()
 

@@ -59,7 +59,7 @@ def test_the_guide_to_nginx_prints_a_configuration_with_its_certificate(tmp_path
     assert str(tmp_path / "fullchain.pem") in ran.stdout
 
 
-def test_settings_that_the_guide_to_containers_shows_are_known(tmp_path: Path) -> None:
+def test_settings_in_the_container_guide_are_known(tmp_path: Path) -> None:
     page = (GUIDE.parent / "docker.md").read_text()
     (block,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     (tmp_path / "bascule.toml").write_text(block)
@@ -71,7 +71,7 @@ def test_settings_that_the_guide_to_containers_shows_are_known(tmp_path: Path) -
     assert settings.docker_engine
 
 
-def test_commands_and_settings_of_vs_code_that_guides_name_are_the_extension_s() -> None:
+def test_vs_code_commands_and_settings_in_guides_exist_in_the_extension() -> None:
     manifest = json.loads((GUIDE.parents[2] / "extension/package.json").read_text())["contributes"]
     titles = {f"{each['category']}: {each['title']}" for each in manifest["commands"]}
     settings = set(manifest["configuration"]["properties"])
@@ -101,7 +101,7 @@ def test_programs_in_pages_import_what_they_use(page: Path) -> None:
         assert ran.returncode == 0, ran.stdout
 
 
-def test_the_settings_of_an_mcp_client_start_our_command_with_its_token() -> None:
+def test_the_documented_mcp_client_settings_start_bascule_with_its_token() -> None:
     text = (GUIDE.parent / "mcp.md").read_text()
     (block,) = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     mcp = tree("mcp").commands["mcp"]

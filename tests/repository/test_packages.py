@@ -22,7 +22,7 @@ list.format='columns'
 """
 
 
-def test_uv_is_told_what_pip_is_configured_to_use() -> None:
+def test_uv_gets_the_package_indexes_that_pip_is_configured_with() -> None:
     assert dict(variables(read(TOLD))) == {
         "UV_INDEX_STRATEGY": "unsafe-best-match",
         "UV_DEFAULT_INDEX": "https://install.example/simple",
@@ -74,7 +74,7 @@ def install(project: Path, place: Path, *wanted: str) -> subprocess.CompletedPro
 
 
 @pytest.mark.slow
-def test_pip_installs_if_uv_fails_without_talk_of_indexes_that_lack_a_package(
+def test_pip_installs_if_uv_fails_without_messages_about_missing_packages(
     project: Path, place: Path
 ) -> None:
     ran = install(project, place, "tiny")

@@ -49,7 +49,7 @@ def test_a_failed_component_is_reported_and_the_others_are_made() -> None:
     )
 
 
-def test_components_are_made_in_parallel() -> None:
+def test_components_are_built_in_parallel() -> None:
     both = threading.Barrier(2, timeout=30)
 
     def meet(_: ReportProgress) -> None:

@@ -29,7 +29,7 @@ def test_every_listed_name_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ROOMS)
-def test_a_face_lists_all_it_shows(name: str) -> None:
+def test_a_package_lists_every_public_name_in_all(name: str) -> None:
     module = _imported(name)
     shown = {each for each in vars(module) if _is_ours(module, each)}
 

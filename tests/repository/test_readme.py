@@ -53,7 +53,7 @@ def paste(text: str, directory: Path) -> str:
     return ran.stdout
 
 
-def test_the_start_is_three_commands(blocks: list[str], project: Path) -> None:
+def test_the_readme_starts_with_three_commands(blocks: list[str], project: Path) -> None:
     """What they lead to is seen by `make test-fresh`, on a machine that has nothing yet."""
     commands = first_commands((project / "README.md").read_text())
 
@@ -61,7 +61,7 @@ def test_the_start_is_three_commands(blocks: list[str], project: Path) -> None:
     assert commands == [f"git clone {ADDRESS} bascule", "cd bascule", "make run"]
 
 
-def test_the_start_says_how_to_run_and_to_test_and_how_long_it_takes(project: Path) -> None:
+def test_the_readme_says_how_to_run_and_test_and_how_long_it_takes(project: Path) -> None:
     start = (project / "README.md").read_text().partition("## Start\n")[2].partition("\n## ")[0]
     times = dict(re.findall(r"^\| `(make \w+)` \|[^|]+\| ([^|]+) \|$", start, re.MULTILINE))
 

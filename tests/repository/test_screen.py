@@ -17,7 +17,7 @@ from tests.fresh.screen import Screen
         ("\x1b]0;title\x07longer\rsh", "shnger"),
     ],
 )
-def test_what_was_written_over_is_gone(written: str, left: str) -> None:
+def test_overwritten_text_is_removed_from_the_screen(written: str, left: str) -> None:
     whole, pieces = Screen(), Screen()
     whole.show(written)
     for each in written:
@@ -26,7 +26,7 @@ def test_what_was_written_over_is_gone(written: str, left: str) -> None:
     assert str(whole) == str(pieces) == left
 
 
-def test_on_paper_nothing_is_lost() -> None:
+def test_printed_screen_output_keeps_overwritten_lines() -> None:
     screen = Screen()
 
     assert screen.show("12%\r\x1b[K40%\r\n") == "12%\n40%\n"

@@ -39,7 +39,7 @@ def test_the_page_has_every_field_of_a_request() -> None:
     assert first_cells(part("Fields of a new session")) == list(SessionBody.model_fields)
 
 
-def test_the_page_has_every_state_and_where_it_goes() -> None:
+def test_the_sessions_page_lists_every_state_and_its_transitions() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", part("States"), re.MULTILINE))
     assert set(rows) == set(get_args(SessionState))
     for state, goes_on_to in rows.items():

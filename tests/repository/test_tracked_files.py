@@ -32,15 +32,19 @@ def texts(project: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("pattern", [MACHINE_PATH, PACKAGE_HOST, SECRET])
-def test_no_file_speaks_of_one_machine(texts: dict[str, str], pattern: re.Pattern[str]) -> None:
+def test_no_tracked_file_contains_machine_specific_text(
+    texts: dict[str, str], pattern: re.Pattern[str]
+) -> None:
     assert _lines_with(pattern, texts) == []
 
 
-def test_no_file_names_this_directory(texts: dict[str, str], project: Path) -> None:
+def test_no_tracked_file_contains_the_path_of_this_checkout(
+    texts: dict[str, str], project: Path
+) -> None:
     assert _lines_with(re.compile(re.escape(f"{project}/")), texts) == []
 
 
-def test_no_lock_file_carries_addresses(texts: dict[str, str]) -> None:
+def test_no_lock_file_contains_urls(texts: dict[str, str]) -> None:
     assert [name for name in texts if Path(name).name in ("uv.lock", "poetry.lock")] == []
 
 

@@ -60,7 +60,7 @@ def test_every_symptom_is_listed_once() -> None:
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
-def test_the_words_of_a_symptom_are_somewhere_in_the_source(symptom: str) -> None:
+def test_the_text_of_a_symptom_occurs_in_the_source(symptom: str) -> None:
     assert any(len(piece.strip()) >= SHORTEST for piece in symptom.split("…"))
     assert any(is_said(symptom, text) for text in sayings().values()), "nothing says so any more"
 
@@ -73,5 +73,5 @@ def test_every_symptom_has_a_way_out(symptom: str) -> None:
     assert told
 
 
-def test_words_that_nothing_says_are_noticed() -> None:
+def test_a_symptom_that_nothing_prints_is_detected() -> None:
     assert not any(is_said("The hub is out of coffee", text) for text in sayings().values())

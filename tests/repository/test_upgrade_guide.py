@@ -72,7 +72,7 @@ def user() -> Iterator[User]:
         yield User(Path(short))
 
 
-def test_all_that_is_left_is_where_the_guide_says_and_goes_with_its_commands(user: User) -> None:
+def test_the_uninstall_guide_removes_every_remaining_file(user: User) -> None:
     keep, _, restore, end_sessions, remove, *_ = BLOCKS
     cells = subprocess.run(
         [sys.executable, "-c", CELLS],
@@ -119,7 +119,7 @@ def _goes_on_with(user: User, token: str) -> None:
         user.asks("session", "rm", "--all")
 
 
-def test_every_place_in_the_state_is_told(user: User) -> None:
+def test_every_entry_of_the_state_directory_is_documented(user: User) -> None:
     with hub(user.env, "--allow-unisolated", cwd=user.home):
         user.asks("session", "create", "--name", "one")
         user.asks("session", "exec", "one", "true")

@@ -16,7 +16,7 @@ def test_the_version_is_the_changelogs_newest() -> None:
     assert bascule.__version__ == package_version() == changelog_version()
 
 
-def test_unreleased_is_no_version(tmp_path: Path) -> None:
+def test_unreleased_is_not_a_version(tmp_path: Path) -> None:
     text = "## [Unreleased]\n\n## [2.1.0] - 2030-01-31\n\n## [2.0.0] - 2030-01-01\n"
     (tmp_path / "CHANGELOG.md").write_text(text)
 

@@ -47,7 +47,7 @@ def test_each_missing_command_has_a_rule_with_the_words_that_name_it(
         *("rm -rf x", "tee x", "$x", "git log '", "f() { :; }", "A=1", "export"),
     ],
 )
-def test_nothing_is_offered_that_would_allow_everything(text: str) -> None:
+def test_no_offered_rule_would_allow_everything(text: str) -> None:
     assert offered(text) == []
 
 

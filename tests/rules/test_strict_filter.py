@@ -69,7 +69,7 @@ def test_values_that_bash_may_run_and_hidden_assignments_ask(text: str) -> None:
     assert verdict(text, "ls", "let") is CommandVerdict.ASK
 
 
-def test_a_deep_nesting_asks() -> None:
+def test_a_deeply_nested_command_asks() -> None:
     assert verdict("(" * 3000 + "ls" + ")" * 3000, "ls") is CommandVerdict.ASK
 
 
@@ -88,12 +88,12 @@ def test_a_deep_nesting_asks() -> None:
     ],
     ids=range(9),
 )
-def test_hostile_texts_are_decided_on_in_bounded_time(text: str) -> None:
+def test_hostile_commands_are_decided_in_bounded_time(text: str) -> None:
     """A cubic algorithm would take hours for them, and the test's timeout ends it."""
     assert verdict(text, "ls") is not CommandVerdict.DENY
 
 
-def test_many_wrappers_are_followed_to_the_end() -> None:
+def test_many_nested_wrapper_commands_are_followed() -> None:
     rules = Rules.of(deny=[["rm"]])
     context = CommandContext("/w", "/w", "/home/ann")
     decision = judge("env " * 2000 + "rm x", rules, context, Parser().parse)
@@ -105,7 +105,7 @@ def test_an_objection_names_the_character() -> None:
     assert text_objection("ls\t\n ") is None
 
 
-def test_answers_are_kept_by_text() -> None:
+def test_parse_results_are_cached_by_text() -> None:
     parser = Parser(cache_size=2)
     first = parser.parse("ls a")
     assert parser.parse("ls a") is first

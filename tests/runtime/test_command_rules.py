@@ -60,7 +60,7 @@ async def test_a_local_runtime_reads_a_file_of_rules(process: bool, tmp_path: Pa
         assert isinstance(await runtime.act(CmdRun("ls")), Error)
 
 
-async def test_a_file_of_rules_that_is_wrong_prevents_the_start(tmp_path: Path) -> None:
+async def test_an_invalid_rule_file_prevents_the_start(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[allow]]\nrun = ["echo"]\nno = ["echo 1"]\n')
     with pytest.raises(InvalidSetting, match=r"mine\.toml:3"):

@@ -59,7 +59,9 @@ def short_commands(tmp_path: Path, seed: int) -> Iterator[tuple[str, str, int]]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("busy_machine")
 @pytest.mark.parametrize("process", [False, True], ids=["in process", "over HTTP"])
-async def test_no_short_command_is_answered_wrong(tmp_path: Path, process: bool) -> None:
+async def test_thousands_of_short_commands_are_answered_correctly(
+    tmp_path: Path, process: bool
+) -> None:
     async with LocalRuntime(tmp_path, process=process) as runtime:
         for command, printed, status in short_commands(tmp_path, seed=COMMANDS):
             answer = await runtime.run(command)

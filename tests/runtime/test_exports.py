@@ -6,7 +6,7 @@ import pytest
 
 
 @pytest.mark.parametrize("room", ["bascule.runtime", "bascule.link", "bascule.sandbox"])
-def test_what_a_room_lists_is_there_and_what_it_imports_is_listed(room: str) -> None:
+def test_package_exports_exist_and_public_imports_are_exported(room: str) -> None:
     module = importlib.import_module(room)
     listed = getattr(module, "__all__", [])
     for name in listed:

@@ -43,6 +43,6 @@ async def test_the_log_of_cells_is_read_and_searched(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_cells_run_for_code_that_does_not_await(tmp_path: Path) -> None:
+def test_cells_run_in_sync_code(tmp_path: Path) -> None:
     with SyncRuntime(LocalRuntime(tmp_path)) as runtime:
         assert runtime.run_ipython("6 * 7").content == "42"

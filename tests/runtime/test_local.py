@@ -67,7 +67,7 @@ async def test_a_runtime_that_is_not_connected_says_so(process: bool, tmp_path: 
         await runtime.connect()
 
 
-async def test_relative_working_directories_start_here(
+async def test_relative_working_directories_start_at_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -77,7 +77,7 @@ async def test_relative_working_directories_start_here(
 
 
 @pytest.mark.slow
-async def test_the_key_of_a_child_is_nowhere_to_be_read(tmp_path: Path) -> None:
+async def test_the_key_of_a_child_server_cannot_be_read(tmp_path: Path) -> None:
     async with LocalRuntime(tmp_path, process=True) as runtime:
         assert runtime._child is not None
         key = runtime._child.key
@@ -89,7 +89,7 @@ async def test_the_key_of_a_child_is_nowhere_to_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_child_that_is_killed_has_died_and_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_killed_child_is_reported_as_died_and_leaves_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pids")
     async with LocalRuntime(tmp_path, process=True) as runtime:
         child = runtime._child
@@ -162,7 +162,7 @@ async def test_a_child_that_the_system_refuses_says_why(
 
 
 @pytest.mark.slow
-async def test_ctrl_c_at_the_parents_terminal_is_not_for_the_child(tmp_path: Path) -> None:
+async def test_ctrl_c_at_the_parents_terminal_does_not_reach_the_child(tmp_path: Path) -> None:
     async with LocalRuntime(tmp_path, process=True) as runtime:
         assert runtime._child is not None
         assert runtime._child.pid is not None
@@ -180,7 +180,7 @@ async def test_settings_and_directory_may_both_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.slow)])
-async def test_with_checkpoints_an_action_is_listed_shown_and_restored(
+async def test_the_checkpoint_of_an_action_is_listed_shown_and_restored(
     tmp_path: Path, process: bool
 ) -> None:
     workspace = tmp_path / "workspace"

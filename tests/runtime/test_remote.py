@@ -54,7 +54,7 @@ class TestRemote(RuntimeSuite):
         return make
 
 
-async def test_a_wrong_key_is_said_when_connecting(tmp_path: Path) -> None:
+async def test_connecting_with_a_wrong_key_is_reported(tmp_path: Path) -> None:
     async with Served(settings(tmp_path)) as runtime:
         stranger = RemoteRuntime(runtime.url, "wrong")
         with pytest.raises(AccessDenied):
@@ -64,7 +64,7 @@ async def test_a_wrong_key_is_said_when_connecting(tmp_path: Path) -> None:
         await stranger.aclose()
 
 
-async def test_closing_it_leaves_the_sandbox_as_it_is(tmp_path: Path) -> None:
+async def test_closing_a_remote_runtime_leaves_the_sandbox_unchanged(tmp_path: Path) -> None:
     async with Served(settings(tmp_path)) as runtime:
         async with RemoteRuntime(runtime.url, "key") as guest:
             await guest.run("word=kept")
@@ -82,7 +82,7 @@ async def test_two_clients_share_shells_and_do_not_disturb_each_other(tmp_path: 
         assert (await running).exit_code == 130
 
 
-async def test_a_server_that_stops_has_died_for_those_who_wait(tmp_path: Path) -> None:
+async def test_pending_actions_fail_with_sandbox_died_when_the_server_stops(tmp_path: Path) -> None:
     async with Served(settings(tmp_path)) as runtime:
         seen = Seen()
         watched = asyncio.create_task(runtime.run("echo up; cat", on_progress=seen))
@@ -116,14 +116,14 @@ async def test_progress_too_fast_for_the_stream_is_read_from_the_log(tmp_path: P
         assert seen.data == b"".join(b"%d\n" % n for n in range(1, 40_001))
 
 
-async def test_a_connection_that_was_streamed_on_is_used_again(tmp_path: Path) -> None:
+async def test_a_connection_used_for_streaming_is_reused(tmp_path: Path) -> None:
     async with Served(settings(tmp_path)) as runtime:
         for _ in range(3):
             await runtime.run("echo hi", on_progress=Seen())
         assert len(runtime._http._idle) == 1
 
 
-async def test_nobody_there_is_found_out_while_connecting() -> None:
+async def test_connecting_to_an_unreachable_server_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
     runtime = RemoteRuntime(url, "key", connect_timeout=0.05)
@@ -153,7 +153,7 @@ def http(status: int, body: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("status", [404, 502, 503, 504])
-async def test_a_proxy_that_finds_no_sandbox_means_it_is_unreachable(status: int) -> None:
+async def test_a_proxy_error_page_means_the_sandbox_is_unreachable(status: int) -> None:
     async with answering(http(status, b"<html>no such thing</html>")) as runtime:
         with pytest.raises(SandboxUnreachable, match="gone or paused"):
             await runtime.act(CmdRun("true"))
@@ -169,20 +169,20 @@ async def test_a_proxy_that_finds_no_sandbox_means_it_is_unreachable(status: int
         http(500, b'{"error": {"code": "from.the.future", "message": "m", "detail": {}}}'),
     ],
 )
-async def test_an_answer_nobody_can_read_is_a_remote_error(answer: bytes) -> None:
+async def test_an_unreadable_response_is_a_remote_error(answer: bytes) -> None:
     async with answering(answer) as runtime:
         with pytest.raises(RemoteError):
             await runtime.act(CmdRun("true"))
 
 
-async def test_an_answer_that_breaks_off_is_never_asked_for_again() -> None:
+async def test_a_truncated_response_is_not_retried() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{") as runtime:
         with pytest.raises(SandboxUnreachable) as lost:
             await runtime.act(CmdRun("true"))
         assert lost.value.detail["sent"] is True
 
 
-async def test_a_stream_that_breaks_off_is_unreachable_too() -> None:
+async def test_a_truncated_stream_is_reported_as_unreachable() -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     for rest in (b"", b"0\r\n\r\n"):
         async with answering(head + rest) as runtime:

@@ -85,7 +85,7 @@ async def test_an_observation_in_flight_when_the_windows_line_is_cut_arrives_onc
         assert (workspace / "lines").read_text() == "once\n"
 
 
-async def test_an_action_sent_into_a_cut_line_is_done_once(
+async def test_an_action_sent_while_disconnected_runs_once(
     hub: RunningHub, workspace: Path
 ) -> None:
     async with (
@@ -108,9 +108,7 @@ async def test_an_action_sent_into_a_cut_line_is_done_once(
         assert len(window.done) == 2
 
 
-async def test_a_line_that_is_silent_for_a_while_loses_nothing(
-    hub: RunningHub, workspace: Path
-) -> None:
+async def test_a_silent_connection_loses_nothing(hub: RunningHub, workspace: Path) -> None:
     async with (
         TcpRelay(hub.port) as relay,
         hub.fake_window(workspace, url=relay.url),
@@ -127,7 +125,7 @@ async def test_a_line_that_is_silent_for_a_while_loses_nothing(
 # The hub --------------------------------------------------------------------------------------
 
 
-async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
+async def test_a_hub_restart_under_load_loses_and_repeats_no_action(
     hub: RunningHub, workspace: Path
 ) -> None:
     """Every action leaves a line behind; each must be there once."""
@@ -166,7 +164,7 @@ async def test_a_hub_restarted_under_load_loses_and_doubles_nothing(
     assert len(window.done) == len(set(window.done)) == count
 
 
-async def test_a_hub_that_stays_away_is_said_to(hub: RunningHub, workspace: Path) -> None:
+async def test_a_hub_that_stays_unreachable_is_reported(hub: RunningHub, workspace: Path) -> None:
     async with (
         hub.fake_window(workspace),
         VSCodeRuntime(hub.url, hub.agent, patience=0.3) as runtime,
@@ -215,7 +213,7 @@ async def test_an_action_the_reload_killed_ends_in_a_named_error(
             assert (workspace / "lines").read_text() == "x\n"
 
 
-async def test_what_ended_before_the_reload_is_answered_after_it(
+async def test_an_action_that_ended_before_a_reload_is_answered_after_it(
     hub: RunningHub, workspace: Path
 ) -> None:
     journal, action = Journal(), CmdRun("echo x | tee -a lines")
@@ -232,7 +230,7 @@ async def test_what_ended_before_the_reload_is_answered_after_it(
     assert (workspace / "lines").read_text() == "x\n"
 
 
-async def test_a_window_that_does_not_come_back_leaves_the_outcome_unknown(
+async def test_actions_of_a_window_that_does_not_return_have_an_unknown_outcome(
     hub: RunningHub, workspace: Path
 ) -> None:
     async with (
@@ -249,7 +247,7 @@ async def test_a_window_that_does_not_come_back_leaves_the_outcome_unknown(
             await runtime.run("true")
 
 
-async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Path) -> None:
+async def test_the_death_of_an_editor_ends_actions_with_a_named_error(workspace: Path) -> None:
     async with (
         RunningHub(heartbeat=0.05, probe_timeout=1.0) as hub,
         hub.fake_window(workspace) as window,
@@ -269,7 +267,7 @@ async def test_a_window_whose_editor_dies_ends_its_actions_by_name(workspace: Pa
         assert not (workspace / "lines").exists()
 
 
-async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> None:
+async def test_actions_wait_for_an_editor_that_reconnects(workspace: Path) -> None:
     async with (
         RunningHub(heartbeat=0.05, probe_timeout=1.0) as hub,
         hub.fake_window(workspace) as window,
@@ -292,7 +290,7 @@ async def test_actions_wait_for_an_editor_that_comes_back(workspace: Path) -> No
         assert len(window.done) == 2
 
 
-async def test_an_id_is_done_once_however_many_actions_came_since(
+async def test_an_action_id_runs_once_even_after_many_later_actions(
     hub: RunningHub, workspace: Path
 ) -> None:
     """Its sender never got the answer, and asks for it after thousands of others."""
@@ -309,7 +307,7 @@ async def test_an_id_is_done_once_however_many_actions_came_since(
         assert (workspace / "lines").read_text() == "x\n"
 
 
-async def test_an_id_older_than_its_life_is_not_begun(hub: RunningHub, workspace: Path) -> None:
+async def test_an_expired_action_is_not_started(hub: RunningHub, workspace: Path) -> None:
     async with (
         hub.fake_window(workspace) as window,
         VSCodeRuntime(hub.url, hub.agent) as runtime,
@@ -322,7 +320,9 @@ async def test_an_id_older_than_its_life_is_not_begun(hub: RunningHub, workspace
         assert not (workspace / "lines").exists()
 
 
-async def test_what_its_sender_has_is_not_kept(hub: RunningHub, workspace: Path) -> None:
+async def test_delivered_observations_are_removed_from_the_journal(
+    hub: RunningHub, workspace: Path
+) -> None:
     async with hub.fake_window(workspace) as window:
         async with VSCodeRuntime(hub.url, hub.agent) as runtime:
             seen = await runtime.run("echo hi")
@@ -344,7 +344,7 @@ async def test_connecting_waits_for_hub_and_window(hub: RunningHub, workspace: P
         await runtime.aclose()
 
 
-async def test_what_is_too_large_is_an_error_on_either_way(workspace: Path) -> None:
+async def test_oversized_actions_and_observations_are_errors(workspace: Path) -> None:
     async with (
         RunningHub(message_bytes=1 << 20) as hub,
         hub.fake_window(workspace),
@@ -359,7 +359,7 @@ async def test_what_is_too_large_is_an_error_on_either_way(workspace: Path) -> N
         assert (await runtime.run("echo fine")).content == "fine\n"
 
 
-async def test_what_just_fits_is_sent_and_its_size_is_that_of_the_bytes_sent(
+async def test_an_action_at_the_size_limit_is_sent_and_its_size_counts_bytes(
     workspace: Path,
 ) -> None:
     limit = 1 << 18
@@ -393,7 +393,7 @@ async def test_actions_are_begun_in_the_order_they_were_sent(
 # Picking --------------------------------------------------------------------------------------
 
 
-async def test_two_windows_are_ambiguous_until_one_is_named(
+async def test_two_windows_are_ambiguous_without_a_selector(
     hub: RunningHub, tmp_path: Path
 ) -> None:
     for name in ("one", "two"):
@@ -409,7 +409,7 @@ async def test_two_windows_are_ambiguous_until_one_is_named(
             assert (await runtime.run("pwd")).content == f"{tmp_path}/two\n"
 
 
-async def test_no_window_is_said(hub: RunningHub) -> None:
+async def test_connecting_without_a_window_is_reported(hub: RunningHub) -> None:
     with pytest.raises(NoWindow, match="Connect"):
         await VSCodeRuntime(hub.url, hub.agent, patience=0).connect()
 
@@ -431,7 +431,7 @@ async def test_hub_token_and_window_come_from_the_environment(
             assert runtime.window.folders[0].path == str(workspace)
 
 
-async def test_what_a_window_cannot_do_is_named(hub: RunningHub, workspace: Path) -> None:
+async def test_an_unsupported_window_action_is_named(hub: RunningHub, workspace: Path) -> None:
     async with hub.fake_window(workspace), VSCodeRuntime(hub.url, hub.agent) as runtime:
         for work in (
             runtime.upload(workspace, "x"),
@@ -445,9 +445,7 @@ async def test_what_a_window_cannot_do_is_named(hub: RunningHub, workspace: Path
         await runtime.connect()
 
 
-async def test_code_that_does_not_await_has_the_same_words(
-    hub: RunningHub, workspace: Path
-) -> None:
+async def test_a_vscode_runtime_works_in_sync_code(hub: RunningHub, workspace: Path) -> None:
     def use() -> str:
         with SyncRuntime(VSCodeRuntime(hub.url, hub.agent)) as runtime:
             return runtime.run("echo hi").content

@@ -98,7 +98,7 @@ async def restore(sandbox: Sandbox, number: int, **more: Any) -> CheckpointResto
         "cd src && for i in 1 2 3; do echo $i > new$i; done",
     ],
 )
-async def test_what_a_command_did_is_undone_and_done_again(
+async def test_the_changes_of_a_command_are_undone_and_redone(
     sandbox: Sandbox, workspace: Path, command: str
 ) -> None:
     before = picture(workspace)
@@ -128,7 +128,7 @@ async def test_what_a_command_did_is_undone_and_done_again(
     ],
     ids=lambda action: f"{action.kind} {action.path}",
 )
-async def test_what_a_file_action_did_is_undone(
+async def test_the_changes_of_a_file_action_are_undone(
     sandbox: Sandbox, workspace: Path, action: Action
 ) -> None:
     before = picture(workspace)
@@ -142,7 +142,7 @@ async def test_what_a_file_action_did_is_undone(
     assert picture(workspace) == before
 
 
-async def test_an_edit_through_a_link_is_undone_where_it_took_place(
+async def test_an_edit_through_a_symlink_is_undone_at_its_target(
     sandbox: Sandbox, workspace: Path
 ) -> None:
     (workspace / "link").symlink_to("src/main.py")
@@ -173,7 +173,7 @@ async def test_reading_makes_no_checkpoint(sandbox: Sandbox) -> None:
     assert await ids(sandbox) == []
 
 
-async def test_what_a_person_changed_in_between_is_kept_and_listed(
+async def test_changes_the_user_made_in_between_are_kept_and_listed(
     sandbox: Sandbox, workspace: Path
 ) -> None:
     await run(sandbox, "echo agent > notes; echo agent > src/main.py")
@@ -193,7 +193,7 @@ async def test_what_a_person_changed_in_between_is_kept_and_listed(
     assert (workspace / "src/main.py").read_text() == "print(1)\n"
 
 
-async def test_one_file_and_everything_since_a_point_can_be_restored(
+async def test_one_file_or_everything_since_a_checkpoint_can_be_restored(
     sandbox: Sandbox, workspace: Path
 ) -> None:
     before = picture(workspace)
@@ -226,7 +226,7 @@ async def test_a_checkpoint_shows_its_title_and_its_diff(sandbox: Sandbox) -> No
 
 
 @pytest.mark.slow
-async def test_a_program_that_still_runs_is_recorded_until_its_answer_and_from_the_next_on(
+async def test_a_running_program_is_recorded_until_its_answer_and_again_from_the_next(
     sandbox: Sandbox, workspace: Path
 ) -> None:
     command = "echo first > notes; read line; echo second > notes; read line"
@@ -295,7 +295,7 @@ class CheckpointCollector:
         raise AssertionError(why)
 
 
-async def test_the_watcher_is_told_the_checkpoint_of_each_action(sandbox: Sandbox) -> None:
+async def test_the_watcher_gets_the_checkpoint_of_each_action(sandbox: Sandbox) -> None:
     sandbox.watcher = watch = CheckpointCollector()
     await run(sandbox, "true")
     await run(sandbox, "echo a > notes")
@@ -304,7 +304,7 @@ async def test_the_watcher_is_told_the_checkpoint_of_each_action(sandbox: Sandbo
     assert watch.checkpoints == [None, 2, 3]
 
 
-async def test_git_is_never_written(sandbox: Sandbox, workspace: Path) -> None:
+async def test_checkpoints_never_write_to_git(sandbox: Sandbox, workspace: Path) -> None:
     git(workspace, "init", "-q")
     git(workspace, "add", ".")
     git(workspace, "commit", "-qm", "first")
@@ -318,7 +318,7 @@ async def test_git_is_never_written(sandbox: Sandbox, workspace: Path) -> None:
     assert (workspace / "src/main.py").read_text() == "print(1)\n"
 
 
-async def test_what_is_left_out_is_said_once(
+async def test_files_left_out_of_checkpoints_are_reported_once(
     sandbox: Sandbox, workspace: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert sandbox.checkpoints is not None
@@ -354,7 +354,7 @@ async def test_a_workspace_without_checkpoints_says_why_and_its_actions_run(
     assert "is inside of the workspace" in notice
 
 
-async def test_without_checkpoints_their_actions_are_refused(workspace: Path) -> None:
+async def test_without_checkpoints_checkpoint_actions_are_rejected(workspace: Path) -> None:
     off = SandboxSettings(shells=ShellSettings(working_dir=workspace))
     async with await asyncio.to_thread(Sandbox, off) as sandbox:
         seen = await did(sandbox, RestoreCheckpoint(1), Error)
@@ -457,7 +457,7 @@ async def test_a_sandbox_that_opened_no_store_closes(tmp_path: Path, empty: Path
         "git init -q; echo x > x; git add x; git -c user.name=a -c user.email=a@b commit -qm x",
     ],
 )
-async def test_the_first_files_in_an_empty_workspace_are_undone_and_made_again(
+async def test_the_first_files_in_an_empty_workspace_are_undone_and_redone(
     in_empty: Sandbox, empty: Path, command: str
 ) -> None:
     await run(in_empty, command)
@@ -485,7 +485,7 @@ async def test_the_first_checkpoint_has_the_time_at_which_its_command_began(
     assert found["title"] == "Run `date +%s.%N > made`"
 
 
-async def test_files_of_a_person_in_an_empty_workspace_are_not_undone(
+async def test_files_of_the_user_in_an_empty_workspace_are_not_undone(
     in_empty: Sandbox, empty: Path
 ) -> None:
     await run(in_empty, "true")

@@ -103,7 +103,7 @@ async def test_a_denied_command_does_not_run_and_names_rule_and_reason(tmp_path:
 
 
 @pytest.mark.parametrize("more", [{}, {"is_static": True}, {"shell": "other"}, {"queue": True}])
-async def test_no_kind_of_command_passes_by_the_rules(
+async def test_no_kind_of_command_bypasses_the_rules(
     strict: Sandbox, tmp_path: Path, more: dict[str, object]
 ) -> None:
     assert code(await run(strict, "touch made", **more)) == "rule.denied"
@@ -112,13 +112,13 @@ async def test_no_kind_of_command_passes_by_the_rules(
     assert not (tmp_path / "made").exists()
 
 
-async def test_where_nobody_can_be_asked_the_error_says_so_at_once(strict: Sandbox) -> None:
+async def test_without_anyone_to_ask_the_error_is_immediate(strict: Sandbox) -> None:
     seen = await run(strict, "echo 1; make")
     assert code(seen) == "consent.denied"
     assert "nobody can be asked here: `make`: no rule allows it" in seen.content
 
 
-async def test_a_person_who_agrees_lets_exactly_this_text_run_once(strict: Sandbox) -> None:
+async def test_an_approval_lets_exactly_this_command_run_once(strict: Sandbox) -> None:
     person = put_person(strict, "once", "deny")
     action = CmdRun("cat /dev/null; echo 1", timeout=20)
     assert output(await strict.act(action)) == "1\n"
@@ -150,7 +150,7 @@ async def test_a_question_shows_text_parts_rules_to_add_and_answers(strict: Sand
     assert plain["kind"] == "run"
 
 
-async def test_a_person_who_does_not_answer_is_waited_for_no_longer_than_allowed(
+async def test_an_unanswered_question_times_out(
     tmp_path: Path,
 ) -> None:
     async with ruled(tmp_path, replace(STRICT, question_timeout=0.05)) as sandbox:
@@ -172,7 +172,7 @@ async def test_a_person_who_does_not_answer_is_waited_for_no_longer_than_allowed
         assert output(await run(sandbox, "echo usable")) == "usable\n"
 
 
-async def test_a_question_waits_no_longer_than_its_action_may_take(strict: Sandbox) -> None:
+async def test_a_question_waits_no_longer_than_the_timeout_of_its_action(strict: Sandbox) -> None:
     assert strict.gate is not None
 
     async def never(_: CommandQuestion) -> ApprovalAnswer:
@@ -183,7 +183,9 @@ async def test_a_question_waits_no_longer_than_its_action_may_take(strict: Sandb
     assert "within 0.1 seconds" in (await run(strict, "make", timeout=0.1)).content
 
 
-async def test_the_shell_is_free_while_a_person_is_asked(strict: Sandbox, tmp_path: Path) -> None:
+async def test_the_shell_stays_usable_while_a_question_is_open(
+    strict: Sandbox, tmp_path: Path
+) -> None:
     """What was approved for one directory is asked about again in another."""
     (tmp_path / "sub").mkdir()
     assert strict.gate is not None
@@ -221,7 +223,7 @@ async def test_a_cancelled_action_withdraws_its_question(strict: Sandbox) -> Non
     assert withdrawn.is_set()
 
 
-async def test_new_rules_settle_an_open_question(strict: Sandbox) -> None:
+async def test_new_rules_answer_an_open_question(strict: Sandbox) -> None:
     assert strict.gate is not None
     gate = strict.gate
 
@@ -330,7 +332,7 @@ async def test_other_files_are_written_without_a_question(strict: Sandbox) -> No
 # The shell remembers -------------------------------------------------------------------------
 
 
-async def test_decisions_use_the_directory_that_the_shell_is_in(
+async def test_decisions_use_the_current_directory_of_the_shell(
     strict: Sandbox, tmp_path: Path
 ) -> None:
     (tmp_path / "sub/deep").mkdir(parents=True)
@@ -353,7 +355,7 @@ async def test_a_directory_given_with_the_command_is_decided_on_like_cd(
 
 
 @pytest.mark.parametrize("kind", ["pty", pytest.param("tmux", marks=pytest.mark.slow)])
-async def test_a_name_that_became_a_function_asks(tmp_path: Path, kind: ShellKind) -> None:
+async def test_a_command_name_redefined_as_a_function_asks(tmp_path: Path, kind: ShellKind) -> None:
     async with ruled(tmp_path, STRICT, kind=kind) as sandbox:
         person = put_person(sandbox, "once", "deny", "once")
         assert output(await run(sandbox, "ls")) == ""
@@ -366,7 +368,7 @@ async def test_a_name_that_became_a_function_asks(tmp_path: Path, kind: ShellKin
         assert len(person.questions) == 3
 
 
-async def test_aliases_are_off_and_one_that_was_turned_on_asks(
+async def test_aliases_are_disabled_and_an_enabled_alias_asks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -378,21 +380,21 @@ async def test_aliases_are_off_and_one_that_was_turned_on_asks(
         assert "`ls` is an alias of this shell" in (await run(sandbox, "ls")).content
 
 
-async def test_a_name_that_bash_does_not_know_is_left_to_bash(strict: Sandbox) -> None:
+async def test_an_unknown_command_name_is_passed_to_bash(strict: Sandbox) -> None:
     assert strict.gate is not None
     rules = Rules.of(allow=[["no-such-program"]])
     strict.gate.change(replace(STRICT, rules=rules))
     assert "no-such-program: command not found" in output(await run(strict, "no-such-program"))
 
 
-async def test_the_status_of_the_last_command_survives_the_question_to_bash(
+async def test_the_last_exit_status_survives_the_type_query_to_bash(
     strict: Sandbox,
 ) -> None:
     await run(strict, "false")
     assert output(await run(strict, "echo $?")) == "1\n"
 
 
-async def test_traces_do_not_disturb_what_bash_says_about_names(strict: Sandbox) -> None:
+async def test_set_x_does_not_disturb_the_type_query_to_bash(strict: Sandbox) -> None:
     put_person(strict, "once", "once")
     await run(strict, "set -x")
     assert output(await run(strict, "echo traced")) == "++ echo traced\ntraced\n"
@@ -436,7 +438,7 @@ def _cpu_seconds() -> float:
 # Reading rules -------------------------------------------------------------------------------
 
 
-def test_rules_survive_their_way_to_another_process() -> None:
+def test_rules_survive_serialization_to_another_process() -> None:
     assert CommandRules.from_json(LENIENT.as_json()) == LENIENT
 
 
@@ -450,7 +452,9 @@ def test_rules_survive_their_way_to_another_process() -> None:
         lambda value: value.update(question_timeout="soon"),
     ],
 )
-def test_what_is_no_rules_is_refused(change: Callable[[dict[str, object]], object]) -> None:
+def test_invalid_serialized_rules_are_rejected(
+    change: Callable[[dict[str, object]], object],
+) -> None:
     value = STRICT.as_json()
     change(value)
     with pytest.raises(InvalidSetting):

@@ -21,7 +21,7 @@ from bascule.sandbox.shell.settings import ShellSettings
 
 
 def settings(tmp_path: Path, **more: object) -> SandboxSettings:
-    shells = ShellSettings(working_dir=tmp_path)
+    shells = ShellSettings(working_dir=tmp_path, env={"PATH": "/usr/bin:/bin"})
     return SandboxSettings(shells=shells, **more)  # type: ignore[arg-type]
 
 
@@ -31,7 +31,7 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
         yield sandbox
 
 
-async def test_it_can_do_what_is_mandatory_and_browses_where_there_is_a_browser(
+async def test_the_executor_has_mandatory_capabilities_and_browses_if_possible(
     tmp_path: Path,
 ) -> None:
     program = tmp_path / "chromium"
@@ -46,7 +46,7 @@ async def test_it_can_do_what_is_mandatory_and_browses_where_there_is_a_browser(
             assert sandbox.capabilities == MANDATORY_CAPABILITIES | more
 
 
-async def test_without_a_browser_it_says_what_is_missing(tmp_path: Path) -> None:
+async def test_without_a_browser_the_error_says_what_is_missing(tmp_path: Path) -> None:
     browser = BrowserSettings(enabled=False)
     async with await asyncio.to_thread(Sandbox, settings(tmp_path, browser=browser)) as sandbox:
         seen = await sandbox.act(Browse("http://example.com"))
@@ -56,7 +56,7 @@ async def test_without_a_browser_it_says_what_is_missing(tmp_path: Path) -> None
     assert "Browser functionality is not supported or disabled" in seen.content
 
 
-async def test_a_fault_of_ours_is_an_observation_and_is_logged_once(
+async def test_an_internal_error_is_an_observation_and_is_logged_once(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -75,7 +75,7 @@ async def test_a_fault_of_ours_is_an_observation_and_is_logged_once(
     assert [record.exc_info is not None for record in logged] == [True]
 
 
-async def test_a_file_action_past_its_time_says_so(
+async def test_a_file_action_past_its_timeout_is_reported(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     release = threading.Event()
@@ -87,7 +87,7 @@ async def test_a_file_action_past_its_time_says_so(
     assert seen.error_id == "action.timed_out"
 
 
-async def test_more_file_actions_than_threads_are_all_done(tmp_path: Path) -> None:
+async def test_more_file_actions_than_threads_all_complete(tmp_path: Path) -> None:
     async with await asyncio.to_thread(Sandbox, settings(tmp_path, threads=2)) as sandbox:
         seen = await asyncio.gather(
             *(sandbox.act(FileWrite(f"file-{n}", str(n))) for n in range(50))
@@ -96,7 +96,7 @@ async def test_more_file_actions_than_threads_are_all_done(tmp_path: Path) -> No
         assert len(list(tmp_path.iterdir())) == 50
 
 
-async def test_files_are_confined_to_the_roots_when_there_are_any(tmp_path: Path) -> None:
+async def test_files_are_confined_to_the_roots_if_configured(tmp_path: Path) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
     (tmp_path / "secret").write_text("secret")
@@ -112,7 +112,7 @@ async def test_files_are_confined_to_the_roots_when_there_are_any(tmp_path: Path
         assert isinstance(await sandbox.act(FileRead("note")), FileContent)
 
 
-async def test_closing_tells_those_who_wait_that_it_died(tmp_path: Path) -> None:
+async def test_closing_fails_pending_actions_with_sandbox_died(tmp_path: Path) -> None:
     sandbox = await asyncio.to_thread(Sandbox, settings(tmp_path))
     started = asyncio.Event()
     running = asyncio.create_task(

@@ -16,7 +16,7 @@ NEVER = 2**22 + 1
 """Above the highest PID that Linux gives."""
 
 
-def test_a_process_is_read_whatever_its_name_contains(tmp_path: Path) -> None:
+def test_a_process_with_any_name_is_parsed(tmp_path: Path) -> None:
     program = tmp_path / "a) Z 1"
     program.symlink_to("/bin/sleep")
     with subprocess.Popen([program, "60"]) as child:
@@ -28,7 +28,7 @@ def test_a_process_is_read_whatever_its_name_contains(tmp_path: Path) -> None:
     assert found.state in "RSD"
 
 
-def test_a_zombie_is_listed_only_for_those_who_ask() -> None:
+def test_a_zombie_is_listed_only_on_request() -> None:
     with subprocess.Popen(["true"]) as child:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
 
@@ -89,7 +89,7 @@ def test_descendants_are_found_below_their_root() -> None:
     assert usage.memory_bytes > 0
 
 
-def test_words_variables_and_paths_of_a_process_are_read(tmp_path: Path) -> None:
+def test_arguments_variables_and_paths_of_a_process_are_read(tmp_path: Path) -> None:
     with subprocess.Popen(
         ["cat", "", "-"],
         cwd=tmp_path,
@@ -122,7 +122,7 @@ def test_a_process_that_does_not_exist_has_nothing() -> None:
     assert not process_table.is_first_in_namespace(NEVER)
 
 
-def test_a_caught_and_an_ignored_signal_are_handled() -> None:
+def test_caught_and_ignored_signals_count_as_handled() -> None:
     for action in ("trap : INT", "trap '' INT"):
         with subprocess.Popen(
             ["bash", "-c", f"{action}; echo; read"], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -48,7 +48,7 @@ def test_a_count_survives_an_edit_of_the_file_but_not_the_removal_of_the_rule() 
     assert made.report(Rules()) == []
 
 
-def test_only_the_rules_that_decided_last_have_a_count() -> None:
+def test_only_the_most_recently_used_rules_keep_a_count() -> None:
     made = counts()
     rules = [Rule((f"program{n}",)) for n in range(MAX_RULES + 1)]
     for rule in [*rules[:-1], rules[0], rules[-1]]:
@@ -59,7 +59,7 @@ def test_only_the_rules_that_decided_last_have_a_count() -> None:
     assert "program1" not in found, "the one that decided longest ago"
 
 
-def test_a_report_of_the_longest_texts_is_smaller_than_the_hub_accepts() -> None:
+def test_a_report_with_the_longest_texts_fits_the_hubs_limit() -> None:
     report = []
     for owner in RuleOwner:
         made = counts(owner)
@@ -72,13 +72,13 @@ def test_a_report_of_the_longest_texts_is_smaller_than_the_hub_accepts() -> None
     assert len(to_json({"rules": report})) < 1 << 20
 
 
-def test_invisible_characters_of_a_rule_are_spelt_out() -> None:
+def test_invisible_characters_of_a_rule_are_escaped() -> None:
     [entry] = counts().report(Rules(deny=[Rule(("a\u202eb",), "\x1b[2J", "x\u200b:1")]))
     assert (entry["rule"], entry["why"]) == ("a<U+202E>b", "<U+001B>[2J")
     assert entry["origin"] == "x<U+200B>:1"
 
 
-def test_a_rule_that_only_may_match_decided_nothing() -> None:
+def test_a_rule_that_only_might_match_is_not_counted() -> None:
     sure, unsure, allowing = Rule(("a",)), Rule(("b",)), Rule(("c",))
     decision = Decision(
         [

@@ -28,12 +28,12 @@ async def bash(keeper: Keeper, script: str, cwd: Path) -> SupervisedProgram:
     return program
 
 
-async def test_a_line_can_be_waited_for(keeper: Keeper, tmp_path: Path) -> None:
+async def test_a_line_of_program_output_can_be_awaited(keeper: Keeper, tmp_path: Path) -> None:
     async with await bash(keeper, "echo one; echo port 80; sleep 600", tmp_path) as program:
         assert (await program.wait_for_output(r"port (\d+)"))[1] == "80"
 
 
-async def test_one_that_ends_before_it_says_so_raises_its_last_output(
+async def test_a_program_that_exits_before_the_awaited_line_raises_its_output(
     keeper: Keeper, tmp_path: Path
 ) -> None:
     async with await bash(keeper, "echo no luck >&2; exit 3", tmp_path) as program:
@@ -43,7 +43,7 @@ async def test_one_that_ends_before_it_says_so_raises_its_last_output(
         assert await program.ended == 3
 
 
-async def test_closing_it_ends_what_it_started(keeper: Keeper, tmp_path: Path) -> None:
+async def test_closing_a_program_ends_its_children(keeper: Keeper, tmp_path: Path) -> None:
     script = "(trap '' HUP TERM; sleep 600) & echo child $!; wait"
     program = await bash(keeper, script, tmp_path)
     child = (await program.wait_for_output(r"child (\d+)"))[1]
@@ -52,12 +52,12 @@ async def test_closing_it_ends_what_it_started(keeper: Keeper, tmp_path: Path) -
     assert ended(int(child))
 
 
-async def test_there_is_nothing_for_it_to_read(keeper: Keeper, tmp_path: Path) -> None:
+async def test_a_supervised_program_has_an_empty_stdin(keeper: Keeper, tmp_path: Path) -> None:
     async with await bash(keeper, "read x; echo got $?", tmp_path) as program:
         assert (await program.wait_for_output(r"got (\d)"))[1] == "1"
 
 
-async def test_an_orphan_it_does_not_know_of_is_reaped(keeper: Keeper, tmp_path: Path) -> None:
+async def test_an_unknown_orphan_is_reaped(keeper: Keeper, tmp_path: Path) -> None:
     script = "bash -c 'setsid sleep 600 & echo orphan $!'; exec sleep 600"
     async with await bash(keeper, script, tmp_path) as program:
         orphan = psutil.Process(int((await program.wait_for_output(r"orphan (\d+)"))[1]))

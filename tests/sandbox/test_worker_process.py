@@ -105,7 +105,7 @@ async def test_a_killed_worker_fails_its_requests(worker: WorkerProcess, tmp_pat
             await request.answer()
 
 
-async def test_closing_ends_the_worker_without_a_complaint(
+async def test_closing_ends_the_worker_without_logging_an_error(
     worker: WorkerProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     pid = (await start(worker, WORKER, tmp_path))["pid"]

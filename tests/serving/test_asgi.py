@@ -34,14 +34,14 @@ def part(body: bytes, *, more: bool = False) -> Message:
     return {"type": "http.request", "body": body, "more_body": more}
 
 
-async def test_a_body_is_read_whole_or_in_pieces() -> None:
+async def test_a_body_is_read_at_once_or_in_chunks() -> None:
     parts = part(b"one", more=True), part(b"two")
 
     assert await read_body(AsgiMessages(*parts).receive) == b"onetwo"
     assert [piece async for piece in read_pieces(AsgiMessages(*parts).receive)] == [b"one", b"two"]
 
 
-async def test_a_client_that_leaves_halfway_has_sent_no_body() -> None:
+async def test_a_client_disconnect_during_the_body_is_reported() -> None:
     parts = part(b"one", more=True), GONE
 
     with pytest.raises(ClientDisconnected):
@@ -50,7 +50,7 @@ async def test_a_client_that_leaves_halfway_has_sent_no_body() -> None:
         [piece async for piece in read_pieces(AsgiMessages(*parts).receive)]
 
 
-async def test_a_large_body_is_sent_in_pieces_with_the_length_of_all() -> None:
+async def test_a_large_body_is_sent_in_chunks_with_its_total_length() -> None:
     wire = AsgiMessages()
     await send_whole(wire.send, 200, [], b"head", b"x" * (2 * MEGABYTE + 1))
 

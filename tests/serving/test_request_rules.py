@@ -31,30 +31,30 @@ def admits(rules: HostRules, *headers: tuple[str, str]) -> bool:
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.3.2.1:80", "[::1]:9"])
-def test_loopback_is_always_ours(host: str) -> None:
+def test_loopback_hosts_are_always_accepted(host: str) -> None:
     assert admits(WITH_PAGES, ("host", host))
     assert admits(WITHOUT_PAGES, ("host", host))
 
 
-def test_a_name_is_ours_in_any_case_and_with_any_port() -> None:
+def test_a_configured_host_is_accepted_in_any_case_and_with_any_port() -> None:
     assert admits(WITH_PAGES, ("host", "hub.EXAMPLE:8300"))
 
 
 @pytest.mark.parametrize("host", ["Evil.example", "127.0.0.1.evil.example", "10.0.0.7", "[::2]"])
-def test_another_name_is_refused_and_named(host: str) -> None:
+def test_another_host_is_rejected_and_named(host: str) -> None:
     assert refused(WITH_PAGES, ("host", host)) == (
         403,
         f"This hub does not accept the host name {host!r}; add it to `allowed_hosts`",
     )
 
 
-def test_a_server_on_every_address_answers_to_every_address_but_to_no_name() -> None:
+def test_a_server_on_all_addresses_accepts_every_address_but_no_host_name() -> None:
     assert admits(WITHOUT_PAGES, ("host", "10.0.0.7:80"))
     assert refused(WITHOUT_PAGES, ("host", "evil.example"))[0] == 403
 
 
 @pytest.mark.parametrize("host", ["", "a b", "localhost:", "localhost:x", "[::1]x", "a@localhost"])
-def test_what_is_no_host_is_refused_even_where_every_name_is_ours(host: str) -> None:
+def test_an_invalid_host_is_rejected_even_if_every_name_is_accepted(host: str) -> None:
     assert admits(ANY_NAME, ("host", "any.example"))
     assert refused(ANY_NAME, ("host", host))[0] == 403
 
@@ -92,7 +92,7 @@ def test_a_host_is_a_name_and_a_port() -> None:
     assert split_host("a/b") == ("", "")
 
 
-def test_a_host_is_no_longer_than_dns_allows() -> None:
+def test_a_host_longer_than_dns_allows_is_rejected() -> None:
     longest = "a" * 253
     assert split_host(f"{longest}:8300") == (longest, ":8300")
     assert split_host(f"{longest}a") == ("", "")
@@ -100,7 +100,7 @@ def test_a_host_is_no_longer_than_dns_allows() -> None:
     assert refused(ANY_NAME, ("host", f"{longest}a"))[0] == 403
 
 
-def test_foreign_names_leave_room_for_ours_in_the_cache() -> None:
+def test_unknown_hosts_do_not_evict_known_ones_from_the_cache() -> None:
     rules = HostRules("hub", listens_on="127.0.0.1", names=["hub.example"])
     for number in range(1000):
         refused(rules, ("host", f"{number}.evil.example"))
@@ -120,7 +120,7 @@ async def _pieces() -> Message:
     return {"type": "http.request", "body": b"12345", "more_body": True}
 
 
-def test_a_body_that_declares_too_much_is_refused_and_another_is_not_counted() -> None:
+def test_a_declared_body_length_is_checked_without_counting_the_body() -> None:
     with pytest.raises(Refused, match="larger than 5 bytes"):
         bounded({b"content-length": b"6"}, _pieces, 5)
 

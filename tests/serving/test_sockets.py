@@ -29,7 +29,7 @@ def test_a_server_has_an_address_for_this_machine(host: str, url: str) -> None:
     assert local_url(host, 80) == url
 
 
-def test_a_port_that_is_bound_twice_is_listened_on_once() -> None:
+def test_a_port_that_is_bound_twice_has_only_one_listener() -> None:
     with (
         bind_tcp("127.0.0.1", 0) as first,
         bind_tcp("127.0.0.1", first.getsockname()[1]) as second,
@@ -39,7 +39,7 @@ def test_a_port_that_is_bound_twice_is_listened_on_once() -> None:
             first.listen()
 
 
-def test_a_unix_socket_takes_the_place_of_one_that_was_left(tmp_path: Path) -> None:
+def test_a_unix_socket_replaces_a_stale_one(tmp_path: Path) -> None:
     path = tmp_path / "sock"
     unix_listener(path).close()
 

@@ -168,7 +168,7 @@ def _named(module: Any, name: str) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("name,type,args,kwargs,sent,answer,made", CALLS, ids=[c[0] for c in CALLS])  # noqa: PT006
-async def test_a_call_sends_its_request_and_reads_its_answer_in_both_faces(
+async def test_sync_and_async_calls_send_the_request_and_parse_the_answer(
     editor: FakeEditor,
     name: str,
     type: str,
@@ -187,7 +187,7 @@ async def test_a_call_sends_its_request_and_reads_its_answer_in_both_faces(
     assert [request.params for request in editor.requests] == [sent, sent]
 
 
-def test_the_two_faces_have_the_same_calls_with_the_same_parameters() -> None:
+def test_sync_and_async_apis_have_the_same_calls_and_parameters() -> None:
     shared = [name for name in aio.__all__ if name[0].islower() and name not in ("output",)]
     functions = [name for name in shared if not inspect.isclass(getattr(vscode, name))]
 
@@ -199,7 +199,7 @@ def test_the_two_faces_have_the_same_calls_with_the_same_parameters() -> None:
         )
 
 
-def test_a_reply_is_a_text_that_knows_its_conversation_and_model(editor: FakeEditor) -> None:
+def test_a_chat_reply_is_a_string_with_its_conversation_and_model(editor: FakeEditor) -> None:
     editor.answers["vscode/chat"] = lambda _: {
         "response": "4",
         "conversationId": "conv-1",
@@ -212,7 +212,7 @@ def test_a_reply_is_a_text_that_knows_its_conversation_and_model(editor: FakeEdi
     assert (reply, reply.conversation_id, reply.model) == ("4", "conv-1", "gpt")
 
 
-def test_an_answer_in_another_shape_is_a_breach_of_the_protocol(editor: FakeEditor) -> None:
+def test_a_malformed_answer_is_a_protocol_error(editor: FakeEditor) -> None:
     editor.answers["vscode/chat"] = lambda _: {"no": "response"}
 
     with pytest.raises(vscode.BridgeProtocol, match="vscode/chat"):
@@ -226,7 +226,7 @@ def _stream(asked: FakeRequest) -> Any:
     return {"response": "one two three", "conversationId": "c", "model": "m"}
 
 
-def test_a_stream_gives_the_pieces_and_then_the_whole(editor: FakeEditor) -> None:
+def test_a_chat_stream_yields_pieces_and_then_the_full_reply(editor: FakeEditor) -> None:
     editor.answers["vscode/chat"] = _stream
 
     stream = vscode.chat("Count", stream=True)
@@ -237,7 +237,9 @@ def test_a_stream_gives_the_pieces_and_then_the_whole(editor: FakeEditor) -> Non
     assert (stream.reply, stream.reply.model) == ("one two three", "m")
 
 
-async def test_an_awaited_stream_gives_the_same(editor: FakeEditor) -> None:
+async def test_an_async_chat_stream_yields_pieces_and_then_the_full_reply(
+    editor: FakeEditor,
+) -> None:
     editor.answers["vscode/chat"] = _stream
 
     stream = aio.chat("Count", stream=True)
@@ -328,7 +330,7 @@ def test_cancel_raises_in_the_script(editor: FakeEditor) -> None:
     assert bar.is_cancelled
 
 
-async def test_cancel_interrupts_what_an_awaiting_script_waits_for(editor: FakeEditor) -> None:
+async def test_cancelling_progress_interrupts_an_awaiting_script(editor: FakeEditor) -> None:
     editor.answers["vscode/progress"] = _cancels
 
     async def work() -> None:
@@ -350,7 +352,7 @@ async def test_a_cancelled_task_stays_cancelled_inside_a_progress(editor: FakeEd
             await asyncio.Event().wait()
 
 
-def test_work_goes_on_when_its_notification_is_lost(
+def test_work_continues_if_its_progress_notification_is_lost(
     editor: FakeEditor, caplog: pytest.LogCaptureFixture
 ) -> None:
     def lose(_: FakeRequest) -> Any:
@@ -381,7 +383,7 @@ def test_an_output_channel_is_written_shown_and_cleared(editor: FakeEditor) -> N
 
 
 @pytest.mark.slow
-def test_importing_it_loads_neither_pydantic_nor_the_web(project: Path) -> None:
+def test_importing_vscode_bridge_loads_no_heavy_modules(project: Path) -> None:
     code = (
         "import sys, vscode_bridge\n"
         "heavy = {'pydantic', 'pydantic_core', 'aiohttp', 'websockets', 'asyncio', 'ssl'}\n"

@@ -60,14 +60,16 @@ async def visitor(hub: RunningHub) -> AsyncIterator[BrowserClient]:
         yield made
 
 
-async def test_a_stranger_is_led_to_the_sign_in_and_back(visitor: BrowserClient) -> None:
+async def test_a_user_without_a_cookie_is_redirected_to_sign_in_and_back(
+    visitor: BrowserClient,
+) -> None:
     reply = await visitor.get("/sessions/abc", VISIT)
     assert (reply.status, reply.headers["location"]) == (303, "/sign-in?next=%2Fsessions%2Fabc")
     assert (await visitor.sign_in("wrong")).status == 401
     assert (await visitor.get("/", VISIT)).status == 303
 
 
-async def test_the_cookie_alone_opens_no_call(visitor: BrowserClient) -> None:
+async def test_the_cookie_alone_authorizes_no_api_call(visitor: BrowserClient) -> None:
     await visitor.sign_in(ADMIN)
     refused = await visitor.get("/api/sessions")
     assert (refused.status, b"reload the page" in refused.body) == (403, True)
@@ -78,7 +80,7 @@ async def test_the_cookie_alone_opens_no_call(visitor: BrowserClient) -> None:
         assert (await visitor.get("/api/sessions", headers)).status == 403
 
 
-async def test_the_key_is_good_for_its_own_sign_in_alone(
+async def test_the_page_key_is_valid_only_for_its_own_sign_in(
     hub: RunningHub, visitor: BrowserClient
 ) -> None:
     await visitor.sign_in(ADMIN)
@@ -97,7 +99,7 @@ async def test_the_key_is_good_for_its_own_sign_in_alone(
         {},
     ],
 )
-async def test_no_script_or_frame_is_given_the_key(
+async def test_no_foreign_script_or_frame_gets_the_page_key(
     visitor: BrowserClient, asked: Mapping[str, str]
 ) -> None:
     await visitor.sign_in(ADMIN)
@@ -105,7 +107,7 @@ async def test_no_script_or_frame_is_given_the_key(
     assert b'name="bascule-key" content=""' in reply.body
 
 
-async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
+async def test_the_page_cannot_be_framed_and_runs_only_its_own_scripts(
     visitor: BrowserClient,
 ) -> None:
     await visitor.sign_in(ADMIN)
@@ -118,7 +120,9 @@ async def test_the_document_is_framed_by_nobody_and_runs_no_script_of_others(
     assert headers["cache-control"] == "no-store"
 
 
-async def test_another_name_or_origin_gets_nothing(hub: RunningHub, visitor: BrowserClient) -> None:
+async def test_requests_with_another_host_or_origin_are_rejected(
+    hub: RunningHub, visitor: BrowserClient
+) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
     for host in ("evil.example", "evil.localhost", "localhost.", "hub-x.localhost"):
@@ -128,7 +132,7 @@ async def test_another_name_or_origin_gets_nothing(hub: RunningHub, visitor: Bro
     assert (await visitor.get("/api/sessions", foreign)).status == 403
 
 
-async def test_the_cookie_is_good_for_calls_of_the_page_and_no_others(
+async def test_the_cookie_is_valid_only_for_calls_of_the_page(
     visitor: BrowserClient,
 ) -> None:
     await visitor.sign_in(ADMIN)
@@ -137,7 +141,7 @@ async def test_the_cookie_is_good_for_calls_of_the_page_and_no_others(
     assert (await visitor.get("/metrics", key)).status == 401
 
 
-async def test_signing_out_ends_the_key(visitor: BrowserClient) -> None:
+async def test_signing_out_revokes_the_page_key(visitor: BrowserClient) -> None:
     await visitor.sign_in(ADMIN)
     key = {"X-Bascule-Page": await visitor.key()}
     out = {"Cookie": visitor.cookie, "Origin": visitor.page}
@@ -145,7 +149,9 @@ async def test_signing_out_ends_the_key(visitor: BrowserClient) -> None:
     assert (await visitor.get("/api/sessions", key)).status == 401
 
 
-async def test_files_of_the_page_last_and_are_open_to_all(visitor: BrowserClient) -> None:
+async def test_page_scripts_are_cached_as_immutable_and_need_no_sign_in(
+    visitor: BrowserClient,
+) -> None:
     names = [each.name for each in (FILES / "page").iterdir() if each.suffix == ".js"]
     reply = await visitor.get(f"/page/{names[0]}")
     assert reply.status == 200

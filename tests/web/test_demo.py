@@ -17,7 +17,7 @@ from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_
 from .conftest import Screen
 from .test_page import ensure_usable_by_all
 
-pytestmark = [pytest.mark.editor, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.editor, pytest.mark.timeout(600)]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def until_another_host(hub: SessionHub, number: int) -> None:
         await change
 
 
-async def test_an_agent_works_in_vs_code_as_somebody_watches(
+async def test_an_agent_works_in_vs_code_while_a_user_watches(
     screen: Screen, hub: SessionHub, admin: SessionsClient
 ) -> None:
     page = screen.page
@@ -115,7 +115,7 @@ async def test_an_agent_works_in_vs_code_as_somebody_watches(
     screen.complaints[:] = [each for each in screen.complaints if not of_vscode(each)]
 
 
-async def test_a_demo_ends_with_its_session_and_is_played_anew(
+async def test_a_demo_ends_with_its_session_and_can_be_restarted(
     screen: Screen, hub: SessionHub, admin: SessionsClient
 ) -> None:
     """Nobody looks: it waits, at no cost, until its session is gone or somebody comes."""

@@ -11,7 +11,7 @@ from .conftest import TIMEOUT, Screen
 expect.set_options(timeout=TIMEOUT)
 
 
-async def test_a_person_sees_where_forks_overlap_and_merges_one(
+async def test_a_user_sees_overlapping_forks_and_merges_one(
     screen: Screen, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"name": "work"})

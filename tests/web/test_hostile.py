@@ -41,7 +41,7 @@ async def outcome(page: Page | Frame, script: str) -> Any:
     )
 
 
-async def test_a_page_of_another_origin_can_neither_read_nor_act(
+async def test_a_page_of_another_origin_cannot_read_or_call_the_hub(
     browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = (await admin.create({"name": "mine"}))["id"]
@@ -104,7 +104,7 @@ async def test_a_page_of_another_origin_can_neither_read_nor_act(
         assert await page.evaluate("() => window.shown.closed") is True  # cut off from its opener
 
 
-async def test_a_script_of_the_same_origin_has_no_key(
+async def test_a_script_of_the_same_origin_cannot_get_the_page_key(
     browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     """As one that VS Code in a session runs: the cookie is sent for it, and opens nothing."""
@@ -132,7 +132,7 @@ async def test_a_script_of_the_same_origin_has_no_key(
         assert await outcome(page, framed) == "no"
 
 
-async def test_a_name_made_to_point_here_gets_nothing(browser: Browser, hub: SessionHub) -> None:
+async def test_a_dns_rebinding_host_is_rejected(browser: Browser, hub: SessionHub) -> None:
     """DNS rebinding: the browser takes the hub for a page of its own name."""
     rebound = f"http://rebound.example:{hub.port}"
     rules = "--host-resolver-rules=MAP rebound.example 127.0.0.1"

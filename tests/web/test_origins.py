@@ -356,19 +356,19 @@ async def _tokens(hub: ProxyHub) -> object:
     return tokens
 
 
-async def test_pages_of_a_sessions_vscode_get_nowhere(ground: SignedInBrowser) -> None:
+async def test_pages_of_a_sessions_vscode_cannot_reach_the_hub(ground: SignedInBrowser) -> None:
     for name in ("attack", "coop-same-origin", "coop-noopener-allow-popups"):
         await _attacked_from(ground, f"{ground.url}/vscode/{EVIL}/{name}")
     # And one that is made by a service worker, past whatever the proxy does to headers.
     await _attacked_from(ground, f"{ground.url}/vscode/{EVIL}/installs")
 
 
-async def test_pages_of_an_app_get_nowhere(ground: SignedInBrowser) -> None:
+async def test_pages_of_an_app_cannot_reach_the_hub(ground: SignedInBrowser) -> None:
     for name in ("attack", "leads"):
         await _attacked_from(ground, f"{ground.url}/apps/{EVIL}-0/{name}")
 
 
-async def test_pages_of_another_port_and_of_another_site_get_nowhere(
+async def test_pages_of_another_port_or_site_cannot_reach_the_hub(
     ground: SignedInBrowser,
 ) -> None:
     for host in ("127.0.0.1", "localhost", "evil.localhost"):

@@ -42,7 +42,9 @@ async def on_screen(page: Page, text: str) -> None:
     await expect(page.locator(".xterm-rows")).to_contain_text(text)
 
 
-async def test_a_session_from_the_form_to_its_end(screen: Screen, admin: SessionsClient) -> None:
+async def test_a_session_is_created_from_the_form_used_and_removed(
+    screen: Screen, admin: SessionsClient
+) -> None:
     page = screen.page
     await page.goto(screen.url)
     await page.get_by_label("Token").fill("not a token")
@@ -157,7 +159,7 @@ async def test_the_rules_of_a_session_show_who_made_them_and_what_they_decided(
     await ensure_usable_by_all(screen)
 
 
-async def test_windows_what_they_do_and_what_they_ask(
+async def test_the_page_shows_windows_their_actions_and_their_questions(
     screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:
     page = screen.page
@@ -252,7 +254,7 @@ async def test_windows_what_they_do_and_what_they_ask(
     await ensure_usable_by_all(screen)
 
 
-async def test_the_page_goes_on_by_itself_after_the_hub_was_restarted(
+async def test_the_page_reconnects_after_a_hub_restart(
     screen: Screen, hub: SessionHub, admin: SessionsClient
 ) -> None:
     page = screen.page
@@ -303,7 +305,7 @@ async def test_keys_typed_before_a_terminal_is_open_reach_it(
     await on_screen(page, "42 typed")
 
 
-async def test_twenty_thousand_actions_are_few_rows_and_easily_found(
+async def test_twenty_thousand_actions_render_few_rows_and_are_searchable(
     screen: Screen, hub: SessionHub, tmp_path: Path
 ) -> None:
     page = screen.page
@@ -351,7 +353,7 @@ SCROLL = """async () => {
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
-async def test_on_a_phone_nothing_is_cut_off(
+async def test_on_a_phone_no_content_is_cut_off(
     browser: Browser, hub: SessionHub, admin: SessionsClient, colours: Any
 ) -> None:
     session = await admin.ready({"name": "a session with a name that is longer than a phone"})

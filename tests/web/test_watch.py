@@ -81,7 +81,7 @@ class Listener:
         await self._lost.wait()
 
 
-async def test_its_key_opens_the_socket_and_there_one_session(
+async def test_the_watch_key_opens_only_the_socket_and_one_session(
     hub: SessionHub, admin: SessionsClient, visitor: BrowserClient
 ) -> None:
     mine, other = await admin.ready({"name": "mine"}), await admin.ready({"name": "other"})
@@ -107,7 +107,7 @@ async def test_its_key_opens_the_socket_and_there_one_session(
                 pass
 
 
-async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
+async def test_the_watch_page_is_only_for_the_owner_and_cannot_be_framed(
     hub: SessionHub, admin: SessionsClient, visitor: BrowserClient
 ) -> None:
     mine = await admin.ready({"name": "mine"})
@@ -125,7 +125,7 @@ async def test_it_is_for_the_owner_alone_and_framed_by_nobody(
     assert (await visitor.get(f"/watch/{mine}", VISIT)).status == 404
 
 
-async def test_what_is_framed_has_another_origin_and_cannot_lead_the_tab_away(
+async def test_the_framed_vscode_has_another_origin_and_cannot_navigate_the_tab(
     browser: Browser, hub: SessionHub, admin: SessionsClient
 ) -> None:
     """As a script of the workspace that VS Code runs."""

@@ -49,12 +49,12 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_a_message_comes_back_as_it_went(message: Message) -> None:
+def test_a_bridge_message_survives_encoding_and_decoding(message: Message) -> None:
     assert decode(encode(message)) == message
     assert from_dap(to_dap(message)) == message
 
 
-def test_the_shapes_are_those_of_the_epic() -> None:
+def test_bridge_messages_have_the_specified_shapes() -> None:
     request = Request(1, "vscode/chat", {"message": "What is 2+2?", "timeout": 30000})
     assert encode(request) == (
         '{"id":1,"type":"vscode/chat","params":{"message":"What is 2+2?","timeout":30000}}'
@@ -73,7 +73,7 @@ def test_an_error_arrives_as_its_class_with_its_message_and_detail() -> None:
     assert (str(got.error), got.error.detail) == ("No model", {"wanted": "gpt"})
 
 
-def test_a_time_out_of_the_window_is_a_time_out_here() -> None:
+def test_a_timeout_error_of_the_window_decodes_as_a_timeout() -> None:
     got = decode('{"id":1,"success":false,"error":{"code":"bridge.timed_out","message":"late"}}')
 
     assert isinstance(got, Response)
@@ -89,9 +89,7 @@ def test_a_time_out_of_the_window_is_a_time_out_here() -> None:
         ("null", "The window reported an error in an unknown format: None", ""),
     ],
 )
-def test_an_error_in_another_form_is_an_error_all_the_same(
-    error: str, message: str, code: str
-) -> None:
+def test_an_error_in_another_form_is_still_an_error(error: str, message: str, code: str) -> None:
     got = decode(f'{{"id":1,"success":false,"error":{error}}}')
 
     assert isinstance(got, Response)
@@ -99,25 +97,25 @@ def test_an_error_in_another_form_is_an_error_all_the_same(
     assert (str(got.error), got.error.remote_code) == (message, code)
 
 
-def test_the_other_spelling_of_an_event_is_understood() -> None:
+def test_the_alternative_spelling_of_an_event_is_accepted() -> None:
     got = decode('{"type":"dapEvent","event":"asyncOperationSubmit","body":{"result":1}}')
 
     assert got == Event("asyncOperationSubmit", {"result": 1})
 
 
 @pytest.mark.parametrize("value", [object(), b"bytes", math.nan, {"in": {1, 2, object()}}])
-def test_what_json_cannot_say_is_refused_before_it_is_sent(value: Any) -> None:
+def test_values_json_cannot_represent_are_rejected_before_sending(value: Any) -> None:
     with pytest.raises(InvalidParams):
         encode(Request(1, "vscode/chat", {"message": value}))
 
 
-def test_half_a_character_is_replaced_and_not_sent() -> None:
+def test_a_lone_surrogate_is_replaced_before_sending() -> None:
     text = encode(Request(1, "vscode/chat", {"message": "\ud800"}))
 
     assert decode(text) == Request(1, "vscode/chat", {"message": "\ufffd"})
 
 
-def test_a_message_past_the_limit_is_refused_by_its_bytes() -> None:
+def test_the_message_size_limit_counts_bytes() -> None:
     with pytest.raises(BridgeTooLarge, match="may have 200"):
         encode(Event("e", {"text": "é" * 90}), limit=200)
 
@@ -139,6 +137,6 @@ def test_a_message_past_the_limit_is_refused_by_its_bytes() -> None:
         "[" * 100_000,
     ],
 )
-def test_what_is_no_message_is_a_breach_of_the_protocol(text: str) -> None:
+def test_an_invalid_bridge_message_is_a_protocol_error(text: str) -> None:
     with pytest.raises(BridgeProtocol):
         decode(text)

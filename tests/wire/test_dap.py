@@ -13,7 +13,7 @@ MESSAGES = st.lists(st.dictionaries(st.text(max_size=5), st.text() | st.integers
 
 
 @given(MESSAGES, st.integers(1, 20))
-def test_messages_come_out_as_they_went_in_however_they_are_cut(
+def test_dap_messages_are_parsed_wherever_they_are_split(
     messages: list[dict[str, str | int]], size: int
 ) -> None:
     stream = b"".join(encode(message) for message in messages)
@@ -34,12 +34,12 @@ def test_messages_come_out_as_they_went_in_however_they_are_cut(
         b"Content-Length: 1\r\n\r\n{",
     ],
 )
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_an_invalid_dap_message_is_rejected(data: bytes) -> None:
     with pytest.raises(InvalidRequest):
         list(Decoder().feed(data))
 
 
-def test_other_lines_in_the_head_are_passed_over() -> None:
+def test_other_dap_header_lines_are_ignored() -> None:
     data = b"Content-Type: x\r\ncontent-length: 2\r\n\r\n{}"
 
     assert list(Decoder().feed(data)) == [{}]

@@ -28,7 +28,7 @@ CLASSES = [
 
 
 @pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls is not RemoteError])
-def test_an_error_comes_back_as_its_class(cls: type[BasculeError]) -> None:
+def test_an_error_decodes_to_its_class(cls: type[BasculeError]) -> None:
     there = error_to_wire(cls("It went wrong", path="/a", lines=[1, 2]))
     back = error_from_wire(json.loads(json.dumps(there)))
 
@@ -52,7 +52,7 @@ def test_a_code_of_a_newer_peer_is_kept_and_sent_on() -> None:
     assert error_to_wire(back) == there
 
 
-def test_the_root_travels_as_an_internal_error() -> None:
+def test_the_root_error_is_sent_as_an_internal_error() -> None:
     assert type(error_from_wire(error_to_wire(BasculeError("x")))) is InternalError
 
 
@@ -85,7 +85,7 @@ def test_detail_is_json_whatever_it_holds(value: object, sent: object) -> None:
     assert json.loads(json.dumps(detail, allow_nan=False)) == detail
 
 
-def test_detail_that_holds_itself_is_cut() -> None:
+def test_self_referencing_error_detail_is_truncated() -> None:
     endless: list[Any] = []
     endless.append(endless)
 
@@ -93,14 +93,14 @@ def test_detail_that_holds_itself_is_cut() -> None:
 
 
 @pytest.mark.parametrize("data", [None, "no", [], {}, {"code": 5}, {"message": "no code"}])
-def test_an_answer_that_is_no_error_is_a_remote_error_that_shows_it(data: object) -> None:
+def test_an_unrecognised_error_response_is_a_remote_error_that_shows_it(data: object) -> None:
     error = error_from_wire(data)
 
     assert isinstance(error, RemoteError)
     assert repr(data) in error.message
 
 
-def test_an_error_without_message_or_detail_still_speaks() -> None:
+def test_an_error_without_message_or_detail_has_a_default_text() -> None:
     error = error_from_wire({"code": "path.not_found", "message": None, "detail": 5})
 
     assert isinstance(error, NoSuchPath)

@@ -66,7 +66,7 @@ def decode(data: dict[str, Any]) -> Action | Observation:
 @pytest.mark.parametrize("cls", EVENTS, ids=NAMES)
 @given(data=st.data())
 @settings(max_examples=15, deadline=None)
-def test_an_event_comes_back_as_it_went(cls: type, data: st.DataObject) -> None:
+def test_an_event_survives_encoding_and_decoding(cls: type, data: st.DataObject) -> None:
     event = data.draw(events(cls))
     encoded = encode(event)
 
@@ -124,7 +124,7 @@ def test_keys_keep_their_order() -> None:
     )
 
 
-def test_what_is_unset_is_left_out() -> None:
+def test_unset_fields_are_omitted() -> None:
     assert encode_action(CmdRun("ls", id=EventId("1"))).keys() == {
         "id",
         "message",
@@ -141,7 +141,7 @@ def test_what_is_unset_is_left_out() -> None:
     }
 
 
-def test_a_whole_run_event_looks_like_this() -> None:
+def test_a_complete_run_event_has_the_documented_form() -> None:
     action = CmdRun("make test", id=EventId("7"), source="agent", timeout=60)
 
     assert encode_action(action) == {
@@ -196,7 +196,7 @@ def test_a_run_succeeded_when_its_status_is_zero(exit_code: int, success: bool) 
     assert encode_observation(observation)["success"] is success
 
 
-def test_a_cell_succeeded_when_it_raised_nothing_and_other_kinds_do_not_say() -> None:
+def test_a_cell_without_an_exception_succeeded_and_other_kinds_report_nothing() -> None:
     assert encode_observation(IPythonOutput(code="1"))["success"] is True
     failed = IPythonOutput(code="1/0", metadata=CellMetadata(state="failed"))
     assert encode_observation(failed)["success"] is False
@@ -279,7 +279,7 @@ def test_an_id_of_another_type_is_refused(wrong: object) -> None:
 # Answers --------------------------------------------------------------------------------
 
 
-def test_a_peer_of_ours_gets_the_whole_envelope() -> None:
+def test_a_bascule_peer_gets_the_full_envelope() -> None:
     observation = FileContent(path="/a", content="x", unknown={"mtime": 1})
 
     reply = reply_envelope({"id": "q-1", "action": "read"}, observation)
@@ -300,7 +300,7 @@ def test_a_timestamp_that_is_set_is_kept() -> None:
     assert reply_envelope({"id": "q"}, Nothing(timestamp="then"))["timestamp"] == "then"
 
 
-def test_an_integer_id_is_answered_with_that_integer_and_no_id_of_ours() -> None:
+def test_an_integer_id_is_answered_with_that_integer_and_no_generated_id() -> None:
     reply = reply_envelope({"id": 12}, CmdOutput(command="ls", cause=EventId("12")))
 
     assert reply["cause"] == 12
@@ -315,7 +315,7 @@ def test_a_request_without_an_id_is_answered_without_cause(request_: dict[str, A
 
 
 @pytest.mark.parametrize("request_", [{}, {"id": 3}])
-def test_openhands_gets_only_extras_its_classes_take(request_: dict[str, Any]) -> None:
+def test_openhands_gets_only_extras_that_its_classes_accept(request_: dict[str, Any]) -> None:
     edited = FileEdited(path="/a", diff="d", unknown={"encoding": "utf-8"})
 
     assert reply_envelope(request_, edited)["extras"].keys() == {
@@ -329,7 +329,7 @@ def test_openhands_gets_only_extras_its_classes_take(request_: dict[str, Any]) -
     }
 
 
-def test_openhands_gets_all_extras_of_run_and_of_our_own_kinds() -> None:
+def test_openhands_gets_all_extras_of_run_and_of_bascule_kinds() -> None:
     ran = CmdOutput(command="ls", unknown={"more": 1})
     found = GlobResult(path="/", pattern="*", unknown={"more": 1})
 
@@ -337,7 +337,7 @@ def test_openhands_gets_all_extras_of_run_and_of_our_own_kinds() -> None:
     assert reply_envelope({"id": 1}, found)["extras"]["more"] == 1
 
 
-def test_a_note_reaches_a_peer_of_ours_as_it_is_and_openhands_after_a_commands_output() -> None:
+def test_a_note_is_a_field_for_bascule_peers_and_part_of_output_for_openhands() -> None:
     metadata = CmdMetadata(suffix="\n[The command completed with exit code 0.]")
     ran = CmdOutput(command="ls", metadata=metadata, note="The user took back line 3 of a.py.")
     seen = decode_observation(encode_observation(ran))
@@ -371,7 +371,7 @@ def test_earlier_names_of_arguments_are_understood() -> None:
     assert [event.unknown for event in (run, message, finish, edit)] == [{}, {}, {}, {}]
 
 
-def test_an_earlier_name_that_means_nothing_for_a_kind_is_only_unknown() -> None:
+def test_an_earlier_name_without_meaning_for_a_kind_is_unknown() -> None:
     read = decode_action({"action": "read", "args": {"path": "/a", "is_confirmed": "rejected"}})
 
     assert read.unknown == {"is_confirmed": "rejected"}
@@ -396,7 +396,7 @@ def test_earlier_names_of_extras_are_understood() -> None:
     assert observation.unknown == {}
 
 
-def test_metadata_wins_over_its_earlier_spelling() -> None:
+def test_metadata_overrides_its_earlier_spelling() -> None:
     observation = decode_observation(
         {
             "observation": "run",
@@ -408,7 +408,7 @@ def test_metadata_wins_over_its_earlier_spelling() -> None:
     assert observation.metadata == CmdMetadata(exit_code=0, pid=7)
 
 
-def test_a_timestamp_among_the_arguments_is_lifted() -> None:
+def test_a_timestamp_among_the_arguments_moves_to_the_event() -> None:
     args = {"command": "ls", "timestamp": "inner"}
 
     lifted = decode_action({"action": "run", "args": args})
@@ -419,7 +419,7 @@ def test_a_timestamp_among_the_arguments_is_lifted() -> None:
 
 
 @pytest.mark.parametrize("risk", ["HIGH", 3, -2, None, [], 0.5])
-def test_a_risk_nobody_knows_is_dropped(risk: object) -> None:
+def test_an_unknown_security_risk_is_dropped(risk: object) -> None:
     action = decode_action({"action": "run", "args": {"command": "ls", "security_risk": risk}})
 
     assert isinstance(action, CmdRun)
@@ -521,7 +521,7 @@ def test_a_wrong_observation_is_refused_with_the_reason(data: dict[str, Any], me
 
 
 @pytest.mark.parametrize("data", [None, [], "run", 5])
-def test_what_is_no_object_is_no_event(data: Any) -> None:
+def test_a_value_that_is_not_an_object_is_not_an_event(data: Any) -> None:
     with pytest.raises(InvalidAction, match="must be an object"):
         decode_action(data)
 
@@ -543,7 +543,7 @@ def test_an_unknown_kind_is_named_beside_the_known_ones() -> None:
 
     assert "No action is called 'fly'" in caught.value.message
     assert caught.value.detail == {"kind": "fly", "known": sorted(ACTIONS)}
-    assert "run, run_ipython" in caught.value.message
+    assert "run, run_cells, run_ipython" in caught.value.message
     assert "run" in OBSERVATIONS
 
 
@@ -557,7 +557,9 @@ def test_an_unknown_kind_is_named_beside_the_known_ones() -> None:
         {"forgotten_event_ids": (1,), "summary_offset": 0},
     ],
 )
-def test_an_inconsistent_condensation_neither_comes_in_nor_goes_out(fields: dict[str, Any]) -> None:
+def test_an_inconsistent_condensation_is_neither_decoded_nor_encoded(
+    fields: dict[str, Any],
+) -> None:
     with pytest.raises(InvalidAction, match="condensation action: "):
         decode_action({"action": "condensation", "args": fields})
     with pytest.raises(InvalidAction, match="condensation action: "):
@@ -573,7 +575,7 @@ dirty_text = st.text() | st.lists(
 
 @given(dirty_text, dirty_text, st.dictionaries(dirty_text, dirty_text))
 @settings(max_examples=50, deadline=None)
-def test_no_lone_surrogate_leaves_us(content: str, path: str, unknown: dict[str, str]) -> None:
+def test_no_lone_surrogate_is_sent(content: str, path: str, unknown: dict[str, str]) -> None:
     encoded = encode_observation(
         GlobResult(content=content, path=path, pattern=path, paths=(path,), unknown=unknown)
     )
@@ -591,12 +593,12 @@ def test_a_file_name_that_is_not_utf8_keeps_its_readable_part() -> None:
 @pytest.mark.parametrize(
     "value", [float("nan"), float("-inf"), object(), b"bytes", {1: 2}, Path("a")]
 )
-def test_a_value_json_has_no_words_for_is_refused(value: object) -> None:
+def test_a_value_json_cannot_represent_is_rejected(value: object) -> None:
     with pytest.raises(InvalidAction, match="cannot be written as JSON"):
         encode_action(McpCall("tool", arguments={"a": [value]}))
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_a_self_referencing_value_is_rejected() -> None:
     endless: list[Any] = []
     endless.append(endless)
 

@@ -16,7 +16,7 @@ from .strategies import json_values
 
 
 @given(json_values)
-def test_json_comes_back_as_it_went(value: Any) -> None:
+def test_json_survives_encoding_and_decoding(value: Any) -> None:
     assert from_json(to_json(value)) == value
 
 
@@ -27,28 +27,28 @@ def test_json_is_compact_utf8() -> None:
 @pytest.mark.parametrize(
     "value", [nan, inf, -inf, {"a": [1, {"b": nan}]}, (inf,), {"text": "x" * 200_000, "n": nan}]
 )
-def test_what_is_not_a_finite_number_does_not_go_out(value: object) -> None:
+def test_non_finite_numbers_are_not_encoded(value: object) -> None:
     with pytest.raises(InvalidAction, match="NaN and Infinity cannot"):
         to_json(value)
 
 
-def test_text_that_only_speaks_of_nan_goes_out() -> None:
+def test_text_that_contains_nan_is_encoded() -> None:
     assert to_json({"content": "NaN -Infinity"}) == b'{"content":"NaN -Infinity"}'
 
 
 @pytest.mark.parametrize("value", [object(), {"a": [object()]}, b"\xff", {1: object()}])
-def test_what_json_cannot_hold_does_not_go_out(value: object) -> None:
+def test_values_json_cannot_represent_are_not_encoded(value: object) -> None:
     with pytest.raises(InvalidAction, match="cannot be written as JSON"):
         to_json(value)
 
 
-def test_lone_surrogates_are_replaced_wherever_they_are() -> None:
+def test_lone_surrogates_are_replaced_everywhere() -> None:
     value = {"caf\udce9": ["\ud800", {"a": ("\udfff", 1)}]}
 
     assert from_json(to_json(value)) == {"caf\ufffd": ["\ufffd", {"a": ["\ufffd", 1]}]}
 
 
-def test_a_value_nested_without_end_does_not_go_out() -> None:
+def test_an_endlessly_nested_value_is_not_encoded() -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
@@ -75,19 +75,19 @@ def test_a_value_nested_without_end_does_not_go_out() -> None:
     ],
     ids=lambda data: repr(data[:12]),
 )
-def test_what_is_not_json_is_refused(data: bytes) -> None:
+def test_invalid_json_is_rejected(data: bytes) -> None:
     with pytest.raises(InvalidAction, match="not valid JSON"):
         from_json(data)
 
 
-def test_what_was_nested_as_deep_as_may_come_in_may_go_out() -> None:
+def test_a_value_at_the_maximum_decoding_depth_can_be_encoded() -> None:
     deep = b"[" * 200 + b"]" * 200
 
     assert to_json(from_json(deep)) == deep
 
 
 @pytest.mark.slow
-def test_fifty_megabytes_take_no_time_to_speak_of() -> None:
+def test_fifty_megabytes_of_json_are_processed_quickly() -> None:
     event = {"content": "0123456789\n" * 4_700_000, "extras": {"duration": 0.5}}
 
     started = time.process_time()

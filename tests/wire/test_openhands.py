@@ -16,7 +16,7 @@ from .strategies import events
 @pytest.mark.parametrize("kind", sorted(OBSERVATION_FIELDS.keys() - {"run"}))
 @given(data=st.data())
 @settings(max_examples=3, deadline=None)
-def test_extras_are_exactly_those_of_its_class(kind: str, data: st.DataObject) -> None:
+def test_openhands_extras_match_its_classes_exactly(kind: str, data: st.DataObject) -> None:
     reply = reply_envelope({"id": 1}, data.draw(events(OBSERVATIONS[kind])))
 
     assert reply["extras"].keys() == OBSERVATION_FIELDS[kind].keys()

@@ -114,7 +114,7 @@ def test_the_page_has_no_kind_that_does_not_exist() -> None:
     assert sorted(documented(section("Observations", level=2))) == sorted([*OBSERVATIONS, *parts])
 
 
-def test_the_page_says_which_kinds_only_tell() -> None:
+def test_the_page_lists_the_kinds_that_are_not_executable() -> None:
     talk = section("Talk between agent and user", level=3, text=section("Actions", level=2))
 
     assert documented(talk).keys() == NOT_EXECUTABLE
@@ -175,7 +175,7 @@ def test_errors_of_the_bridge_are_on_its_own_page() -> None:
     assert "bridge.md" in section("Errors", level=2)
 
 
-def test_nobody_has_a_code_that_is_not_in_the_tree() -> None:
+def test_no_class_uses_an_error_code_outside_the_error_tree() -> None:
     """An error elsewhere is a kind of one in `core.errors`, and has its code."""
     codes = {cls.code for cls in vars(errors).values() if hasattr(cls, "code")}
     known = {name for name, cls in vars(errors).items() if hasattr(cls, "code")}

@@ -97,7 +97,7 @@ def definition(cls: type) -> dict[str, Any]:
 @pytest.mark.parametrize("cls", EVENTS, ids=NAMES)
 @given(data=st.data())
 @settings(max_examples=5, deadline=None)
-def test_events_we_send_fit_the_schema(cls: type, data: st.DataObject) -> None:
+def test_encoded_events_match_the_schema(cls: type, data: st.DataObject) -> None:
     event = data.draw(events(cls))
     encoded = encode_action(event) if isinstance(event, Action) else encode_observation(event)
 
@@ -118,14 +118,14 @@ def test_events_we_send_fit_the_schema(cls: type, data: st.DataObject) -> None:
         ("", "action", "read"),
     ],
 )
-def test_wrong_events_do_not_fit(part: str, field: str, wrong: object) -> None:
+def test_invalid_events_do_not_match_the_schema(part: str, field: str, wrong: object) -> None:
     event = encode_action(CmdRun("ls", timeout=5))
     (event[part] if part else event)[field] = wrong
 
     assert faults(event, definition(CmdRun)) != []
 
 
-def test_an_event_fits_one_kind_and_no_other() -> None:
+def test_an_event_matches_exactly_one_kind() -> None:
     root = {"oneOf": SCHEMA["oneOf"]}
 
     assert faults(encode_action(CmdRun("ls")), root) == []
@@ -133,13 +133,13 @@ def test_an_event_fits_one_kind_and_no_other() -> None:
     assert faults({"id": "1", "action": "fly", "args": {}}, root) != []
 
 
-def test_required_are_the_fields_without_a_default() -> None:
+def test_fields_without_a_default_are_required() -> None:
     assert definition(CmdRun)["properties"]["args"]["required"] == ["command"]
     assert definition(CmdRun)["required"] == ["id", "action", "args"]
     assert "required" not in definition(ACTIONS["finish"])["properties"]["args"]
 
 
-def test_frames_and_errors_fit_the_schema() -> None:
+def test_frames_and_errors_match_the_schema() -> None:
     frame = encode_progress(OutputProgress("main", 3, b"\xff"))
 
     assert faults(frame, DEFINITIONS["ProgressFrame"]) == []
@@ -147,7 +147,7 @@ def test_frames_and_errors_fit_the_schema() -> None:
     assert faults(error_to_wire(NoSuchPath("x")), DEFINITIONS["ErrorEnvelope"]) == []
 
 
-def test_every_kind_is_in_it_and_all_it_refers_to() -> None:
+def test_every_kind_and_every_referenced_definition_is_in_the_schema() -> None:
     text = json.dumps(SCHEMA)
     kinds = [
         each["properties"][word]["const"]
@@ -162,7 +162,7 @@ def test_every_kind_is_in_it_and_all_it_refers_to() -> None:
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
-def test_fields_carry_what_the_source_says_of_them() -> None:
+def test_schema_fields_carry_their_docstrings() -> None:
     run = definition(CmdRun)
 
     assert run["description"].startswith("Run a command in a shell")
@@ -171,12 +171,12 @@ def test_fields_carry_what_the_source_says_of_them() -> None:
     assert "description" not in definition(ACTIONS["null"])
 
 
-def test_it_is_the_same_every_time() -> None:
+def test_the_generated_schema_is_deterministic() -> None:
     assert json.dumps(json_schema()) == json.dumps(SCHEMA)
 
 
 @pytest.mark.slow
-def test_neither_events_nor_schema_load_all_of_pydantic() -> None:
+def test_events_and_schema_do_not_import_all_of_pydantic() -> None:
     code = (
         "import sys; from bascule.wire import *; json_schema();"
         "decode_action({'action': 'null'}); sys.exit('pydantic' in sys.modules)"

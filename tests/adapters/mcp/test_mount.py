@@ -46,7 +46,7 @@ async def test_a_client_works_in_the_only_window(place: RunningHub, tmp_path: Pa
     assert text_of(seen).startswith(f"{tmp_path}\n")
 
 
-async def test_a_hub_that_stops_does_not_wait_for_the_window_of_a_client(
+async def test_stopping_the_hub_does_not_wait_for_a_clients_window(
     place: RunningHub, tmp_path: Path
 ) -> None:
     async with place.fake_window(tmp_path) as window:
@@ -57,7 +57,7 @@ async def test_a_hub_that_stops_does_not_wait_for_the_window_of_a_client(
             await place.stop()
 
 
-async def test_one_of_several_windows_is_picked(place: RunningHub, tmp_path: Path) -> None:
+async def test_a_client_selects_one_of_several_windows(place: RunningHub, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     one.mkdir()
     two.mkdir()
@@ -130,7 +130,7 @@ def _message(method: str, params: dict[str, Any], **fields: Any) -> dict[str, An
     return {"jsonrpc": "2.0", "method": method, "params": params, **fields}
 
 
-async def test_without_a_window_tools_say_what_to_do(place: RunningHub) -> None:
+async def test_without_a_window_tool_errors_say_how_to_open_one(place: RunningHub) -> None:
     async with over_http(f"{place.url}/mcp", place.agent) as client:
         assert "run_command" in names_of(await client.list_tools())
         assert code_of(await call(client, "run_command", command="pwd")) == "window.none"
@@ -142,7 +142,7 @@ async def hub_with_a_session() -> AsyncIterator[tuple[SessionHub, SessionsClient
         yield hub, admin, await admin.ready({"name": "first", "secrets": {"KEY": "s3cr3t-value"}})
 
 
-async def test_sessions_are_listed_and_picked_and_one_that_rests_is_started() -> None:
+async def test_tools_list_and_select_sessions_and_start_a_stopped_one() -> None:
     async with hub_with_a_session() as (hub, admin, session):
         async with over_http(f"{hub.url}/mcp", hub.agent) as client:
             listed = await call(client, "list_sessions")
@@ -164,7 +164,7 @@ async def test_sessions_are_listed_and_picked_and_one_that_rests_is_started() ->
     assert ("agent", "act") in {(row["who"], row["verb"]) for row in audit}
 
 
-async def test_clients_of_one_session_have_a_shell_each() -> None:
+async def test_each_client_of_a_session_has_its_own_shell() -> None:
     async with hub_with_a_session() as (hub, _, session):
         where = f"{hub.url}/mcp/{session}"
         async with over_http(where, hub.agent) as one, over_http(where, hub.agent) as two:
@@ -194,7 +194,7 @@ async def test_a_client_that_leaves_leaves_no_traceback(caplog: pytest.LogCaptur
     assert not [each for each in caplog.records if each.exc_info], caplog.text
 
 
-async def test_a_sessions_path_is_that_session_alone() -> None:
+async def test_the_mcp_path_of_a_session_reaches_only_that_session() -> None:
     async with hub_with_a_session() as (hub, _, session):
         token = await hub.token("of it", "session", session_id=session)
         told: list[str] = []
@@ -232,7 +232,7 @@ async def test_a_sessions_path_is_that_session_alone() -> None:
     ]
 
 
-async def test_a_session_that_is_killed_under_a_tool_is_told_and_can_be_used_again() -> None:
+async def test_a_tool_reports_a_killed_session_and_the_session_stays_usable() -> None:
     async with (
         hub_with_a_session() as (hub, admin, session),
         over_http(f"{hub.url}/mcp", hub.agent) as client,
@@ -286,7 +286,7 @@ async def test_who_may_not_is_told(
     assert (reply.status_code, reply.json()["code"]) == (status, code)
 
 
-async def test_a_clients_number_is_no_use_to_another_token(place: RunningHub) -> None:
+async def test_an_mcp_session_id_is_rejected_with_another_token(place: RunningHub) -> None:
     async with over_http(f"{place.url}/mcp", place.agent), httpx.AsyncClient(headers=KINDS) as http:
         hello = {
             "jsonrpc": "2.0",
@@ -311,7 +311,7 @@ async def test_a_clients_number_is_no_use_to_another_token(place: RunningHub) ->
     assert (stolen.status_code, unknown.status_code, own.status_code) == (404, 404, 200)
 
 
-async def test_a_large_result_comes_through(place: RunningHub, tmp_path: Path) -> None:
+async def test_a_large_tool_result_arrives_complete(place: RunningHub, tmp_path: Path) -> None:
     async with place.fake_window(tmp_path), over_http(f"{place.url}/mcp", place.agent) as client:
         seen = await call(
             client, "run_command", command="head -c 10000000 /dev/zero | tr '\\0' x; echo end"
@@ -322,7 +322,7 @@ async def test_a_large_result_comes_through(place: RunningHub, tmp_path: Path) -
     assert "end" in text_of(seen)[-100:]
 
 
-async def test_the_hub_stops_though_a_client_waits(tmp_path: Path) -> None:
+async def test_the_hub_stops_while_a_client_waits(tmp_path: Path) -> None:
     hub = Hub(HubSettings(admin_token=ADMIN), mounts=(McpMount,))
     await hub.start()
     try:

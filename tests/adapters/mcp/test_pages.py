@@ -8,11 +8,11 @@ from bascule.core.errors import UsageError
 LONG = "".join(f"{n:09}\n" for n in range(20_000))
 
 
-def test_what_fits_is_left_alone() -> None:
+def test_text_within_the_page_size_is_returned_unchanged() -> None:
     assert Pages().fit("x" * PAGE_CHARACTERS, with_tail=True) == "x" * PAGE_CHARACTERS
 
 
-def test_the_end_of_what_a_program_said_is_shown() -> None:
+def test_the_tail_of_program_output_is_included() -> None:
     text = Pages().fit(LONG, with_tail=True)
 
     assert text.startswith("000000000\n")
@@ -33,7 +33,7 @@ def test_pages_follow_each_other_without_a_gap() -> None:
     assert read == LONG
 
 
-def test_the_oldest_answers_go_first() -> None:
+def test_the_oldest_stored_answers_are_evicted_first() -> None:
     pages = Pages(kept=len(LONG) * 2)
     for _ in range(3):
         pages.fit(LONG, with_tail=False)

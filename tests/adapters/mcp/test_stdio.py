@@ -27,7 +27,7 @@ async def test_a_client_works_in_a_new_sandbox(tmp_path: Path) -> None:
     assert code_of(outside) == "path.outside_roots"
 
 
-async def test_a_directory_that_is_named_is_used_though_the_environment_has_a_hub(
+async def test_a_given_directory_overrides_the_hub_from_the_environment(
     tmp_path: Path,
 ) -> None:
     elsewhere = {"BASCULE_HUB": "http://127.0.0.1:9", "BASCULE_SESSION": "mine"}
@@ -37,7 +37,7 @@ async def test_a_directory_that_is_named_is_used_though_the_environment_has_a_hu
     assert text_of(seen).startswith(f"{tmp_path}\n")
 
 
-async def test_more_roots_can_be_named(tmp_path: Path) -> None:
+async def test_additional_roots_can_be_given(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -84,13 +84,13 @@ async def test_a_client_works_in_a_window(hub_with_window: HubWithWindow, tmp_pa
     assert "desk" in text_of(windows)
 
 
-async def test_a_wrong_token_is_told_in_the_answer(hub_with_window: HubWithWindow) -> None:
+async def test_a_wrong_token_is_reported_in_the_tool_result(hub_with_window: HubWithWindow) -> None:
     async with over_stdio(BASCULE_HUB=hub_with_window.url, BASCULE_TOKEN="wrong") as client:
         assert code_of(await call(client, "run_command", command="pwd")) == "access.denied"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_though_its_input_is_open(tmp_path: Path, number: int) -> None:
+def test_a_signal_stops_the_stdio_server_while_stdin_is_open(tmp_path: Path, number: int) -> None:
     with subprocess.Popen(
         [*BASCULE, "mcp"],
         cwd=tmp_path,
@@ -107,7 +107,7 @@ def test_a_signal_ends_it_though_its_input_is_open(tmp_path: Path, number: int) 
         assert server.wait(TIMEOUT) == 0
 
 
-def test_it_ends_with_its_input(tmp_path: Path) -> None:
+def test_the_stdio_server_exits_at_end_of_input(tmp_path: Path) -> None:
     ran = bascule("mcp", cwd=tmp_path, input="")
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
@@ -120,7 +120,7 @@ def test_it_ends_with_its_input(tmp_path: Path) -> None:
         (("--url", "http://x", "--hub", "http://y"), "--url cannot be combined"),
     ],
 )
-def test_arguments_that_make_no_sense_are_a_sentence(
+def test_invalid_arguments_print_a_one_sentence_error(
     arguments: tuple[str, ...], sentence: str, tmp_path: Path
 ) -> None:
     ran = bascule("mcp", *arguments, cwd=tmp_path)

@@ -35,11 +35,11 @@ async def client(sandbox: ToolTargets) -> AsyncIterator[ClientSession]:
         yield session
 
 
-async def test_a_sandbox_offers_what_it_can_do(client: ClientSession) -> None:
+async def test_the_tool_list_matches_the_capabilities_of_the_sandbox(client: ClientSession) -> None:
     names = names_of(await client.list_tools())
 
     assert names >= SANDBOX_TOOLS
-    assert not names & {"ask_user", "diagnostics", "list_windows", "use_session"}
+    assert not names & {"ask_user", "open_file", "list_windows", "use_session"}
 
 
 async def test_every_tool_is_described_and_annotated(client: ClientSession) -> None:
@@ -51,7 +51,7 @@ async def test_every_tool_is_described_and_annotated(client: ClientSession) -> N
             assert {"type"} <= schema.keys(), (tool.name, name)
 
 
-async def test_reading_is_marked_as_such_and_changing_as_well(client: ClientSession) -> None:
+async def test_tools_are_annotated_as_read_only_or_modifying(client: ClientSession) -> None:
     hints = {tool.name: tool.annotations for tool in (await client.list_tools()).tools}
 
     assert hints["read_file"] is not None
@@ -123,7 +123,7 @@ async def test_a_program_is_read_on_typed_into_and_interrupted(client: ClientSes
 
 
 @pytest.mark.slow
-async def test_cells_remember(client: ClientSession) -> None:
+async def test_cells_keep_state_between_calls(client: ClientSession) -> None:
     await call(client, "run_python", code="x = 20")
     seen = await call(client, "run_python", code="x + 1")
 
@@ -135,7 +135,7 @@ async def test_a_path_outside_the_roots_is_refused(client: ClientSession) -> Non
         assert code_of(await call(client, tool, path="/etc/passwd", **more)) == "path.outside_roots"
 
 
-async def test_what_is_not_there_is_an_answer(client: ClientSession) -> None:
+async def test_a_missing_file_returns_an_error_result(client: ClientSession) -> None:
     assert code_of(await call(client, "read_file", path="nowhere")) == "path.not_found"
 
 
@@ -150,7 +150,7 @@ async def test_what_is_not_there_is_an_answer(client: ClientSession) -> None:
         ("ask_user", {"question": "?"}, "ask_user is not available here"),
     ],
 )
-async def test_what_was_asked_wrongly_is_said(
+async def test_a_wrong_tool_argument_is_explained_in_the_result(
     client: ClientSession, tool: str, arguments: dict[str, object], complaint: str
 ) -> None:
     result = await client.call_tool(tool, arguments)
@@ -194,11 +194,11 @@ async def test_a_long_file_ends_with_how_to_read_on(client: ClientSession) -> No
     assert len((await read_all(client, text))[-1]) > 0
 
 
-async def test_an_answer_that_is_not_kept_is_said_to_be_gone(client: ClientSession) -> None:
+async def test_reading_more_of_an_unknown_answer_is_a_usage_error(client: ClientSession) -> None:
     assert code_of(await call(client, "read_more", answer="a9", offset=0)) == "usage"
 
 
-async def test_progress_is_told_while_a_command_runs(client: ClientSession) -> None:
+async def test_progress_is_reported_while_a_command_runs(client: ClientSession) -> None:
     told: list[str] = []
     said = asyncio.Event()
 
@@ -243,7 +243,7 @@ async def test_a_call_that_is_cancelled_interrupts_its_command(client: ClientSes
     assert text_of(after).startswith("usable\n")
 
 
-async def test_what_a_command_did_is_listed_shown_and_restored(tmp_path: Path) -> None:
+async def test_the_changes_of_a_command_are_listed_shown_and_restored(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "notes").write_text("one\n")

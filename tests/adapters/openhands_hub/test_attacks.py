@@ -37,7 +37,7 @@ ADMIN = Identity(name="admin", owner="admin", scope="admin")
         {"resource_factor": 1e9},
     ],
 )
-async def test_a_start_that_cannot_be_is_refused_and_leaves_no_session(
+async def test_an_invalid_start_request_is_rejected_and_creates_no_session(
     client: Openhands, asked: dict[str, Any]
 ) -> None:
     status, told = await client.ask("POST", "/start", {**START, **asked})
@@ -48,7 +48,7 @@ async def test_a_start_that_cannot_be_is_refused_and_leaves_no_session(
     assert listed == {"runtimes": []}
 
 
-async def test_what_is_nowhere_is_said_to_be_so(client: Openhands) -> None:
+async def test_unknown_runtimes_and_sessions_return_404(client: Openhands) -> None:
     strange = [
         *("../../etc/passwd", "..%2f..%2fetc%2fpasswd", "%00", "a" * 3000, "%ff%fe", "'%3Bdrop"),
         "openhands/v0/" + "0" * 25,
@@ -79,7 +79,7 @@ async def test_a_body_that_is_no_json_or_too_large_is_refused(client: Openhands)
     assert after["content"] == "well\n"
 
 
-async def test_two_that_ask_for_one_conversation_get_one_runtime(
+async def test_two_concurrent_starts_of_a_conversation_share_one_runtime(
     hub: RunningHub, client: Openhands
 ) -> None:
     asked = [client.must("POST", "/start", START) for _ in range(5)]
@@ -89,7 +89,7 @@ async def test_two_that_ask_for_one_conversation_get_one_runtime(
     assert len(hub.hub.sessions.list(ADMIN)) == 1
 
 
-async def test_one_that_is_asked_for_while_it_goes_is_a_new_one(client: Openhands) -> None:
+async def test_a_start_during_removal_creates_a_new_runtime(client: Openhands) -> None:
     first = await client.must("POST", "/start", START)
     await client.must("POST", f"{inside(first)}/execute_action", run("echo old > file"))
     stopping = asyncio.create_task(client.ask("POST", "/stop", {"runtime_id": first["runtime_id"]}))
@@ -104,7 +104,7 @@ async def test_one_that_is_asked_for_while_it_goes_is_a_new_one(client: Openhand
     assert seen["extras"]["metadata"]["exit_code"] == 1
 
 
-async def test_one_that_is_asked_for_while_it_stops_starts_again_with_its_files(
+async def test_a_start_during_a_stop_restarts_the_runtime_with_its_files(
     hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)
@@ -123,7 +123,7 @@ async def test_one_that_is_asked_for_while_it_stops_starts_again_with_its_files(
     assert seen["content"] == "kept\n"
 
 
-async def test_a_session_that_is_killed_under_an_action_is_told_and_comes_back(
+async def test_a_session_killed_during_an_action_is_reported_and_restarts(
     hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)

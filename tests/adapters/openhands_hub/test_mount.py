@@ -29,7 +29,7 @@ async def test_a_conversation_has_one_runtime_from_start_to_stop(client: Openhan
     assert stopped["status"] == "stopped"
 
 
-async def test_addresses_are_those_of_the_outside(client: Openhands) -> None:
+async def test_returned_urls_use_the_public_address(client: Openhands) -> None:
     started = await client.must("POST", "/start", START)
     session = started["runtime_id"].rpartition("/")[2]
     vscode = f"https://hub.example/{started['runtime_id']}/vscode"
@@ -44,14 +44,14 @@ async def test_addresses_are_those_of_the_outside(client: Openhands) -> None:
     ]
 
 
-async def test_actions_are_answered_under_the_number_they_came_with(client: Openhands) -> None:
+async def test_observations_carry_the_id_of_their_action(client: Openhands) -> None:
     started = await client.must("POST", "/start", START)
     seen = await client.must("POST", f"{inside(started)}/execute_action", run("echo $((6 * 7))"))
 
     assert (seen["observation"], seen["content"], seen["cause"]) == ("run", "42\n", 7)
 
 
-async def test_what_is_wrong_with_an_action_is_an_observation(client: Openhands) -> None:
+async def test_an_invalid_action_is_answered_with_an_error_observation(client: Openhands) -> None:
     started = await client.must("POST", "/start", START)
     where = f"{inside(started)}/execute_action"
     unknown = await client.must("POST", where, {"action": {"action": "dance", "args": {}}})
@@ -65,7 +65,7 @@ async def test_what_is_wrong_with_an_action_is_an_observation(client: Openhands)
     assert hidden["extras"]["metadata"]["exit_code"] == -1
 
 
-async def test_a_paused_runtime_is_told_so_and_goes_on(client: Openhands) -> None:
+async def test_a_paused_runtime_reports_its_state_and_resumes(client: Openhands) -> None:
     started = await client.must("POST", "/start", START)
     where, it = f"{inside(started)}/execute_action", {"runtime_id": started["runtime_id"]}
     await client.must("POST", where, run("colour=blue"))
@@ -78,9 +78,7 @@ async def test_a_paused_runtime_is_told_so_and_goes_on(client: Openhands) -> Non
     assert seen["content"] == "blue\n"
 
 
-async def test_one_that_was_stopped_starts_again_for_an_action(
-    hub: RunningHub, client: Openhands
-) -> None:
+async def test_an_action_restarts_a_stopped_runtime(hub: RunningHub, client: Openhands) -> None:
     started = await client.must("POST", "/start", START)
     where = f"{inside(started)}/execute_action"
     await client.must("POST", where, run("echo kept > file"))
@@ -93,7 +91,7 @@ async def test_one_that_was_stopped_starts_again_for_an_action(
     assert seen["content"] == "kept\n"
 
 
-async def test_the_rest_of_its_server_is_reached_with_the_key_of_the_session(
+async def test_other_endpoints_of_the_server_accept_the_session_key(
     hub: RunningHub, client: Openhands
 ) -> None:
     started = await client.must("POST", "/start", START)
@@ -110,7 +108,9 @@ async def test_the_rest_of_its_server_is_reached_with_the_key_of_the_session(
     assert refused == 403
 
 
-async def test_nobody_else_gets_in(hub: RunningHub, client: Openhands) -> None:
+async def test_other_owners_and_wrong_tokens_cannot_reach_a_runtime(
+    hub: RunningHub, client: Openhands
+) -> None:
     started = await client.must("POST", "/start", START)
     other = await hub.token("other", "agent", owner="somebody else")
     async with Openhands(hub.url, other) as stranger, Openhands(hub.url, "wrong") as unknown:
@@ -128,7 +128,7 @@ async def test_nobody_else_gets_in(hub: RunningHub, client: Openhands) -> None:
     assert listed == {"runtimes": []}
 
 
-async def test_strictly_it_takes_one_command_and_keeps_what_a_terminal_would(
+async def test_strict_mode_accepts_one_command_and_keeps_only_the_tail_of_output(
     client: Openhands,
 ) -> None:
     strict = {**START, "environment": {"BASCULE_OPENHANDS_STRICT": "1"}}
@@ -142,7 +142,7 @@ async def test_strictly_it_takes_one_command_and_keeps_what_a_terminal_would(
     assert "truncated" in long["extras"]["metadata"]["prefix"]
 
 
-async def test_what_to_do_about_a_program_that_runs_on_is_said_in_words_of_choice(
+async def test_the_advice_after_a_command_timeout_is_configurable(
     client: Openhands,
 ) -> None:
     advised = {**START, "environment": {"BASCULE_OPENHANDS_ADVICE": "Have%20patience."}}
@@ -156,7 +156,7 @@ async def test_what_to_do_about_a_program_that_runs_on_is_said_in_words_of_choic
     )
 
 
-async def test_any_image_is_there_and_none_is_built(client: Openhands) -> None:
+async def test_every_image_exists_and_builds_are_rejected(client: Openhands) -> None:
     prefix = await client.must("GET", "/registry_prefix")
     image = await client.must("GET", "/image_exists?image=any:1")
     status, told = await client.ask("POST", "/build", {})

@@ -16,7 +16,7 @@ COMMAND = [
 ]
 
 
-def test_flags_of_the_command_are_read_and_the_rest_is_left() -> None:
+def test_known_flags_of_the_start_command_are_parsed_and_others_ignored() -> None:
     body = {
         "image": "docker.example/runtime:1",
         "command": COMMAND,
@@ -37,7 +37,7 @@ def test_flags_of_the_command_are_read_and_the_rest_is_left() -> None:
     assert spec.egress.mode == "off"
 
 
-def test_without_flags_it_is_the_user_of_openhands_images_with_a_browser() -> None:
+def test_without_flags_the_user_is_that_of_openhands_images_with_a_browser() -> None:
     spec = spec_of(read_start({"session_id": "c"}), "local")
 
     assert (spec.user, spec.browser, spec.file_layout) == ("openhands", True, "openhands")
@@ -52,7 +52,7 @@ def test_without_flags_it_is_the_user_of_openhands_images_with_a_browser() -> No
         ({"session_id": "c", "environment": {"BASCULE_EGRESS": "some"}}, "BASCULE_EGRESS"),
     ],
 )
-def test_what_cannot_be_had_is_refused(body: object, complaint: str) -> None:
+def test_an_unsupported_start_request_is_rejected(body: object, complaint: str) -> None:
     with pytest.raises(InvalidRequest, match=complaint):
         spec_of(read_start(body), "local")
 
@@ -71,5 +71,5 @@ def test_what_cannot_be_had_is_refused(body: object, complaint: str) -> None:
         ("echo 'never closed\necho b", 1),
     ],
 )
-def test_bash_itself_tells_how_many_commands_there_are(text: str, count: int) -> None:
+def test_bash_counts_the_commands_of_a_text(text: str, count: int) -> None:
     assert len(commands_in(text)) == count

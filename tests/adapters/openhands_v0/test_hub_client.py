@@ -35,7 +35,7 @@ def test_a_hub_that_does_not_listen_is_unreachable() -> None:
         HubRuntimes(f"http://127.0.0.1:{port}", "any").find("any")
 
 
-async def test_it_can_be_called_in_a_thread_that_runs_an_event_loop() -> None:
+async def test_the_client_works_in_a_thread_with_a_running_event_loop() -> None:
     asyncio.get_running_loop()
 
     assert HubRuntimes(url(), os.environ["SESSIONS_TOKEN"]).find("no such conversation") is None

@@ -39,7 +39,7 @@ def call(verb: str, **body: str) -> Any:
     return reply.raise_for_status().json()
 
 
-def test_it_works_in_a_session(config: Any, tmp_path: Path) -> None:
+def test_the_runtime_works_in_a_hub_session(config: Any, tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "bytes").write_bytes(bytes(range(256)) * 1000)
     with opened(config, sid="works", headless_mode=False) as runtime:
@@ -65,7 +65,7 @@ def test_it_works_in_a_session(config: Any, tmp_path: Path) -> None:
     assert runtime.runtime_id not in {each["runtime_id"] for each in call("/list")["runtimes"]}
 
 
-def test_one_that_was_paused_is_found_again_as_it_was(config: Any) -> None:
+def test_attaching_to_a_paused_runtime_finds_its_state(config: Any) -> None:
     config.sandbox.keep_runtime_alive = True
     config.sandbox.pause_closed_runtimes = True
     with opened(config, sid="paused") as runtime:
@@ -79,7 +79,7 @@ def test_one_that_was_paused_is_found_again_as_it_was(config: Any) -> None:
     assert seen == "blue\nkept\n"
 
 
-def test_one_whose_session_ended_starts_again_with_its_files(config: Any) -> None:
+def test_a_runtime_whose_session_ended_restarts_with_its_files(config: Any) -> None:
     config.sandbox.keep_runtime_alive = True
     with opened(config, sid="ended") as runtime:
         run(runtime, "echo kept > file")
@@ -92,7 +92,7 @@ def test_one_whose_session_ended_starts_again_with_its_files(config: Any) -> Non
     assert seen == "kept\n"
 
 
-def test_there_is_nothing_to_attach_to_where_nothing_was_started(config: Any) -> None:
+def test_attaching_fails_if_no_runtime_was_started(config: Any) -> None:
     runtime = create_runtime(config, sid="nobody")
     runtime.attach_to_existing = True
     with pytest.raises(AgentRuntimeNotFoundError):

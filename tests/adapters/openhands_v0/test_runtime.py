@@ -51,7 +51,7 @@ def run(runtime: Any, command: str, **keywords: Any) -> CmdOutputObservation:
     return seen
 
 
-def test_a_shell_remembers_and_tells_statuses(runtime: Any) -> None:
+def test_a_shell_keeps_state_and_reports_exit_codes(runtime: Any) -> None:
     run(runtime, "COLOUR=blue; mkdir -p sub; cd sub")
     seen = run(runtime, "echo $COLOUR; (exit 3)")
     run(runtime, "cd ..; rmdir sub")
@@ -60,7 +60,7 @@ def test_a_shell_remembers_and_tells_statuses(runtime: Any) -> None:
     assert seen.metadata.working_dir == f"{runtime.workspace_root}/sub"
 
 
-def test_a_command_out_of_time_goes_on_and_is_typed_into(runtime: Any) -> None:
+def test_a_timed_out_command_keeps_running_and_accepts_input(runtime: Any) -> None:
     action = CmdRunAction("read answer; echo got $answer")
     action.set_hard_timeout(0.3)
     late = runtime.run_action(action)
@@ -70,7 +70,7 @@ def test_a_command_out_of_time_goes_on_and_is_typed_into(runtime: Any) -> None:
     assert (done.content, done.exit_code) == ("got forty-two\n", 0)
 
 
-def test_silence_is_answered_after_the_seconds_openhands_was_told(
+def test_a_silent_command_returns_after_the_configured_no_change_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use("sandbox", monkeypatch)
@@ -83,7 +83,7 @@ def test_silence_is_answered_after_the_seconds_openhands_was_told(
     assert "no new output after 1 seconds" in seen.metadata.suffix
 
 
-def test_an_observation_names_its_action_in_openhands_numbers(runtime: Any) -> None:
+def test_an_observation_carries_the_integer_id_of_its_action(runtime: Any) -> None:
     action = CmdRunAction("true")
     action._id = 41
     seen = runtime.run_action(action)
@@ -105,7 +105,7 @@ def test_files_are_written_read_and_edited(runtime: Any) -> None:
     assert seen.content == "one\n2\n"
 
 
-def test_what_fails_is_an_answer(runtime: Any) -> None:
+def test_a_failed_action_returns_an_error_observation(runtime: Any) -> None:
     missing = runtime.run_action(FileReadAction("/nowhere/at/all"))
     no_server = call_async_from_sync(runtime.call_tool_mcp, 15, MCPAction("tool"))
     runtime.close()
@@ -116,7 +116,9 @@ def test_what_fails_is_an_answer(runtime: Any) -> None:
     assert isinstance(closed, ErrorObservation)
 
 
-def test_a_fault_of_ours_is_an_answer(runtime: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_returns_an_error_observation(
+    runtime: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(_action: Any) -> None:
         raise ZeroDivisionError("no such luck")
 
@@ -127,7 +129,7 @@ def test_a_fault_of_ours_is_an_answer(runtime: Any, monkeypatch: pytest.MonkeyPa
     assert "ZeroDivisionError: no such luck" in seen.content
 
 
-def test_cells_remember(runtime: Any) -> None:
+def test_cells_keep_state_between_calls(runtime: Any) -> None:
     runtime.run_action(IPythonRunCellAction("x = 20"))
     seen = runtime.run_action(IPythonRunCellAction("x + 1"))
 
@@ -135,7 +137,7 @@ def test_cells_remember(runtime: Any) -> None:
     assert "21" in seen.content
 
 
-def test_files_go_in_and_come_out(runtime: Any, tmp_path: Path) -> None:
+def test_files_are_copied_into_and_out_of_the_runtime(runtime: Any, tmp_path: Path) -> None:
     source = tmp_path / "source"
     (source / "deep").mkdir(parents=True)
     (source / "deep" / "bytes").write_bytes(bytes(range(256)) * 2000)
@@ -193,7 +195,7 @@ def test_variables_reach_the_shell_and_no_file(runtime: Any) -> None:
     assert (before.read_text() if before.exists() else None) == text
 
 
-def test_output_is_streamed_while_it_comes(runtime: Any) -> None:
+def test_output_is_streamed_while_a_command_runs(runtime: Any) -> None:
     pieces: list[str] = []
     assert runtime.subscribe_to_shell_stream(pieces.append)
     run(runtime, "echo one; sleep 0.2; echo two")
@@ -201,7 +203,7 @@ def test_output_is_streamed_while_it_comes(runtime: Any) -> None:
     assert "".join(pieces) == "one\ntwo\n"
 
 
-def test_a_conversation_is_told_what_becomes_of_its_runtime(
+def test_a_conversation_receives_the_status_of_its_runtime(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use("sandbox", monkeypatch)
@@ -221,7 +223,9 @@ def test_a_conversation_is_told_what_becomes_of_its_runtime(
     assert told == [RuntimeStatus.STARTING_RUNTIME, RuntimeStatus.READY]
 
 
-def test_without_a_hub_there_is_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connecting_to_a_window_fails_without_a_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("BASCULE_HUB", raising=False)
     with (
         pytest.raises(AgentRuntimeUnavailableError, match="BASCULE_HUB"),
@@ -230,7 +234,7 @@ def test_without_a_hub_there_is_no_window(tmp_path: Path, monkeypatch: pytest.Mo
         pass
 
 
-def test_a_directory_made_for_a_conversation_lasts_until_that_is_deleted(
+def test_the_directory_of_a_conversation_is_kept_until_its_deletion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use("sandbox", monkeypatch)

@@ -65,7 +65,7 @@ def exported() -> list[dict[str, Any]]:
     return made
 
 
-def test_openhands_reads_every_event_we_export() -> None:
+def test_openhands_parses_every_exported_event() -> None:
     events = exported()
     read: list[Event] = [event_from_dict(event) for event in events]
     ours = {"mkdir", "glob"}
@@ -86,7 +86,7 @@ def test_openhands_reads_every_event_we_export() -> None:
     assert (last.content, last.error_id) == ("gone", "outcome.unknown")
 
 
-def test_what_openhands_reads_comes_back_to_us_whole(tmp_path: Path) -> None:
+def test_events_survive_a_round_trip_through_openhands(tmp_path: Path) -> None:
     file = tmp_path / "did.jsonl"
     file.write_text("".join(json.dumps(event) + "\n" for event in exported()))
     script = read_script(file)
@@ -99,7 +99,7 @@ def test_what_openhands_reads_comes_back_to_us_whole(tmp_path: Path) -> None:
         assert step.seen["observation"] == seen.kind
 
 
-def test_a_trajectory_of_openhands_is_played(tmp_path: Path) -> None:
+def test_an_openhands_trajectory_can_be_replayed(tmp_path: Path) -> None:
     metadata = CmdOutputMetadata(exit_code=0, working_dir="/workspace")
     events: list[Event] = [
         MessageAction(content="please"),

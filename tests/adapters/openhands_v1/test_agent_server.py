@@ -99,7 +99,7 @@ def server(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.timeout(400)  # it and its client load for a minute each on a machine that is busy
-def test_an_unmodified_remote_client_is_served_by_our_executors(
+def test_bascule_executors_serve_an_unmodified_remote_client(
     tmp_path: Path, server: str, model: Model
 ) -> None:
     folder = tmp_path / "project"

@@ -10,7 +10,7 @@ from bascule.sandbox.files.diff import unified_diff
 LINES = ["a\n", "b\n", "\n", "-x\n", "+\n", "@@ -1 +1 @@\n", "--- a\n"]
 
 
-def test_a_change_taken_back_leaves_the_text_before_it() -> None:
+def test_undoing_a_change_restores_the_previous_text() -> None:
     dice = random.Random(7)
     for _ in range(2000):
         old, new = (
@@ -20,5 +20,5 @@ def test_a_change_taken_back_leaves_the_text_before_it() -> None:
         assert revert(new, unified_diff(old, new, "/path")) == old
 
 
-def test_a_change_of_another_text_is_not_taken_back() -> None:
+def test_a_diff_of_another_text_cannot_be_undone() -> None:
     assert revert("x\ny\n", unified_diff("a\n", "b\n", "/path")) is None

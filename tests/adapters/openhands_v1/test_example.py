@@ -9,7 +9,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[3] / "examples" / "openhands_v1.py"
 
 
-def test_the_example_mends_a_program_in_a_sandbox(tmp_path: Path) -> None:
+def test_the_example_fixes_a_program_in_a_sandbox(tmp_path: Path) -> None:
     promised = EXAMPLE.read_text().splitlines()[-1].removeprefix("# > ")
 
     ran = subprocess.run(

@@ -26,7 +26,7 @@ def run(
     return [each for each in seen if isinstance(each, TerminalObservation)]
 
 
-def test_a_shell_remembers_between_calls(tmp_path: Path) -> None:
+def test_a_shell_keeps_state_between_calls(tmp_path: Path) -> None:
     first, second = run(
         tmp_path,
         {"command": "export COLOUR=blue; mkdir sub; cd sub"},
@@ -40,7 +40,7 @@ def test_a_shell_remembers_between_calls(tmp_path: Path) -> None:
     assert "exit code 3" in text_of(second)
 
 
-def test_a_silent_command_is_answered_early_and_read_on(tmp_path: Path) -> None:
+def test_a_silent_command_returns_early_and_later_output_can_be_read(tmp_path: Path) -> None:
     _, early, rest = run(
         tmp_path,
         {"command": "true", "timeout": 60},  # bash has started
@@ -54,7 +54,7 @@ def test_a_silent_command_is_answered_early_and_read_on(tmp_path: Path) -> None:
     assert (rest.text, rest.exit_code) == ("ended\n", 0)
 
 
-def test_a_time_out_leaves_the_program_running_to_be_typed_into(tmp_path: Path) -> None:
+def test_after_a_timeout_the_program_keeps_running_and_accepts_input(tmp_path: Path) -> None:
     late, done = run(
         tmp_path,
         {"command": "read answer; echo got $answer", "timeout": 0.2},
@@ -66,7 +66,7 @@ def test_a_time_out_leaves_the_program_running_to_be_typed_into(tmp_path: Path) 
     assert (done.text, done.exit_code) == ("got forty-two\n", 0)
 
 
-def test_a_given_time_out_outlasts_silence(tmp_path: Path) -> None:
+def test_an_explicit_timeout_overrides_the_no_change_timeout(tmp_path: Path) -> None:
     command: dict[str, object] = {"command": "sleep 0.8; echo ended", "timeout": 60}
     (seen,) = run(tmp_path, command, soft_timeout=0.5)
 
@@ -90,7 +90,7 @@ def test_a_running_program_is_not_disturbed_by_the_next_command(tmp_path: Path) 
     assert after.text == "usable\n"
 
 
-def test_keys_with_names_of_their_own_are_pressed(tmp_path: Path) -> None:
+def test_named_keys_are_sent_to_the_terminal(tmp_path: Path) -> None:
     # At once (0): a program that is slow to start would else throw away what was typed meanwhile.
     read = "python3 -c 'import sys,tty; tty.setcbreak(0, 0); print(repr(sys.stdin.read(1)))'"
     answers = run(
@@ -117,7 +117,7 @@ def test_exit_ends_the_shell_and_the_next_command_gets_a_new_one(tmp_path: Path)
     assert after.text == f"[]\n{tmp_path}\n"
 
 
-def test_reset_ends_all_that_runs_and_starts_anew(tmp_path: Path) -> None:
+def test_reset_ends_all_processes_and_starts_a_new_shell(tmp_path: Path) -> None:
     background = "(while :; do date > alive; read -t 0.01; done < /dev/zero) &"
     answers = run(
         tmp_path,
@@ -131,7 +131,7 @@ def test_reset_ends_all_that_runs_and_starts_anew(tmp_path: Path) -> None:
     assert answers[3].text == f"[]\n{tmp_path}\n1\n"
 
 
-def test_reset_takes_a_command_along(tmp_path: Path) -> None:
+def test_reset_can_be_combined_with_a_command(tmp_path: Path) -> None:
     _, seen = run(
         tmp_path,
         {"command": "sleep 60", "timeout": 0.2},
@@ -143,7 +143,7 @@ def test_reset_takes_a_command_along(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["", "hello"])
-def test_with_nothing_running_there_is_nothing_to_type_into(tmp_path: Path, command: str) -> None:
+def test_typing_without_a_running_program_is_an_error(tmp_path: Path, command: str) -> None:
     (seen,) = run(tmp_path, {"command": command, "is_input": True})
 
     assert seen.is_error
@@ -157,7 +157,7 @@ def test_an_unbalanced_quote_is_answered_at_once(tmp_path: Path) -> None:
     assert after.text == "usable\n"
 
 
-def test_a_secret_reaches_the_command_that_names_it_and_no_answer(tmp_path: Path) -> None:
+def test_a_secret_reaches_the_command_that_names_it_and_is_masked_in_output(tmp_path: Path) -> None:
     seen, lasting, read = converse(
         tmp_path,
         use_bascule("sandbox"),
@@ -174,14 +174,14 @@ def test_a_secret_reaches_the_command_that_names_it_and_no_answer(tmp_path: Path
     assert "<secret-hidden>" in text_of(read)
 
 
-def test_colours_and_progress_bars_are_read_as_a_person_sees_them(tmp_path: Path) -> None:
+def test_colours_and_progress_bars_are_rendered_as_on_a_terminal(tmp_path: Path) -> None:
     bar = r"printf '\033[31mred\033[0m \033]0;title\007end\n10%%\r100%%\n'"
     (seen,) = run(tmp_path, {"command": bar})
 
     assert seen.text == "red end\n100%\n"
 
 
-def test_long_output_keeps_head_and_tail_and_says_where_all_of_it_is(tmp_path: Path) -> None:
+def test_long_output_keeps_head_and_tail_and_names_the_full_log(tmp_path: Path) -> None:
     (seen,) = run(tmp_path, {"command": "seq 100000"})
     text = text_of(seen)
 

@@ -51,7 +51,7 @@ def test_an_agent_mends_a_failing_test(tmp_path: Path) -> None:
     assert (tmp_path / "sums.py").read_text() == BROKEN.replace("return a", "return a + b")
 
 
-def test_openhands_own_names_are_ours_once_this_is_imported() -> None:
+def test_importing_the_adapter_registers_its_tools_under_openhands_names() -> None:
     homes = get_tool_module_qualnames()
     names = ("terminal", "file_editor", "glob", "grep", "vscode")
 
@@ -59,7 +59,7 @@ def test_openhands_own_names_are_ours_once_this_is_imported() -> None:
     assert [tool.name for tool in use_bascule()] == list(names)
 
 
-def test_openhands_default_agent_uses_our_tools(tmp_path: Path) -> None:
+def test_the_openhands_default_agent_uses_bascule_tools(tmp_path: Path) -> None:
     tools = get_default_tools(enable_browser=False)
 
     (seen,) = converse(tmp_path, tools, call("terminal", command="echo $BASH_VERSION; exit 0"))
@@ -73,7 +73,7 @@ class TestEditor:
         seen = converse(workspace, [Tool(name="file_editor")], *script)
         return [each for each in seen if isinstance(each, FileEditorObservation)]
 
-    def test_an_edit_tells_the_whole_file_before_and_after(self, tmp_path: Path) -> None:
+    def test_an_edit_observation_has_the_whole_file_before_and_after(self, tmp_path: Path) -> None:
         path = f"{tmp_path}/notes.txt"
         created, inserted, replaced, undone = self.edit(
             tmp_path,
@@ -93,7 +93,7 @@ class TestEditor:
         assert (undone.old_content, undone.new_content) == ("one\ntwo\n3\n", "one\ntwo\nthree")
         assert "three" in str(inserted.visualize)
 
-    def test_what_cannot_be_edited_is_an_error_and_changes_nothing(self, tmp_path: Path) -> None:
+    def test_an_impossible_edit_is_an_error_and_changes_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "twice").write_text("a\na\n")
         ambiguous, missing, there = self.edit(
             tmp_path,
@@ -150,7 +150,7 @@ class TestSearch:
         assert isinstance(seen, GlobObservation)
         assert set(seen.files) == {f"{workspace}/{name}" for name in found}
 
-    def test_a_pattern_may_name_its_directory(self, workspace: Path) -> None:
+    def test_a_glob_pattern_may_contain_its_directory(self, workspace: Path) -> None:
         (seen,) = converse(
             workspace, [Tool(name="glob")], call("glob", pattern=f"{workspace}/src/*.ts")
         )
@@ -161,7 +161,7 @@ class TestSearch:
             f"{workspace}/src",
         )
 
-    def test_lines_are_found_whatever_their_case(self, workspace: Path) -> None:
+    def test_grep_ignores_case(self, workspace: Path) -> None:
         every, some = converse(
             workspace,
             [Tool(name="grep")],
@@ -175,12 +175,12 @@ class TestSearch:
         assert some.matches == [f"{workspace}/src/main.ts"]
         assert text_of(some) == f"{workspace}/src/main.ts:1:const Colour = 1"
 
-    def test_a_pattern_that_is_none_is_an_error(self, workspace: Path) -> None:
+    def test_an_invalid_pattern_is_an_error(self, workspace: Path) -> None:
         (seen,) = converse(workspace, [Tool(name="grep")], call("grep", pattern="(open"))
 
         assert seen.is_error
 
-    def test_what_is_too_much_is_said(self, workspace: Path) -> None:
+    def test_a_truncated_search_result_says_so(self, workspace: Path) -> None:
         (workspace / "long").write_text("colour\n" * 5000)
         (seen,) = converse(workspace, [Tool(name="grep")], call("grep", pattern="colour"))
 
@@ -195,5 +195,5 @@ def test_without_an_editor_there_are_no_editor_tools(tmp_path: Path) -> None:
         assert [name for name in talk.agent.tools_map if name.startswith("vscode")] == []
 
 
-def test_the_face_lists_what_it_shows() -> None:
+def test_the_package_exports_only_use_bascule() -> None:
     assert face.__all__ == ["use_bascule"]

@@ -64,12 +64,12 @@ def workspace(held: Held) -> RemoteWorkspace:
     return held.workspace()
 
 
-def test_it_is_alive_and_says_what_it_is(workspace: RemoteWorkspace) -> None:
+def test_the_server_is_alive_and_describes_itself(workspace: RemoteWorkspace) -> None:
     assert workspace.alive
     assert workspace.get_server_info()["version"] == "1.58.0"
 
 
-def test_commands_run_in_the_workspace_with_two_outputs_and_no_terminal(
+def test_commands_run_in_the_workspace_with_separate_stdout_and_stderr_and_no_terminal(
     workspace: RemoteWorkspace, held: Held
 ) -> None:
     (held.folder / "a").touch()
@@ -82,7 +82,7 @@ def test_commands_run_in_the_workspace_with_two_outputs_and_no_terminal(
     assert there.stdout == "/\n"
 
 
-def test_one_command_knows_nothing_of_the_last_and_leaves_what_it_started(
+def test_commands_share_no_state_and_leave_background_processes_running(
     workspace: RemoteWorkspace,
 ) -> None:
     first = workspace.execute_command("export COLOUR=blue; cd /; sleep 600 & echo $!; exit 4")
@@ -94,7 +94,7 @@ def test_one_command_knows_nothing_of_the_last_and_leaves_what_it_started(
     assert second.stdout == "[]\nalive\n"
 
 
-def test_a_command_that_is_out_of_time_is_ended_and_what_it_said_is_kept(
+def test_a_command_past_its_timeout_is_ended_and_its_output_kept(
     workspace: RemoteWorkspace, held: Held
 ) -> None:
     late = workspace.execute_command("sleep 600", timeout=1)
@@ -123,27 +123,29 @@ def test_a_command_is_started_followed_and_stopped(workspace: RemoteWorkspace) -
     assert ended["exit_code"] == 137
 
 
-def test_ten_megabytes_come_whole(workspace: RemoteWorkspace) -> None:
+def test_ten_megabytes_of_output_arrive_complete(workspace: RemoteWorkspace) -> None:
     seen = workspace.execute_command("head -c 10000000 /dev/zero | tr '\\0' x; echo; echo end")
 
     assert seen.stdout == "x" * 10_000_000 + "\nend\n"
 
 
-def test_what_bash_cannot_read_is_an_answer(workspace: RemoteWorkspace) -> None:
+def test_a_bash_syntax_error_is_returned_as_output(workspace: RemoteWorkspace) -> None:
     seen = workspace.execute_command("echo 'oops")
 
     assert seen.exit_code != 0
     assert "unexpected EOF" in seen.stderr
 
 
-def test_secrets_are_there_and_no_answer_has_them(workspace: RemoteWorkspace, held: Held) -> None:
+def test_secrets_reach_commands_but_no_response_contains_them(
+    workspace: RemoteWorkspace, held: Held
+) -> None:
     seen = workspace.execute_command("echo $API_KEY | tee kept; echo ${#API_KEY}")
 
     assert (held.folder / "kept").read_text() == f"{SECRET}\n"
     assert seen.stdout == f"***\n{len(SECRET)}\n"
 
 
-def test_files_go_in_and_out_as_they_are(
+def test_uploaded_and_downloaded_files_are_unchanged(
     workspace: RemoteWorkspace, held: Held, tmp_path: Path
 ) -> None:
     content = bytes(range(256)) * 1000
@@ -163,7 +165,7 @@ def test_files_go_in_and_out_as_they_are(
     assert [each.success for each in (missing, directory, relative)] == [False] * 3
 
 
-def test_changes_of_repositories_are_told(workspace: RemoteWorkspace, tmp_path: Path) -> None:
+def test_git_changes_of_repositories_are_listed(workspace: RemoteWorkspace, tmp_path: Path) -> None:
     git = "git -c user.name=n -c user.email=e@example.com"
     workspace.execute_command(
         f"mkdir repo && cd repo && git init -qb main && printf 'one\\n' > kept && touch gone moved"
@@ -193,7 +195,9 @@ def test_changes_of_repositories_are_told(workspace: RemoteWorkspace, tmp_path: 
         workspace.git_diff("repo/nowhere")
 
 
-def test_an_agent_here_mends_a_failing_test_there(held: Held, tmp_path: Path) -> None:
+def test_a_local_agent_fixes_a_failing_test_in_the_remote_workspace(
+    held: Held, tmp_path: Path
+) -> None:
     (held.folder / "sums.py").write_text("print(2 - 2 == 4)\n")
     tools = use_bascule("session", hub=held.hub.url, token=held.hub.agent, session=held.session)
 
@@ -213,7 +217,7 @@ def test_an_agent_here_mends_a_failing_test_there(held: Held, tmp_path: Path) ->
     assert text_of(passing).startswith(f"True\n{held.folder}\n")
 
 
-def test_a_session_that_is_not_named_whole_is_said(tmp_path: Path) -> None:
+def test_an_incomplete_session_setting_is_reported(tmp_path: Path) -> None:
     with (
         pytest.raises(InvalidSetting, match="BASCULE_SESSION"),
         conversation(tmp_path, use_bascule("session")) as talk,
@@ -221,7 +225,7 @@ def test_a_session_that_is_not_named_whole_is_said(tmp_path: Path) -> None:
         talk.send_message("Please.")
 
 
-async def test_the_asynchronous_client_is_served_too(held: Held) -> None:
+async def test_the_async_client_works_too(held: Held) -> None:
     workspace = AsyncRemoteWorkspace(
         host=held.host, api_key=held.token, working_dir=str(held.folder)
     )
@@ -239,7 +243,7 @@ def test_who_may_not_is_told(held: Held, token: str, status: int) -> None:
     assert reply.status_code == status
 
 
-def test_a_session_that_is_not_there_is_not_healthy(held: Held) -> None:
+def test_an_unknown_session_is_not_healthy(held: Held) -> None:
     unknown = f"{held.hub.url}/openhands/v1/nobody"
 
     assert httpx.get(f"{unknown}/health").status_code == 503

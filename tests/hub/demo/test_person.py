@@ -79,7 +79,7 @@ async def test_the_person_answers_the_question_about_one_action(
     assert not await person.answer(question, "always")  # somebody has answered before
 
 
-async def test_the_person_waits_for_a_change_and_keeps_one_and_undoes_the_other(
+async def test_the_demo_person_waits_for_changes_keeps_one_and_undoes_the_other(
     window: FakeWindow, person: DemoPerson
 ) -> None:
     reviewing = asyncio.create_task(person.review("a.py", "keep", line="one"))
@@ -91,7 +91,7 @@ async def test_the_person_waits_for_a_change_and_keeps_one_and_undoes_the_other(
     assert window.review.text("b.py") == AFTER
 
 
-async def test_a_list_that_is_no_longer_true_is_read_again(
+async def test_the_demo_person_reloads_a_stale_list_of_changes(
     hub: RunningHub, window: FakeWindow, person: DemoPerson
 ) -> None:
     listed = asyncio.Event()

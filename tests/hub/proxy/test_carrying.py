@@ -41,7 +41,7 @@ def bearer() -> dict[str, str]:
     return {"Authorization": f"Bearer {ADMIN}"}
 
 
-async def test_a_target_sees_its_own_path_and_where_it_stands(hub: ProxyHub) -> None:
+async def test_a_target_gets_its_own_path_and_forwarding_headers(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = request(f"{BASE}/a%20b/c%2Fd?x=%0d", "X-Forwarded-For: 6.6.6.6", token=ADMIN)
         status, _, body = await raw.ask(head)
@@ -59,14 +59,14 @@ async def test_a_target_sees_its_own_path_and_where_it_stands(hub: ProxyHub) -> 
     assert "authorization" not in headers
 
 
-async def test_a_target_that_knows_its_base_path_gets_it(hub: ProxyHub) -> None:
+async def test_a_target_with_a_base_path_gets_the_full_path(hub: ProxyHub) -> None:
     async with hub.echo(keeps_prefix=True), hub.raw() as raw:
         _, _, body = await raw.ask(request(f"{BASE}/x", token=ADMIN))
 
     assert json.loads(body)["path"] == f"{BASE}/x"
 
 
-async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: ProxyHub) -> None:
+async def test_client_headers_are_replaced_by_those_of_the_target(hub: ProxyHub) -> None:
     place = SessionEndpoint("sandbox", SESSION)
     own = ((b"x-session-api-key", b"secret"),)
     async with hub.echo(place, headers=own), hub.raw() as raw:
@@ -76,7 +76,7 @@ async def test_a_target_gets_headers_of_its_own_in_place_of_the_clients(hub: Pro
     assert [v for k, v in json.loads(body)["headers"] if k == "x-session-api-key"] == ["secret"]
 
 
-async def test_a_clients_key_of_an_action_server_is_swapped_and_never_passed(
+async def test_a_clients_action_server_key_is_replaced_and_never_forwarded(
     hub: ProxyHub,
 ) -> None:
     place, other = SessionEndpoint("sandbox", SESSION), SessionEndpoint("sandbox", OTHER)
@@ -90,7 +90,7 @@ async def test_a_clients_key_of_an_action_server_is_swapped_and_never_passed(
         assert (await raw.ask(request(f"{BASE}/", key)))[0] == 401  # it is for action servers
 
 
-async def test_a_runtime_works_through_the_hub_under_whatever_name(tmp_path: Path) -> None:
+async def test_a_runtime_works_through_the_hub_under_any_host_name(tmp_path: Path) -> None:
     place = SessionEndpoint("sandbox", SESSION)
     async with (
         serving(tmp_path) as server,
@@ -108,7 +108,7 @@ async def test_a_runtime_works_through_the_hub_under_whatever_name(tmp_path: Pat
         assert (await raw.ask(named))[0] == 200
 
 
-async def test_one_connection_carries_calls_of_the_hub_and_of_targets(hub: ProxyHub) -> None:
+async def test_one_connection_serves_hub_calls_and_proxied_requests(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         for _ in range(3):
             assert (await raw.ask(request("/api/vscode/instances", token=ADMIN)))[2] == b"[]"
@@ -131,7 +131,7 @@ async def test_pipelined_requests_are_answered_in_their_order(hub: ProxyHub) -> 
     ]
 
 
-async def test_plain_requests_share_a_kept_connection(hub: ProxyHub) -> None:
+async def test_plain_requests_reuse_a_keep_alive_connection(hub: ProxyHub) -> None:
     opened = 0
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -149,7 +149,7 @@ async def test_plain_requests_share_a_kept_connection(hub: ProxyHub) -> None:
     assert opened == 1
 
 
-async def test_requests_that_take_no_kept_connection_leave_at_most_one(
+async def test_requests_that_cannot_reuse_a_connection_leave_at_most_one_idle(
     hub: ProxyHub, bearer: dict[str, str]
 ) -> None:
     async with hub.echo(), aiohttp.ClientSession(headers=bearer) as http:
@@ -161,7 +161,7 @@ async def test_requests_that_take_no_kept_connection_leave_at_most_one(
     assert [len(each) for each in hub.hub.proxy.pool._idle.values()] == [1]
 
 
-async def test_a_kept_connection_that_the_target_closed_is_not_noticed(hub: ProxyHub) -> None:
+async def test_a_stale_keep_alive_connection_is_retried_transparently(hub: ProxyHub) -> None:
     """Each connection answers once and is closed by the time the next request is on its way."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -176,7 +176,7 @@ async def test_a_kept_connection_that_the_target_closed_is_not_noticed(hub: Prox
 
 
 @pytest.mark.parametrize("is_sized", [True, False])
-async def test_a_large_answer_arrives_whole(hub: ProxyHub, is_sized: bool) -> None:
+async def test_a_large_response_arrives_complete(hub: ProxyHub, is_sized: bool) -> None:
     size = 5 * MEGABYTE + 7
     async with hub.echo(), hub.raw() as raw:
         query = f"n={size}" + ("&sized=1" if is_sized else "")
@@ -187,7 +187,7 @@ async def test_a_large_answer_arrives_whole(hub: ProxyHub, is_sized: bool) -> No
 
 
 @pytest.mark.parametrize("is_sized", [True, False])
-async def test_a_large_request_arrives_whole(
+async def test_a_large_request_arrives_complete(
     hub: ProxyHub, bearer: dict[str, str], is_sized: bool
 ) -> None:
     async def pieces() -> AsyncIterator[bytes]:
@@ -203,7 +203,7 @@ async def test_a_large_request_arrives_whole(
         assert (await answer.json())["size"] == 80 * len(PIECE)
 
 
-async def test_an_answer_that_ends_with_its_connection_is_framed_anew(hub: ProxyHub) -> None:
+async def test_a_response_that_ends_with_its_connection_gets_new_framing(hub: ProxyHub) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.0 200 OK\r\nServer: old\r\n\r\nhello")
@@ -235,7 +235,7 @@ async def test_answers_without_a_body_keep_the_connection(
             assert (status, body) == (int(answer.split(b"HTTP/1.1 ")[-1][:3]), b"")
 
 
-async def test_an_answer_that_comes_before_the_body_is_passed_on(hub: ProxyHub) -> None:
+async def test_a_response_sent_before_the_request_body_is_forwarded(hub: ProxyHub) -> None:
     async with (
         raw_target(answering(b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")) as target,
         hub.raw() as raw,
@@ -247,7 +247,7 @@ async def test_an_answer_that_comes_before_the_body_is_passed_on(hub: ProxyHub) 
         assert (await raw.ask(request("/health")))[0] == 200
 
 
-async def test_a_client_that_waits_for_leave_to_send_gets_it(hub: ProxyHub) -> None:
+async def test_a_client_that_expects_100_continue_gets_it(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = ("Content-Length: 5", "Expect: 100-continue")
         raw.writer.write(request(f"{BASE}/", *head, method="POST", token=ADMIN))
@@ -258,7 +258,7 @@ async def test_a_client_that_waits_for_leave_to_send_gets_it(hub: ProxyHub) -> N
     assert "expect" not in dict(json.loads(body)["headers"])
 
 
-async def test_server_sent_events_come_one_by_one(hub: ProxyHub) -> None:
+async def test_server_sent_events_are_forwarded_without_buffering(hub: ProxyHub) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         raw.writer.write(request(f"{BASE}/events", token=ADMIN))
         async with asyncio.timeout(10):
@@ -270,7 +270,9 @@ async def test_server_sent_events_come_one_by_one(hub: ProxyHub) -> None:
             await target.has_left.wait()
 
 
-async def test_a_websocket_goes_through_both_ways(hub: ProxyHub, bearer: dict[str, str]) -> None:
+async def test_a_websocket_is_proxied_in_both_directions(
+    hub: ProxyHub, bearer: dict[str, str]
+) -> None:
     async with hub.echo() as target, aiohttp.ClientSession(headers=bearer) as client:
         headers = {"Origin": hub.url}
         async with client.ws_connect(f"{hub.url}{BASE}/ws", headers=headers) as socket:
@@ -298,7 +300,7 @@ async def test_frames_sent_with_the_handshake_are_not_lost(hub: ProxyHub) -> Non
             await raw.reader.readuntil(b"\x82\x05hello")
 
 
-async def test_a_refused_websocket_is_told_what_the_target_said(
+async def test_a_rejected_websocket_gets_the_targets_response(
     hub: ProxyHub, bearer: dict[str, str]
 ) -> None:
     async with hub.echo(), aiohttp.ClientSession(headers=bearer) as client:
@@ -338,7 +340,9 @@ async def _settled(read: Callable[[], int]) -> int:
 
 
 @pytest.mark.slow
-async def test_a_client_that_does_not_read_stops_the_target(hub: ProxyHub) -> None:
+async def test_a_client_that_does_not_read_applies_backpressure_to_the_target(
+    hub: ProxyHub,
+) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         raw.reader._transport.pause_reading()  # type: ignore[attr-defined]
         raw.writer.write(request(f"{BASE}/bytes?n={1 << 30}", token=ADMIN))
@@ -352,7 +356,9 @@ async def test_a_client_that_does_not_read_stops_the_target(hub: ProxyHub) -> No
 
 
 @pytest.mark.slow
-async def test_a_target_that_does_not_read_stops_the_client(hub: ProxyHub) -> None:
+async def test_a_target_that_does_not_read_applies_backpressure_to_the_client(
+    hub: ProxyHub,
+) -> None:
     async with hub.echo() as target, hub.raw() as raw:
         target.is_open.clear()
         size = 1 << 30
@@ -381,7 +387,7 @@ async def test_a_target_that_does_not_read_stops_the_client(hub: ProxyHub) -> No
 
 
 @pytest.mark.slow
-async def test_a_client_that_leaves_an_answer_unread_is_cut_off() -> None:
+async def test_a_client_that_leaves_a_response_unread_is_disconnected() -> None:
     async with ProxyHub(stall_timeout=0.2) as hub, hub.echo() as target, hub.raw() as raw:
         raw.reader._transport.pause_reading()  # type: ignore[attr-defined]
         raw.writer.write(request(f"{BASE}/bytes?n={1 << 30}", token=ADMIN))
@@ -394,7 +400,7 @@ async def test_a_client_that_leaves_an_answer_unread_is_cut_off() -> None:
 # What is not there --------------------------------------------------------------------------
 
 
-async def test_a_target_that_is_not_there_is_said(hub: ProxyHub, tmp_path: Path) -> None:
+async def test_an_unreachable_target_is_reported(hub: ProxyHub, tmp_path: Path) -> None:
     hub.open(VSCODE, UpstreamServer(socket=tmp_path / "none.sock"))
     hub.open(APP, UpstreamServer(port=1))
     async with hub.raw() as raw:
@@ -408,7 +414,7 @@ async def test_a_target_that_is_not_there_is_said(hub: ProxyHub, tmp_path: Path)
         assert b"has not started, or has ended" in body
 
 
-async def test_a_target_that_does_not_answer_is_given_up() -> None:
+async def test_a_target_that_does_not_answer_times_out() -> None:
     async with (
         ProxyHub(answer_timeout=0.05) as hub,
         raw_target(answering()) as target,
@@ -420,7 +426,7 @@ async def test_a_target_that_does_not_answer_is_given_up() -> None:
         assert (await raw.ask(request("/health")))[0] == 200
 
 
-async def test_a_client_that_leaves_takes_its_request_along(hub: ProxyHub) -> None:
+async def test_a_client_disconnect_cancels_its_proxied_request(hub: ProxyHub) -> None:
     left = asyncio.Event()
     came = asyncio.Event()
 
@@ -441,7 +447,7 @@ async def test_a_client_that_leaves_takes_its_request_along(hub: ProxyHub) -> No
 
 
 @pytest.mark.slow
-async def test_a_body_that_stops_coming_is_given_up() -> None:
+async def test_a_stalled_request_body_times_out() -> None:
     async with ProxyHub(request_timeout=0.2) as hub, hub.echo(), hub.raw() as raw:
         head = request(f"{BASE}/", "Content-Length: 10", method="POST", token=ADMIN)
         assert (await raw.ask(head + b"12345"))[0] == 408
@@ -449,7 +455,7 @@ async def test_a_body_that_stops_coming_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("size", [1 << 10, 100 << 10])
-async def test_a_head_past_the_limit_is_refused_in_one_piece_too(size: int) -> None:
+async def test_a_request_head_past_the_limit_is_rejected_even_in_one_piece(size: int) -> None:
     async with ProxyHub(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
         asked = request(f"{BASE}/", f"X-Long: {'x' * size}", token=ADMIN)
         assert (await raw.ask(asked))[0] == 431
@@ -457,7 +463,7 @@ async def test_a_head_past_the_limit_is_refused_in_one_piece_too(size: int) -> N
     assert echo.requests == 0
 
 
-async def test_what_follows_a_refused_request_is_not_carried(hub: ProxyHub) -> None:
+async def test_data_after_a_rejected_request_is_not_forwarded(hub: ProxyHub) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
         bad = request(f"{BASE}/../x", token=ADMIN)
         good = request(f"{BASE}/", token=ADMIN)
@@ -468,7 +474,7 @@ async def test_what_follows_a_refused_request_is_not_carried(hub: ProxyHub) -> N
     assert echo.requests == 0
 
 
-async def test_what_is_wrong_behind_a_request_does_not_fall_into_its_answer() -> None:
+async def test_an_invalid_pipelined_request_does_not_disturb_the_response_before_it() -> None:
     async with ProxyHub(max_head=1000) as hub, hub.echo() as echo, hub.raw() as raw:
         echo.is_open.clear()
         asked = request(f"{BASE}/", "Content-Length: 1", method="POST", token=ADMIN) + b"x"
@@ -492,7 +498,7 @@ async def test_a_body_past_the_limit_is_refused_declared_or_not() -> None:
                 assert await raw.is_closed()
 
 
-async def test_ending_a_session_cuts_its_tunnels_and_no_others(
+async def test_ending_a_session_closes_only_its_tunnels(
     hub: ProxyHub, bearer: dict[str, str]
 ) -> None:
     other = SessionEndpoint("vscode", "otherone12345678")
@@ -523,7 +529,7 @@ async def test_the_hub_stops_at_once_with_tunnels_open(bearer: dict[str, str]) -
         await asyncio.wait_for(hub.stop(), 10)
 
 
-async def test_raw_clients_of_http_1_0_are_answered_and_left(hub: ProxyHub) -> None:
+async def test_http_1_0_clients_are_answered_and_disconnected(hub: ProxyHub) -> None:
     async with hub.echo(), Raw(hub.port) as raw:
         head = f"GET {BASE}/bytes?n=10 HTTP/1.0\r\nHost: localhost\r\n"
         raw.writer.write(f"{head}Authorization: Bearer {ADMIN}\r\n\r\n".encode())

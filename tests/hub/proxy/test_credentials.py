@@ -155,7 +155,7 @@ async def test_no_websocket_carries_a_credential_into_a_session(
     assert token.encode() not in told
 
 
-async def test_an_app_gets_keys_that_are_its_own(entrance: Entrance) -> None:
+async def test_an_app_gets_only_its_own_keys(entrance: Entrance) -> None:
     keyed = entrance.hub.hub.addresses.keyed_path(APP)
     own = ("X-API-Key: an-apps-own-key", "X-Session-API-Key: another", "Cookie: session=x")
     async with entrance.client() as raw:

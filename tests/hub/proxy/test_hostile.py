@@ -34,7 +34,7 @@ FORGED = b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged"
         b"x" * 100_000,
     ],
 )
-async def test_an_answer_that_is_not_http_is_a_page_that_says_so(
+async def test_a_response_that_is_not_http_becomes_an_error_page(
     hub: ProxyHub, answer: bytes
 ) -> None:
     async with raw_target(answering(answer)) as target, hub.raw() as raw:
@@ -53,7 +53,9 @@ async def test_an_answer_that_is_not_http_is_a_page_that_says_so(
         b"HTTP/1.1 304 Not Modified\r\n\r\n" + FORGED,
     ],
 )
-async def test_a_second_answer_never_becomes_somebodys(hub: ProxyHub, answer: bytes) -> None:
+async def test_a_forged_second_response_never_reaches_another_request(
+    hub: ProxyHub, answer: bytes
+) -> None:
     async with raw_target(answering(answer, answer)) as target, hub.raw() as raw:
         hub.open(VSCODE, target)
         for _ in range(3):
@@ -61,7 +63,7 @@ async def test_a_second_answer_never_becomes_somebodys(hub: ProxyHub, answer: by
             assert b"version" in (await raw.ask(request("/health")))[2]
 
 
-async def test_an_answer_to_nothing_costs_the_connection(hub: ProxyHub) -> None:
+async def test_an_unsolicited_response_closes_the_connection(hub: ProxyHub) -> None:
     closed = asyncio.Event()
     may_forge = asyncio.Event()
     connections = 0
@@ -94,7 +96,7 @@ async def test_an_answer_to_nothing_costs_the_connection(hub: ProxyHub) -> None:
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n64\r\nshort",
     ],
 )
-async def test_an_answer_cut_short_does_not_look_whole(hub: ProxyHub, begun: bytes) -> None:
+async def test_a_truncated_response_does_not_look_complete(hub: ProxyHub, begun: bytes) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(begun)
@@ -123,7 +125,7 @@ async def test_a_bad_chunk_after_good_ones_cuts_the_connection(hub: ProxyHub) ->
         assert await raw.is_closed()
 
 
-async def test_one_that_hangs_up_at_once_is_said(hub: ProxyHub) -> None:
+async def test_a_target_that_disconnects_at_once_is_reported(hub: ProxyHub) -> None:
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
 
@@ -134,7 +136,7 @@ async def test_one_that_hangs_up_at_once_is_said(hub: ProxyHub) -> None:
         assert "without an answer" in json.loads(body)["message"]
 
 
-async def test_its_cookies_and_policies_stay_its_own(hub: ProxyHub) -> None:
+async def test_a_targets_cookies_and_policies_do_not_affect_the_hub(hub: ProxyHub) -> None:
     given = [
         ["Set-Cookie", "a=1; Path=/; Domain=localhost"],
         ["Set-Cookie", "__Host-bascule=stolen; Path=/; Secure"],
@@ -158,12 +160,14 @@ async def test_its_cookies_and_policies_stay_its_own(hub: ProxyHub) -> None:
 # Sockets ------------------------------------------------------------------------------------
 
 
-async def test_a_target_on_a_socket_is_reached(hub: ProxyHub, tmp_path: Path) -> None:
+async def test_a_target_on_a_unix_socket_is_reached(hub: ProxyHub, tmp_path: Path) -> None:
     async with hub.echo(path=tmp_path / "s" / "vscode.sock", uid=os.getuid()), hub.raw() as raw:
         assert (await raw.ask(request(f"{BASE}/x", token=ADMIN)))[0] == 200
 
 
-async def test_a_link_planted_for_a_socket_is_not_followed(hub: ProxyHub, tmp_path: Path) -> None:
+async def test_a_symlink_in_place_of_a_socket_is_not_followed(
+    hub: ProxyHub, tmp_path: Path
+) -> None:
     async with echo_target(tmp_path / "victim" / "vscode.sock") as (victim, echo):
         planted = tmp_path / "planted.sock"
         planted.symlink_to(victim.socket or "")
@@ -174,7 +178,9 @@ async def test_a_link_planted_for_a_socket_is_not_followed(hub: ProxyHub, tmp_pa
     assert echo.requests == 0
 
 
-async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyHub, tmp_path: Path) -> None:
+async def test_the_proxy_does_not_connect_to_a_server_of_another_user(
+    hub: ProxyHub, tmp_path: Path
+) -> None:
     async with hub.echo(path=tmp_path / "s" / "v.sock", uid=54321) as echo, hub.raw() as raw:
         status, _, body = await raw.ask(request(f"{BASE}/", token=ADMIN))
         assert status == 502
@@ -183,7 +189,7 @@ async def test_a_server_of_another_user_is_not_spoken_to(hub: ProxyHub, tmp_path
     assert echo.requests == 0
 
 
-async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyHub, tmp_path: Path) -> None:
+async def test_a_file_in_place_of_a_socket_is_reported(hub: ProxyHub, tmp_path: Path) -> None:
     file = tmp_path / "file.sock"
     file.write_text("")
     hub.open(VSCODE, UpstreamServer(socket=file))
@@ -193,7 +199,7 @@ async def test_a_file_in_place_of_a_socket_is_said(hub: ProxyHub, tmp_path: Path
     assert str(tmp_path).encode() not in body
 
 
-async def test_a_socket_nobody_listens_on_is_said(hub: ProxyHub, tmp_path: Path) -> None:
+async def test_a_socket_without_a_listener_is_reported(hub: ProxyHub, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(tmp_path / "dead.sock"))
     hub.open(

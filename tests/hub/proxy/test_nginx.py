@@ -165,9 +165,7 @@ def _free_port() -> int:
             return port
 
 
-async def test_a_session_is_reached_by_its_socket_without_the_hub_between(
-    front: Front, hub: ProxyHub
-) -> None:
+async def test_nginx_reaches_a_session_socket_directly(front: Front, hub: ProxyHub) -> None:
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)), front.client() as raw:
         asked = request(f"{BASE}/a%20b%2Fc%0d?x=%0a", "Cookie: a=1", host=front.host, token=ADMIN)
         status, headers, body = await raw.ask(asked)
@@ -186,7 +184,9 @@ async def test_a_session_is_reached_by_its_socket_without_the_hub_between(
     assert not hub.hub.proxy.pool._idle  # the hub has not been there
 
 
-async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: ProxyHub) -> None:
+async def test_a_browser_is_redirected_to_the_sessions_host_name(
+    front: Front, hub: ProxyHub
+) -> None:
     async with (
         hub.echo(path=socket_path(front.run_dir, VSCODE)),
         front.client() as raw,
@@ -203,7 +203,7 @@ async def test_a_browser_is_led_to_the_sessions_own_name(front: Front, hub: Prox
         assert not hub.hub.proxy.pool._idle  # the hub has not been there
 
 
-async def test_a_sessions_name_shows_nothing_of_the_hub_nor_of_another_session(
+async def test_a_sessions_host_name_serves_neither_the_hub_nor_another_session(
     front: Front, hub: ProxyHub
 ) -> None:
     other = SessionEndpoint("vscode", "zzzzzzzz12345678")
@@ -250,7 +250,7 @@ async def _sign_in(raw: Raw, front: Front) -> tuple[int, str]:
     return status, headers.get("set-cookie", "").partition(";")[0]
 
 
-async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
+async def test_a_new_session_needs_no_nginx_reload_and_drops_no_connection(
     front: Front, hub: ProxyHub
 ) -> None:
     other = SessionEndpoint("vscode", "otherone12345678")
@@ -286,14 +286,16 @@ async def test_a_new_session_needs_no_reload_and_cuts_nobody_off(
         f"//vscode/{SESSION}/x",
     ],
 )
-async def test_paths_that_walk_end_at_the_hub(front: Front, hub: ProxyHub, target: str) -> None:
+async def test_paths_with_dot_segments_do_not_reach_a_session(
+    front: Front, hub: ProxyHub, target: str
+) -> None:
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
         status, _, _ = await raw.ask(request(target, host=front.host, token=ADMIN))
     assert status in (400, 404)
     assert echo.requests == 0
 
 
-async def test_strangers_stay_outside(front: Front, hub: ProxyHub) -> None:
+async def test_nginx_rejects_requests_without_access(front: Front, hub: ProxyHub) -> None:
     bob = await hub.token("bob", "agent", owner="bob")
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
         for token, expected in (("", 401), ("wrong", 401), (bob, 404), (hub.window, 404)):
@@ -306,7 +308,7 @@ async def test_strangers_stay_outside(front: Front, hub: ProxyHub) -> None:
     assert echo.requests == 0
 
 
-async def test_what_nginx_cannot_do_the_hub_does(front: Front, hub: ProxyHub) -> None:
+async def test_nginx_falls_back_to_the_hub(front: Front, hub: ProxyHub) -> None:
     """A server that is not at its place, one that is not there, and an app that opted out."""
     async with front.client() as raw:
         async with hub.echo():
@@ -320,7 +322,7 @@ async def test_what_nginx_cannot_do_the_hub_does(front: Front, hub: ProxyHub) ->
             assert json.loads((await raw.ask(asked))[2])["path"] == "/x"
 
 
-async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: ProxyHub) -> None:
+async def test_a_symlink_in_place_of_a_socket_is_not_followed(front: Front, hub: ProxyHub) -> None:
     mine = socket_path(front.run_dir, VSCODE)
     async with echo_target(front.run_dir / "victim" / "vscode.sock") as (victim, echo):
         mine.parent.mkdir()
@@ -332,7 +334,7 @@ async def test_a_link_planted_for_a_socket_is_not_followed(front: Front, hub: Pr
     assert echo.requests == 0
 
 
-async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(front: Front, hub: ProxyHub) -> None:
+async def test_nginx_sandboxes_an_app_and_drops_its_cookies(front: Front, hub: ProxyHub) -> None:
     async with hub.echo(APP, path=socket_path(front.run_dir, APP)), front.client() as raw:
         keyed = hub.hub.addresses.keyed_path(APP)
         asked = request(f"{keyed}/", *PAGE, host=front.host)
@@ -351,7 +353,7 @@ async def test_an_app_is_sandboxed_and_its_cookies_are_dropped(front: Front, hub
         assert dict(json.loads(body)["headers"])["origin"] == front.url
 
 
-async def test_an_apps_own_word_on_origins_gives_way_to_the_hubs(
+async def test_the_hub_replaces_the_cors_and_referrer_headers_of_an_app(
     front: Front, hub: ProxyHub
 ) -> None:
     """Servers for development allow every origin; said twice, it would count for nothing."""
@@ -380,7 +382,9 @@ async def _head(raw: Raw) -> list[tuple[str, str]]:
     return [(name.lower(), value) for name, _, value in pairs]
 
 
-async def test_server_sent_events_come_one_by_one(front: Front, hub: ProxyHub) -> None:
+async def test_server_sent_events_are_forwarded_without_buffering(
+    front: Front, hub: ProxyHub
+) -> None:
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)) as echo, front.client() as raw:
         raw.writer.write(request(f"{BASE}/events", host=front.host, token=ADMIN))
         async with asyncio.timeout(10):
@@ -391,7 +395,7 @@ async def test_server_sent_events_come_one_by_one(front: Front, hub: ProxyHub) -
             await echo.has_left.wait()
 
 
-async def test_a_large_body_goes_both_ways(front: Front, hub: ProxyHub) -> None:
+async def test_a_large_body_passes_nginx_in_both_directions(front: Front, hub: ProxyHub) -> None:
     size = 8 << 20
     async with hub.echo(path=socket_path(front.run_dir, VSCODE)), front.client() as raw:
         head = request(
@@ -405,7 +409,7 @@ async def test_a_large_body_goes_both_ways(front: Front, hub: ProxyHub) -> None:
 # Installing ---------------------------------------------------------------------------------
 
 
-def test_a_wrong_configuration_is_not_installed(front: Front) -> None:
+def test_an_invalid_nginx_configuration_is_not_installed(front: Front) -> None:
     good = render(front.site(8300))
     front.nginx.install(good, front.file)
     missing = render(front.site(8300, certificate=front.here / "none.pem"))
@@ -417,7 +421,7 @@ def test_a_wrong_configuration_is_not_installed(front: Front) -> None:
     assert front.file.read_text() == good
 
 
-def test_one_that_is_wrong_only_beside_others_is_taken_back(front: Front) -> None:
+def test_a_configuration_that_conflicts_with_another_file_is_removed_again(front: Front) -> None:
     """By itself it is fine; with what is there already it is not."""
     other = front.here / "conf.d" / "another.conf"
     other.write_text("upstream bascule_hub { server 127.0.0.1:1; }\n")
@@ -440,7 +444,7 @@ async def test_a_running_nginx_takes_a_new_configuration(front: Front, hub: Prox
             await asyncio.sleep(0.05)
 
 
-async def test_one_that_a_running_nginx_cannot_take_is_taken_back(
+async def test_a_configuration_that_a_running_nginx_rejects_is_removed_again(
     front: Front, hub: ProxyHub
 ) -> None:
     """A port that is somebody else's is no fault to nginx's test, only to the reload."""
@@ -462,7 +466,7 @@ async def test_one_that_a_running_nginx_cannot_take_is_taken_back(
     "values",
     [{"public_url": "http://hub.example"}, {"run_dir": Path("/a b")}, {"run_dir": Path("/a;x")}],
 )
-def test_what_a_configuration_cannot_hold_is_refused(
+def test_invalid_nginx_configuration_values_are_rejected(
     front: Front, values: dict[str, object]
 ) -> None:
     with pytest.raises(InvalidSetting):

@@ -72,7 +72,7 @@ def test_elsewhere_each_session_has_a_name_at_the_wildcard() -> None:
         ("hub", "act as the person who views it"),
     ],
 )
-def test_what_stays_open_is_said(sessions: str, risk: str) -> None:
+def test_remaining_origin_risks_are_reported(sessions: str, risk: str) -> None:
     there = origins(public_url="https://hub.example", sessions_origin=sessions)
     assert risk in there.remaining_risk
 
@@ -92,7 +92,7 @@ def test_an_origin_that_cannot_keep_sessions_apart_is_refused(wrong: str) -> Non
 # Who answers --------------------------------------------------------------------------------
 
 
-async def test_a_sessions_host_shows_nothing_of_the_hub_nor_of_another_session(
+async def test_the_origin_of_a_session_serves_neither_the_hub_nor_another_session(
     hub: ProxyHub,
 ) -> None:
     other = SessionEndpoint("vscode", OTHER)
@@ -121,7 +121,7 @@ async def test_a_sessions_host_shows_nothing_of_the_hub_nor_of_another_session(
         *("Origin: http://127.0.0.1", f"Origin: https://{OWN}", f"Origin: http://{OWN}:1"),
     ],
 )
-async def test_the_cookie_counts_for_the_sessions_own_pages_alone(
+async def test_the_session_cookie_is_accepted_only_from_pages_of_its_session(
     hub: ProxyHub, header: str
 ) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
@@ -161,7 +161,7 @@ async def test_no_cookie_opens_an_action_server(hub: ProxyHub) -> None:
         assert (await raw.ask(request(f"{SANDBOX.path}/alive", token=ADMIN)))[0] == 200
 
 
-async def test_a_page_is_never_shown_on_the_hubs_origin_whatever_it_brings(
+async def test_a_session_page_is_never_served_on_the_hubs_origin(
     hub: ProxyHub,
 ) -> None:
     async with hub.echo() as vscode, hub.echo(APP, is_sandboxed=False) as app, hub.raw() as raw:
@@ -197,9 +197,7 @@ async def test_a_page_is_never_shown_on_the_hubs_origin_whatever_it_brings(
         (),
     ],
 )
-async def test_a_host_that_two_programs_could_read_differently_is_refused(
-    hub: ProxyHub, hosts: tuple[str, ...]
-) -> None:
+async def test_an_ambiguous_host_header_is_rejected(hub: ProxyHub, hosts: tuple[str, ...]) -> None:
     for path in ("/health", "/", "/sign-in", "/docs", "/api/sessions", f"{BASE}/"):
         lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts)]
         lines += [f"Authorization: Bearer {ADMIN}", "", ""]
@@ -208,7 +206,7 @@ async def test_a_host_that_two_programs_could_read_differently_is_refused(
             assert status == 400, path
 
 
-async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyHub) -> None:
+async def test_a_host_longer_than_dns_allows_is_rejected_and_not_cached(hub: ProxyHub) -> None:
     """The caches have hosts as keys, and anybody can fill them without signing in."""
     origins = hub.hub.proxy.access_control.origins
     for path in ("/health", f"{BASE}/"):
@@ -222,7 +220,7 @@ async def test_a_host_longer_than_any_name_is_refused_and_not_kept(hub: ProxyHub
 # Other ways to have origins -----------------------------------------------------------------
 
 
-async def test_without_an_origin_for_sessions_people_elsewhere_are_told_what_to_set() -> None:
+async def test_without_a_sessions_origin_remote_users_are_told_what_to_set() -> None:
     async with ProxyHub(public_url="https://hub.example") as hub, hub.echo() as echo:
         async with hub.raw() as raw:
             body = f"token={ADMIN}".encode()
@@ -240,7 +238,7 @@ async def test_without_an_origin_for_sessions_people_elsewhere_are_told_what_to_
         assert echo.requests == 0
 
 
-async def test_on_one_port_for_all_sessions_a_cookie_opens_its_own_alone() -> None:
+async def test_on_a_shared_port_a_cookie_opens_only_its_own_session() -> None:
     """What a second port keeps apart, and what it does not, is in docs/security.md."""
     settings = {"public_url": "https://hub.example", "sessions_origin": "https://hub.example:8443"}
     other = SessionEndpoint("vscode", OTHER)
@@ -282,7 +280,7 @@ async def test_on_the_hubs_own_origin_a_session_cannot_choose_its_opener_policy(
 # Who listens --------------------------------------------------------------------------------
 
 
-def test_a_free_port_is_had_on_both_loopback_addresses() -> None:
+def test_a_free_port_is_bound_on_both_loopback_addresses() -> None:
     socks = bound_pair("127.0.0.1", 0, who="The test")
     try:
         names = {sock.getsockname()[:2] for sock in socks}
@@ -293,7 +291,7 @@ def test_a_free_port_is_had_on_both_loopback_addresses() -> None:
             sock.close()
 
 
-async def test_a_hub_does_not_start_where_another_program_would_get_its_visitors() -> None:
+async def test_a_hub_does_not_start_if_another_program_listens_on_its_ipv6_loopback() -> None:
     """Browsers may try ::1 first for names below localhost."""
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as other:
         port = other.getsockname()[1]
@@ -312,7 +310,7 @@ async def test_the_hub_answers_on_both_loopback_addresses(hub: ProxyHub) -> None
             assert b" 200 OK" in await loop.sock_recv(sock, 1000)
 
 
-async def test_a_code_from_an_address_with_a_token_leads_to_the_session(hub: ProxyHub) -> None:
+async def test_a_code_for_a_url_with_a_token_redirects_to_the_session(hub: ProxyHub) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
     async with hub.echo(), hub.raw() as raw:
         framed = ("Sec-Fetch-Dest: iframe", "Sec-Fetch-Site: cross-site", "Accept: text/html")

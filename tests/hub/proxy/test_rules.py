@@ -46,7 +46,7 @@ KEY = "k" * 32
         ),
     ],
 )
-def test_a_path_names_a_place(target: str, asked: EndpointPath) -> None:
+def test_a_path_selects_a_proxy_target(target: str, asked: EndpointPath) -> None:
     assert read_target(target.encode()) == asked
 
 
@@ -63,7 +63,7 @@ def test_a_path_names_a_place(target: str, asked: EndpointPath) -> None:
         *(f"/vscode%2f{SESSION}/", f"/vscode/{SESSION}%2f", f"/apps/{SESSION}-0\\x"),
     ],
 )
-def test_other_paths_name_none(target: str) -> None:
+def test_other_paths_select_no_target(target: str) -> None:
     assert read_target(target.encode()) is None
 
 
@@ -89,7 +89,7 @@ def test_other_paths_name_none(target: str) -> None:
         *("http://a/b", "*", "a", "/a b", "/a#b", "/a\tb", "/ä", "/a%00b", "/a\x7f"),
     ],
 )
-def test_a_path_that_could_be_read_as_another_is_refused(path: str) -> None:
+def test_an_ambiguous_path_is_rejected(path: str) -> None:
     with pytest.raises(InvalidRequest):
         ensure_plain(path.encode())
 
@@ -98,7 +98,7 @@ def test_a_path_that_could_be_read_as_another_is_refused(path: str) -> None:
     "path",
     ["/a", "/a..b/c", "/.hidden/x", "/a%20b", "/@scope%2fname", "/a?b=../..", "/...", "/%7Ea"],
 )
-def test_other_dots_and_slashes_go_through(path: str) -> None:
+def test_harmless_dots_and_slashes_are_accepted(path: str) -> None:
     ensure_plain(path.encode())
 
 
@@ -115,7 +115,7 @@ def test_other_dots_and_slashes_go_through(path: str) -> None:
         ("/sandbox/sessionone123456/server_info", b"GET", {}, True),
     ],
 )
-def test_whoever_comes_is_told_from_a_page_that_is_open(
+def test_a_page_visit_is_distinguished_from_requests_of_an_open_page(
     target: str, method: bytes, headers: dict[bytes, bytes], is_visit: bool
 ) -> None:
     asked = read_target(target.encode())
@@ -138,7 +138,7 @@ def test_whoever_comes_is_told_from_a_page_that_is_open(
         ("a=bascule", "a=bascule"),
     ],
 )
-def test_a_target_sees_no_cookie_of_the_hub(header: str, seen: str) -> None:
+def test_hub_cookies_are_not_forwarded_to_a_target(header: str, seen: str) -> None:
     assert without_hub_cookies(header.encode()).decode() == seen
 
 
@@ -169,7 +169,7 @@ def test_a_targets_cookie_stays_below_its_prefix(header: str, kept: str | None) 
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40), max_size=8), st.integers(1, 30))
-def test_chunks_are_read_wherever_they_are_cut(pieces: list[bytes], step: int) -> None:
+def test_chunked_bodies_are_parsed_wherever_they_are_split(pieces: list[bytes], step: int) -> None:
     whole = b"".join(b"".join(framed([piece])) for piece in pieces) + LAST_CHUNK
     chunks, found = Chunks(), b""
     for at in range(0, len(whole), step):
@@ -194,12 +194,12 @@ def test_chunks_are_read_wherever_they_are_cut(pieces: list[bytes], step: int) -
         *(b"1" * 13 + b"\r\n", b"1;" + b"x" * 5000, b"1\r\na\n", b"0\r\n" + b"a: b\r\n" * 4000),
     ],
 )
-def test_chunks_that_bend_the_form_are_refused(data: bytes) -> None:
+def test_malformed_chunks_are_rejected(data: bytes) -> None:
     with pytest.raises(BadChunk):
         Chunks().feed(data)
 
 
-def test_what_follows_the_last_chunk_is_seen() -> None:
+def test_data_after_the_last_chunk_is_detected() -> None:
     chunks = Chunks()
     assert chunks.feed(b"1;x=y\r\na\r\n0\r\nTrailer: x\r\n\r\nHTTP/1.1 200 OK") == [b"a"]
     assert (chunks.is_over, chunks.after) == (True, b"HTTP/1.1 200 OK")
@@ -231,7 +231,7 @@ def test_what_follows_the_last_chunk_is_seen() -> None:
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
     ],
 )
-def test_an_answer_that_two_could_read_differently_is_refused(lines: str) -> None:
+def test_an_ambiguous_response_is_rejected(lines: str) -> None:
     with pytest.raises(InvalidResponse):
         parse_response_head(lines.encode("latin-1") + b"\r\n\r\n", method=b"GET")
 
@@ -276,7 +276,7 @@ def test_headers_that_speak_for_the_whole_origin_are_dropped() -> None:
 # Seals and addresses ------------------------------------------------------------------------
 
 
-def test_a_seal_is_good_for_its_purpose_until_it_ends() -> None:
+def test_a_seal_is_valid_for_its_purpose_until_it_expires() -> None:
     now = 1000.0
     cookies = SignedCookies(b"secret", clock=lambda: now)
     sign_in = SignIn(b"12345678", "ab" * 32, 2000)
@@ -295,12 +295,12 @@ def _addresses(apps_origin: str = "") -> HubAddresses:
     return HubAddresses(lambda: "https://hub.example", b"secret", apps_origin)
 
 
-def test_every_address_comes_from_the_public_one() -> None:
+def test_every_url_is_derived_from_the_public_url() -> None:
     assert _addresses().vscode(SESSION) == f"https://hub.example/vscode/{SESSION}/"
     assert _addresses().app(SESSION, 3) == f"https://hub.example/apps/{SESSION}-3/"
 
 
-def test_the_base_path_of_an_app_is_where_its_pages_are_in_the_end() -> None:
+def test_the_base_path_of_an_app_is_the_final_path_of_its_pages() -> None:
     key = _addresses().key(APP)
     assert _addresses().base_path(APP) == f"{APP.path}/~{key}"
     assert _addresses().base_path(APP, is_sandboxed=False) == APP.path
@@ -308,7 +308,7 @@ def test_the_base_path_of_an_app_is_where_its_pages_are_in_the_end() -> None:
     assert _addresses("https://*.apps.example").base_path(APP) == ""
 
 
-def test_a_key_is_good_for_one_app_of_one_hub() -> None:
+def test_an_app_key_is_valid_for_one_app_of_one_hub() -> None:
     key = _addresses().key(APP)
     other = HubAddresses(lambda: "https://hub.example", b"other")
     assert _addresses().is_key(APP, key)
@@ -319,6 +319,6 @@ def test_a_key_is_good_for_one_app_of_one_hub() -> None:
 @pytest.mark.parametrize(
     "origin", ["apps.example", "https://*.apps.example/x", "https://a b", "ftp://x"]
 )
-def test_an_apps_origin_that_is_none_is_refused(origin: str) -> None:
+def test_an_invalid_apps_origin_is_rejected(origin: str) -> None:
     with pytest.raises(InvalidSetting, match="apps_origin"):
         _addresses(origin)

@@ -73,7 +73,7 @@ def refresh_of(page: bytes) -> str:
 # Signing in ---------------------------------------------------------------------------------
 
 
-async def test_a_browser_is_led_through_the_sign_in_to_the_sessions_own_origin(
+async def test_a_browser_is_redirected_through_sign_in_to_the_sessions_origin(
     hub: ProxyHub,
 ) -> None:
     async with hub.echo(), hub.raw() as raw:
@@ -105,7 +105,7 @@ async def test_a_browser_is_led_through_the_sign_in_to_the_sessions_own_origin(
         assert policy == f"frame-ancestors 'self' http://{hub.page}"
 
 
-async def test_the_cookie_of_a_frame_is_one_that_browsers_take_in_frames(hub: ProxyHub) -> None:
+async def test_the_cookie_set_in_a_frame_is_accepted_by_browsers_in_frames(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         _, headers, _ = await raw.ask(
@@ -132,7 +132,7 @@ async def test_every_address_has_the_port_that_the_browser_used(hub: ProxyHub) -
         assert headers["location"] == f"http://{hub.page}:28300{BASE}/"
 
 
-async def test_a_code_is_good_once_and_for_its_session_alone(hub: ProxyHub) -> None:
+async def test_a_sign_in_code_works_once_and_only_for_its_session(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         known = f"Cookie: {cookie}"
@@ -146,7 +146,9 @@ async def test_a_code_is_good_once_and_for_its_session_alone(hub: ProxyHub) -> N
             assert (status, b"No cookie came back" in page) == (403, True)  # and no endless circle
 
 
-async def test_the_cookie_of_the_sign_in_is_for_this_host_and_no_script(hub: ProxyHub) -> None:
+async def test_the_sign_in_cookie_is_limited_to_its_host_and_hidden_from_scripts(
+    hub: ProxyHub,
+) -> None:
     async with hub.raw() as raw:
         body = f"token={ADMIN}"
         size = f"Content-Length: {len(body)}"
@@ -157,7 +159,7 @@ async def test_the_cookie_of_the_sign_in_is_for_this_host_and_no_script(hub: Pro
     assert cookie.endswith("; Path=/; Max-Age=43200; HttpOnly; Secure; SameSite=Strict")
 
 
-async def test_nobody_signs_in_where_the_cookie_would_reach_every_port(hub: ProxyHub) -> None:
+async def test_sign_in_is_rejected_on_hosts_whose_cookies_reach_every_port(hub: ProxyHub) -> None:
     """Cookies of 127.0.0.1 are sent to every server of the machine."""
     async with hub.raw() as raw:
         for host in ("127.0.0.1", "localhost", "[::1]", "127.0.0.1:8300"):
@@ -173,7 +175,7 @@ async def test_nobody_signs_in_where_the_cookie_would_reach_every_port(hub: Prox
 
 
 @pytest.mark.parametrize("onward", ["//evil.example", "https://evil.example", "/\\evil", "x", "/ä"])
-async def test_the_sign_in_leads_nowhere_else(hub: ProxyHub, onward: str) -> None:
+async def test_the_sign_in_redirects_only_to_the_hub(hub: ProxyHub, onward: str) -> None:
     async with hub.raw() as raw:
         there = f"/sign-in?next={quote(onward, safe='')}"
         _, _, page = await raw.ask(request(there, *PAGE, host=hub.page))
@@ -187,7 +189,7 @@ async def test_a_wrong_token_and_a_windows_token_do_not_sign_in(hub: ProxyHub) -
         assert await sign_in(hub, raw, hub.window) == (403, "")
 
 
-async def test_a_foreign_page_cannot_sign_anybody_in_or_out(hub: ProxyHub) -> None:
+async def test_a_page_of_another_origin_cannot_sign_a_user_in_or_out(hub: ProxyHub) -> None:
     async with hub.raw() as raw:
         for origin in ("https://evil.example", "null"):
             assert await sign_in(hub, raw, ADMIN, f"Origin: {origin}") == (403, "")
@@ -200,7 +202,7 @@ async def test_a_foreign_page_cannot_sign_anybody_in_or_out(hub: ProxyHub) -> No
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "none"])
-async def test_a_link_on_another_site_is_followed_once_more_from_here(
+async def test_a_link_from_another_site_is_reloaded_from_the_hubs_origin(
     hub: ProxyHub, site: str
 ) -> None:
     """Browsers withhold a strict cookie then, and Firefox says `none` after some redirects."""
@@ -221,7 +223,7 @@ async def test_a_link_on_another_site_is_followed_once_more_from_here(
         assert (status, headers["location"]) == (303, f"{BASE}/x")
 
 
-async def test_a_link_of_another_site_that_can_have_vscode_run_code_asks_first(
+async def test_a_link_from_another_site_that_could_run_code_in_vscode_asks_first(
     hub: ProxyHub,
 ) -> None:
     async with hub.echo(), hub.raw() as raw:
@@ -238,7 +240,7 @@ async def test_a_link_of_another_site_that_can_have_vscode_run_code_asks_first(
                 assert (status, b"http-equiv" in page) == (200, is_led), query
 
 
-async def test_over_plain_http_nobody_signs_in_from_elsewhere() -> None:
+async def test_remote_sign_in_over_plain_http_is_rejected() -> None:
     async with ProxyHub(allowed_hosts=("hub.example",)) as hub, hub.echo(), hub.raw() as raw:
         for path in (f"{BASE}/", "/sign-in"):
             status, _, page = await raw.ask(request(path, *PAGE, host="hub.example"))
@@ -251,7 +253,7 @@ async def test_over_plain_http_nobody_signs_in_from_elsewhere() -> None:
         assert status == 200
 
 
-async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyHub) -> None:
+async def test_signing_out_revokes_cookies_and_closes_tunnels(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw, aiohttp.ClientSession() as client:
         _, cookie = await sign_in(hub, raw, ADMIN)
         own = (await enter(hub, raw, cookie))[0].partition(";")[0]
@@ -271,7 +273,7 @@ async def test_signing_out_ends_the_cookies_and_the_tunnels(hub: ProxyHub) -> No
             assert (await raw.ask(request(f"{BASE}/", f"Cookie: {old}", host=OWN)))[0] == 401
 
 
-async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
+async def test_cookies_survive_a_hub_restart_and_end_with_their_token(
     hub: ProxyHub,
 ) -> None:
     async with hub.echo():
@@ -290,7 +292,7 @@ async def test_cookies_outlive_a_restart_of_the_hub_and_end_with_the_token(
             assert (await raw.ask(request(f"{BASE}/", f"Cookie: {own}", host=OWN)))[0] == 401
 
 
-async def test_an_address_signs_a_browser_in_once(hub: ProxyHub) -> None:
+async def test_a_sign_in_url_works_once(hub: ProxyHub) -> None:
     token = await hub.token("ada's laptop", "agent")
     async with hub.echo(), hub.raw() as raw, HubCalls(hub.hub.url, token) as calls:
         address = await calls.sign_in_address(f"{BASE}/")
@@ -315,7 +317,7 @@ async def test_an_address_signs_a_browser_in_once(hub: ProxyHub) -> None:
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "same-origin", "none", ""])
-async def test_an_address_does_not_change_who_is_signed_in_unless_a_person_agrees(
+async def test_a_sign_in_url_replaces_the_signed_in_user_only_after_confirmation(
     hub: ProxyHub, site: str
 ) -> None:
     eve = await hub.token("eve's laptop", "agent", owner="eve")
@@ -344,7 +346,9 @@ async def test_an_address_does_not_change_who_is_signed_in_unless_a_person_agree
             assert ("set-cookie" in said) is is_agreed
 
 
-async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyHub) -> None:
+async def test_a_link_from_another_site_does_not_sign_in_without_confirmation(
+    hub: ProxyHub,
+) -> None:
     eve = await hub.token("eve's laptop", "agent", owner="eve")
     async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
         target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url) + "&typed=1"
@@ -356,7 +360,7 @@ async def test_a_link_signs_nobody_in_to_a_strangers_account_either(hub: ProxyHu
         assert b"This URL signs you in as eve" in page
 
 
-async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyHub) -> None:
+async def test_a_typed_sign_in_url_signs_in_at_once(hub: ProxyHub) -> None:
     eve = await hub.token("eve's laptop", "agent", owner="eve")
     async with hub.raw() as raw, HubCalls(hub.hub.url, eve) as calls:
         target = (await calls.sign_in_address("/")).removeprefix(hub.hub.url)
@@ -367,7 +371,7 @@ async def test_an_address_that_is_typed_signs_in_at_once(hub: ProxyHub) -> None:
         assert "set-cookie" in said
 
 
-async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyHub) -> None:
+async def test_a_sign_in_url_redirects_only_to_the_hub(hub: ProxyHub) -> None:
     async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
         for onward in ("//elsewhere.example/", "https://elsewhere.example/", "/a/../b"):
             address = await calls.sign_in_address(onward)
@@ -377,7 +381,7 @@ async def test_an_address_that_signs_in_leads_nowhere_else(hub: ProxyHub) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="asks as another user")
-async def test_an_address_in_a_browsers_arguments_is_of_no_use_to_other_users(
+async def test_a_sign_in_url_on_a_browser_command_line_fails_for_other_users(
     hub: ProxyHub,
 ) -> None:
     async with hub.raw() as raw, HubCalls(hub.hub.url, ADMIN) as calls:
@@ -430,7 +434,7 @@ async def strangers(hub: ProxyHub) -> AsyncIterator[list[str]]:
         yield [*bearers, f"Cookie: {cookie}", f"Cookie: {own}", f"Cookie: {renamed}"]
 
 
-async def test_nobody_but_the_owner_gets_in(hub: ProxyHub, strangers: list[str]) -> None:
+async def test_only_the_owner_can_open_a_session(hub: ProxyHub, strangers: list[str]) -> None:
     """Not even an admin: a session's pages run its owner's code."""
     async with hub.echo() as target, hub.echo(APP) as app, hub.raw() as raw:
         for header in strangers:
@@ -444,7 +448,7 @@ async def test_nobody_but_the_owner_gets_in(hub: ProxyHub, strangers: list[str])
     assert target.requests == app.requests == 0
 
 
-async def test_a_strangers_websocket_is_refused_in_its_handshake(
+async def test_a_websocket_without_access_is_rejected_in_its_handshake(
     hub: ProxyHub, strangers: list[str]
 ) -> None:
     async with hub.echo() as target, aiohttp.ClientSession() as client:
@@ -461,7 +465,7 @@ async def test_a_strangers_websocket_is_refused_in_its_handshake(
     assert target.requests == 0
 
 
-async def test_to_a_stranger_a_session_of_others_is_like_none(hub: ProxyHub) -> None:
+async def test_a_session_of_another_owner_looks_like_a_missing_session(hub: ProxyHub) -> None:
     bob = await hub.token("bob", "agent", owner="bob")
     async with hub.echo(), hub.raw() as raw:
         _, _, theirs = await raw.ask(request(f"{BASE}/", token=bob))
@@ -470,7 +474,7 @@ async def test_to_a_stranger_a_session_of_others_is_like_none(hub: ProxyHub) -> 
     assert theirs.replace(SESSION.encode(), b"X") == none.replace(b"nosuchone1234567", b"X")
 
 
-async def test_a_session_token_opens_its_session_alone(hub: ProxyHub) -> None:
+async def test_a_session_token_opens_only_its_session(hub: ProxyHub) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
     other = SessionEndpoint("vscode", "otherone12345678")
     async with hub.echo(), hub.echo(other), hub.raw() as raw:
@@ -478,7 +482,9 @@ async def test_a_session_token_opens_its_session_alone(hub: ProxyHub) -> None:
         assert (await raw.ask(request(f"{other.path}/", token=token)))[0] == 404
 
 
-async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyHub) -> None:
+async def test_a_token_in_the_url_becomes_a_cookie_and_is_removed_from_the_url(
+    hub: ProxyHub,
+) -> None:
     token = await hub.token("s", "session", session_id=SESSION)
     async with hub.echo(), hub.raw() as raw:
         target = f"{BASE}/?folder=%2Fw&tkn={token}&b=1"
@@ -501,7 +507,7 @@ async def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(hub: ProxyH
 
 
 @pytest.mark.parametrize("headers", [("Origin: https://evil.example",), ("Origin: null",)])
-async def test_a_foreign_page_does_not_reach_a_target(
+async def test_a_page_of_another_origin_cannot_reach_a_target(
     hub: ProxyHub, headers: tuple[str, ...]
 ) -> None:
     async with hub.echo() as target, hub.raw() as raw:
@@ -526,7 +532,7 @@ async def test_only_named_pages_may_frame_a_session() -> None:
     assert policy == f"frame-ancestors 'self' https://openhands.example http://{page}"
 
 
-async def test_files_of_the_workspace_run_nothing_here(hub: ProxyHub) -> None:
+async def test_workspace_files_served_by_vscode_are_sandboxed(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         path = f"{BASE}/stable-x/vscode-remote-resource?path=%2Fw%2Fevil.html"
         _, headers, _ = await raw.ask(request(path, token=ADMIN))
@@ -544,7 +550,7 @@ async def test_a_path_without_its_slash_gets_it(hub: ProxyHub) -> None:
 # Apps ---------------------------------------------------------------------------------------
 
 
-async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyHub) -> None:
+async def test_an_app_is_served_under_a_key_with_an_opaque_origin(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         given, there = await enter(hub, raw, cookie, f"{APP.path}/x?y")
@@ -567,7 +573,7 @@ async def test_an_app_is_shown_under_a_key_with_an_origin_of_nobody(hub: ProxyHu
         assert dict(told["headers"])["x-forwarded-prefix"] == keyed
 
 
-async def test_a_keyed_page_may_call_its_app_though_its_origin_is_null(hub: ProxyHub) -> None:
+async def test_a_keyed_page_can_call_its_app_with_a_null_origin(hub: ProxyHub) -> None:
     async with hub.echo(APP), hub.raw() as raw, aiohttp.ClientSession() as client:
         keyed = hub.hub.addresses.keyed_path(APP)
         asked = ("Origin: null", "Access-Control-Request-Method: PUT")
@@ -595,7 +601,7 @@ async def test_a_token_of_the_hub_never_reaches_an_app(hub: ProxyHub) -> None:
                 assert "authorization" not in dict(json.loads(body)["headers"])
 
 
-async def test_a_key_opens_its_own_app_and_nothing_else(hub: ProxyHub) -> None:
+async def test_an_app_key_opens_only_its_app(hub: ProxyHub) -> None:
     key = hub.hub.addresses.key(APP)
     second = SessionEndpoint("apps", SESSION, 1)
     async with hub.echo(APP), hub.echo(second) as other, hub.echo() as vscode, hub.raw() as raw:
@@ -628,7 +634,7 @@ async def test_an_app_that_knows_its_base_path_gets_it_with_the_key(hub: ProxyHu
 
 
 @pytest.mark.parametrize("origin", ["http://apps.localhost:1", "http://*.apps.localhost:1"])
-async def test_with_an_origin_of_their_own_apps_and_hub_never_meet(origin: str) -> None:
+async def test_with_a_separate_apps_origin_apps_and_hub_share_no_origin(origin: str) -> None:
     async with ProxyHub(apps_origin=origin) as hub, hub.echo(APP), hub.raw() as raw:
         _, cookie = await sign_in(hub, raw, ADMIN)
         asked = request(f"{APP.path}/x?y", f"Cookie: {cookie}", *PAGE, host=hub.page)

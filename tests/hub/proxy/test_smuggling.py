@@ -45,7 +45,7 @@ START = f"POST {BASE}/ HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ADM
         "Connection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 5\r\n",
     ],
 )
-async def test_a_head_of_two_meanings_is_refused_and_the_connection_closed(
+async def test_an_ambiguous_request_head_is_rejected_and_the_connection_closed(
     hub: ProxyHub, head: str
 ) -> None:
     async with hub.echo() as target, hub.raw() as raw:
@@ -59,7 +59,7 @@ async def test_a_head_of_two_meanings_is_refused_and_the_connection_closed(
     "chunk",
     ["zz\r\n", "0x5\r\nhello\r\n", "5\nhello\r\n", "5\r\nhello!\r\n", "-5\r\n", "1" * 17 + "\r\n"],
 )
-async def test_a_bad_chunk_ends_the_request_before_the_target_takes_it_for_whole(
+async def test_a_bad_chunk_aborts_the_request_before_it_looks_complete(
     hub: ProxyHub, chunk: str
 ) -> None:
     async with hub.echo() as target, hub.raw() as raw:
@@ -74,13 +74,13 @@ async def test_a_bad_chunk_ends_the_request_before_the_target_takes_it_for_whole
     "host",
     ["127.0.0.1, evil.example", "127.0.0.1:80:80", "127.0.0.1/x", "a@127.0.0.1", "[::1]x", ""],
 )
-async def test_a_host_that_is_no_host_is_refused(hub: ProxyHub, host: str) -> None:
+async def test_an_invalid_host_header_is_rejected(hub: ProxyHub, host: str) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
         assert (await raw.ask(request(f"{BASE}/", host=host, token=ADMIN)))[0] == 400
     assert echo.requests == 0
 
 
-async def test_a_trailer_is_no_header(hub: ProxyHub) -> None:
+async def test_a_trailer_is_not_treated_as_a_header(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = f"{START}Transfer-Encoding: chunked\r\nTrailer: x-late\r\n\r\n"
         _, _, body = await raw.ask(
@@ -91,7 +91,7 @@ async def test_a_trailer_is_no_header(hub: ProxyHub) -> None:
     assert {"x-late", "cookie", "trailer"}.isdisjoint(seen)
 
 
-async def test_a_trailer_is_no_header_of_the_hubs_own_calls_either(hub: ProxyHub) -> None:
+async def test_a_trailer_is_not_treated_as_a_header_in_hub_calls(hub: ProxyHub) -> None:
     head = "POST /api/vscode/pair HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n"
     async with hub.raw() as raw:
         body = f"0\r\nAuthorization: Bearer {ADMIN}\r\n\r\n"
@@ -109,13 +109,13 @@ async def test_a_trailer_is_no_header_of_the_hubs_own_calls_either(hub: ProxyHub
         f"http://127.0.0.1{BASE}/../x",
     ],
 )
-async def test_a_target_that_walks_is_refused(hub: ProxyHub, target: str) -> None:
+async def test_a_request_target_with_dot_segments_is_rejected(hub: ProxyHub, target: str) -> None:
     async with hub.echo() as echo, hub.raw() as raw:
         assert (await raw.ask(request(target, token=ADMIN)))[0] == 400
     assert echo.requests == 0
 
 
-async def test_headers_named_by_connection_and_look_alikes_stay_behind(hub: ProxyHub) -> None:
+async def test_hop_by_hop_headers_and_lookalikes_are_not_forwarded(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = ("Connection: keep-alive, X-Secret", "X-Secret: 1", "X_Forwarded_For: 6.6.6.6")
         more = ("X-Real_IP: 6.6.6.6", "Forwarded: for=6.6.6.6", "TE: trailers", "X-Kept: 1")
@@ -129,7 +129,7 @@ async def test_headers_named_by_connection_and_look_alikes_stay_behind(hub: Prox
     assert "x-kept" in names
 
 
-async def test_a_change_to_another_protocol_is_not_passed_on(hub: ProxyHub) -> None:
+async def test_an_upgrade_to_another_protocol_is_not_forwarded(hub: ProxyHub) -> None:
     async with hub.echo(), hub.raw() as raw:
         head = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk")
         status, _, body = await raw.ask(request(f"{BASE}/x", *head, token=ADMIN))

@@ -41,7 +41,7 @@ def action(number: int, text: str = "") -> dict[str, Any]:
 # One record -------------------------------------------------------------------------------------
 
 
-async def test_whoever_follows_is_told_what_was_and_what_is(tmp_path: Path) -> None:
+async def test_a_follower_gets_past_and_current_entries(tmp_path: Path) -> None:
     first = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask(()))
     await first.open()
     first.note("action", action(1))
@@ -68,7 +68,9 @@ async def test_whoever_follows_is_told_what_was_and_what_is(tmp_path: Path) -> N
     ]
 
 
-async def test_without_a_place_the_newest_are_held(tmp_path: Path) -> None:
+async def test_without_a_directory_only_the_newest_entries_are_kept_in_memory(
+    tmp_path: Path,
+) -> None:
     record = Record(None, lambda: Mask(("word",)))
     await record.open()
     record.note("action", action(1, "a word"))
@@ -78,7 +80,7 @@ async def test_without_a_place_the_newest_are_held(tmp_path: Path) -> None:
         assert (await anext(told))[1][0]["masked"] is True
 
 
-async def test_secrets_are_found_however_json_writes_them(tmp_path: Path) -> None:
+async def test_secrets_are_masked_in_every_json_spelling(tmp_path: Path) -> None:
     secret = 'say "ü"\n\\'
     record = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask((secret,)))
     await record.open()
@@ -89,7 +91,7 @@ async def test_secrets_are_found_however_json_writes_them(tmp_path: Path) -> Non
     assert "masked" not in second
 
 
-async def test_what_json_cannot_say_is_left_out(tmp_path: Path) -> None:
+async def test_entries_that_json_cannot_represent_are_dropped(tmp_path: Path) -> None:
     record = Record(Segments(tmp_path, max_bytes=1 << 20), lambda: Mask(()))
     await record.open()
     record.note("action", {"event": {"id": "a", "args": {"end": float("nan")}}})
@@ -97,7 +99,7 @@ async def test_what_json_cannot_say_is_left_out(tmp_path: Path) -> None:
     assert [(each["n"], each["missed"]) for each in await entries(record)] == [(1, 1)]
 
 
-async def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
+async def test_entries_that_cannot_be_written_are_counted(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.touch()
     record = Record(Segments(in_the_way / "record", max_bytes=1 << 20), lambda: Mask(()))
@@ -113,7 +115,7 @@ async def test_what_cannot_be_written_is_counted(tmp_path: Path) -> None:
 # How long they last -----------------------------------------------------------------------------
 
 
-async def test_records_lose_what_is_too_old_and_go_with_their_session(tmp_path: Path) -> None:
+async def test_records_expire_and_are_removed_with_their_session(tmp_path: Path) -> None:
     now = 1_000_000_000.0
     records = Records(kept(tmp_path, timeline_days=2.0), clock=lambda: now)
     stays, goes = SessionId("stays"), SessionId("goes")
@@ -162,7 +164,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
 
 
 @pytest.mark.slow
-async def test_a_windows_record_outlives_window_and_hub(hub: RunningHub, tmp_path: Path) -> None:
+async def test_a_windows_record_survives_the_window_and_the_hub(
+    hub: RunningHub, tmp_path: Path
+) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     async with hub.fake_window(folder) as window, Client(hub.url, token=hub.agent) as agent:
@@ -208,7 +212,7 @@ def large(directory: Path, *, lines: int, size: int) -> None:
 
 
 @pytest.mark.slow
-async def test_however_much_is_exported_little_is_held(tmp_path: Path) -> None:
+async def test_a_large_export_uses_little_memory(tmp_path: Path) -> None:
     """200 MB pass; what is held meanwhile is a few lines."""
     await asyncio.to_thread(large, tmp_path, lines=400, size=500_000)
     record = Record(Segments(tmp_path, max_bytes=1 << 30), lambda: Mask(()))

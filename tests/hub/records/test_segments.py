@@ -35,7 +35,7 @@ def size_of(directory: Path) -> int:
     return sum(each.stat().st_size for each in directory.iterdir())
 
 
-def test_what_was_written_is_read_in_order_and_gone_on_with(tmp_path: Path) -> None:
+def test_segments_are_read_in_order_and_appended_to_after_reopening(tmp_path: Path) -> None:
     first = opened(tmp_path)
     first.append([line(1), line(2)])
     first.append([line(3)])
@@ -49,14 +49,14 @@ def test_what_was_written_is_read_in_order_and_gone_on_with(tmp_path: Path) -> N
     assert numbers(again, after=2) == [3, 4]
 
 
-def test_only_the_hub_can_read_it(tmp_path: Path) -> None:
+def test_segment_files_are_readable_only_by_the_hub(tmp_path: Path) -> None:
     segments = opened(tmp_path / "made")
     segments.append([line(1)])
     assert (tmp_path / "made").stat().st_mode & 0o777 == 0o700
     assert [each.stat().st_mode & 0o777 for each in (tmp_path / "made").iterdir()] == [0o600]
 
 
-def test_half_a_line_is_passed_over_and_what_follows_is_not(tmp_path: Path) -> None:
+def test_a_partial_line_is_skipped_but_later_lines_are_read(tmp_path: Path) -> None:
     opened(tmp_path).append([line(1), line(2)])
     (file,) = tmp_path.iterdir()
     os.truncate(file, file.stat().st_size - 5)
@@ -75,7 +75,7 @@ def test_a_long_line_at_the_end_is_found(tmp_path: Path) -> None:
     assert newest["n"] == 2
 
 
-def test_it_never_takes_more_room_than_it_may(tmp_path: Path) -> None:
+def test_segments_never_exceed_their_size_limit(tmp_path: Path) -> None:
     segments = opened(tmp_path, max_bytes=100_000)
     for number in range(1, 1001):
         segments.append([line(number, padding=1000)])
@@ -85,7 +85,7 @@ def test_it_never_takes_more_room_than_it_may(tmp_path: Path) -> None:
     assert len(kept) > 70
 
 
-def test_what_is_too_old_goes_and_its_numbers_are_not_given_again(tmp_path: Path) -> None:
+def test_expired_entries_are_removed_and_their_numbers_not_reused(tmp_path: Path) -> None:
     segments = opened(tmp_path)
     segments.append([line(1, time=0.0), line(2, time=90_000.0)])
     old, new = sorted(tmp_path.iterdir())
@@ -100,7 +100,7 @@ def test_what_is_too_old_goes_and_its_numbers_are_not_given_again(tmp_path: Path
     assert (again.last, again.epoch) == (2, segments.epoch)
 
 
-def test_a_smaller_limit_holds_from_the_next_sweep_on(tmp_path: Path) -> None:
+def test_a_smaller_limit_applies_from_the_next_sweep(tmp_path: Path) -> None:
     opened(tmp_path, max_bytes=1 << 20).append([line(n, padding=2000) for n in range(1, 401)])
     small = opened(tmp_path, max_bytes=200_000)
     small.sweep(before=0.0)
@@ -108,7 +108,7 @@ def test_a_smaller_limit_holds_from_the_next_sweep_on(tmp_path: Path) -> None:
     assert numbers(small)[-1] == 400
 
 
-def test_the_newest_part_alone_can_be_read(tmp_path: Path) -> None:
+def test_the_newest_part_can_be_read_by_itself(tmp_path: Path) -> None:
     segments = opened(tmp_path, max_bytes=400_000)
     segments.append([line(n, padding=1000) for n in range(1, 301)])
     found = numbers(segments, max_bytes=100_000)
@@ -129,7 +129,7 @@ def files_no_larger_than(size: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, before)
 
 
-def test_a_disk_that_takes_no_more_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_full_disk_keeps_existing_entries(tmp_path: Path) -> None:
     segments = opened(tmp_path)
     segments.append([line(1)])
     (file,) = tmp_path.iterdir()

@@ -110,7 +110,7 @@ async def test_an_admin_who_enters_through_an_adapter_is_recorded() -> None:
             assert {row["who"] for row in acts if row["verb"] == "act"} == {"ada", "admin"}
 
 
-async def test_who_makes_and_revokes_tokens_is_recorded() -> None:
+async def test_the_creation_and_revocation_of_tokens_is_recorded() -> None:
     async with open_session_hub() as hub, SessionsClient(hub.url) as admin:
         asked = {"name": "adas", "scope": "agent", "owner": "ada"}
         await admin.must("POST", "/api/tokens", asked)

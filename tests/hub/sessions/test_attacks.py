@@ -73,7 +73,7 @@ async def ground() -> AsyncIterator[TwoOwners]:
 # Somebody else's ----------------------------------------------------------------------------
 
 
-async def test_another_owner_finds_nothing_where_a_session_is(ground: TwoOwners) -> None:
+async def test_another_owner_cannot_detect_a_session(ground: TwoOwners) -> None:
     """Not even that it is there: all that comes is as for a session that never was."""
     for place in ("/sandbox/{}/alive", "/sandbox/{}/session/ports", "/vscode/{}/", "/apps/{}-0/"):
         theirs = await ground.bob.ask("GET", place.format(ground.adas))
@@ -108,7 +108,7 @@ async def test_another_owner_finds_nothing_where_a_session_is(ground: TwoOwners)
         "http://127.0.0.1/sandbox/{other}/alive",
     ],
 )
-async def test_no_way_of_writing_a_path_leads_from_one_session_to_another(
+async def test_no_spelling_of_a_path_leads_from_one_session_to_another(
     ground: TwoOwners, walk: str
 ) -> None:
     target = walk.format(own=ground.adas, other=ground.bobs)
@@ -121,7 +121,7 @@ async def test_no_way_of_writing_a_path_leads_from_one_session_to_another(
     assert b'"status":"ok"' not in answer.replace(b" ", b"")
 
 
-async def test_a_request_hidden_in_another_reaches_no_session(ground: TwoOwners) -> None:
+async def test_a_smuggled_request_reaches_no_session(ground: TwoOwners) -> None:
     """Into a real sandbox: what is behind a body is a request of its own, with no rights."""
     token = await ground.hub.token("smuggler", "agent", owner="ada")
     where = f"http://x/sandbox/{ground.bobs}"
@@ -144,7 +144,7 @@ async def test_a_request_hidden_in_another_reaches_no_session(ground: TwoOwners)
     assert b"HTTP/1.1 401" in answer
 
 
-async def test_a_sessions_token_opens_nothing_of_the_hub(ground: TwoOwners) -> None:
+async def test_a_session_token_cannot_call_the_hub(ground: TwoOwners) -> None:
     """Every call there is, by the table the hub itself has, but for those meant for it."""
     own = {"/api/sessions", "/api/sessions/{session_id}"}
     own |= {f"/api/sessions/{{session_id}}/{verb}" for verb in ("ports", "events", "logs")}
@@ -170,7 +170,7 @@ def _routes(hub: LocalSessionHub) -> list[APIRoute]:
     return [route for route in found if not route.path.startswith(public)]
 
 
-async def test_through_the_hubs_socket_a_session_does_no_more_than_a_window(
+async def test_a_session_can_only_act_as_a_window_on_the_hubs_socket(
     ground: TwoOwners,
 ) -> None:
     paths = (
@@ -251,7 +251,7 @@ with Server(PLACE, Impostor) as server:
 """
 
 
-async def test_an_impostor_in_the_place_of_a_sandbox_harms_nobody_but_its_session(
+async def test_a_fake_sandbox_server_harms_only_its_own_session(
     ground: TwoOwners,
 ) -> None:
     """Answers without form, forged events and endless ones; the hub is restarted under it."""
@@ -291,7 +291,7 @@ async def _until_told(asker: SessionsClient, session: str, wanted: str) -> list[
     raise AssertionError(seen)
 
 
-async def test_links_and_others_sockets_planted_among_the_sockets_lead_nowhere(
+async def test_symlinks_and_foreign_sockets_in_the_socket_directory_are_not_used(
     ground: TwoOwners,
 ) -> None:
     """By what is in the directory when the hub comes, not by what was there before."""
@@ -378,7 +378,7 @@ async def test_hostile_requests_are_refused_at_once(ground: TwoOwners) -> None:
     assert refused["detail"]["setting"] == "max_session_processes"
 
 
-async def test_an_environment_reaches_the_shells_and_nothing_that_has_rights(
+async def test_session_environment_variables_reach_no_privileged_process(
     ground: TwoOwners,
 ) -> None:
     given = {
@@ -404,7 +404,7 @@ async def test_an_environment_reaches_the_shells_and_nothing_that_has_rights(
         await ground.ada.must("DELETE", f"/api/sessions/{session}")
 
 
-async def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> None:
+async def test_a_folder_replaced_by_a_symlink_is_not_entered(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     for each in (tmp_path, root, root / "mine", outside):
         each.mkdir(exist_ok=True)
@@ -426,7 +426,7 @@ async def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path) -> N
         assert (outside / "secret").read_text() == "secret"
 
 
-async def test_removing_a_session_follows_no_link_out_of_it(ground: TwoOwners) -> None:
+async def test_removing_a_session_follows_no_symlink_out_of_it(ground: TwoOwners) -> None:
     session = await ground.ada.ready()
     kept = ground.hub.directory / "kept"
     kept.mkdir(mode=0o777)
@@ -445,7 +445,7 @@ async def test_removing_a_session_follows_no_link_out_of_it(ground: TwoOwners) -
 
 
 @pytest.mark.timeout(400)
-async def test_trees_of_any_depth_keep_no_session_from_ending(ground: TwoOwners) -> None:
+async def test_deep_directory_trees_do_not_prevent_removing_a_session(ground: TwoOwners) -> None:
     """Wherever a session can make them: in its workspace, and beside its sockets."""
     session = await ground.ada.ready()
     one = f"/api/sessions/{session}"
@@ -464,7 +464,7 @@ async def test_trees_of_any_depth_keep_no_session_from_ending(ground: TwoOwners)
 # Races --------------------------------------------------------------------------------------
 
 
-async def test_no_limit_is_passed_by_asking_twenty_times_at_once() -> None:
+async def test_twenty_concurrent_requests_do_not_exceed_a_quota() -> None:
     async with (
         open_local_session_hub(max_running=3, max_sessions_per_owner=5) as hub,
         SessionsClient(hub.url) as admin,
@@ -487,7 +487,7 @@ async def test_no_limit_is_passed_by_asking_twenty_times_at_once() -> None:
         assert states.count("stopped") == 2
 
 
-async def test_the_same_request_twenty_times_at_once_makes_one_session(ground: TwoOwners) -> None:
+async def test_twenty_identical_concurrent_requests_create_one_session(ground: TwoOwners) -> None:
     made = await asyncio.gather(*(ground.ada.create({"name": "x"}, key="k") for _ in range(20)))
     (session,) = {each["id"] for each in made}
     other = await ground.bob.create({"name": "x"}, key="k")
@@ -502,7 +502,7 @@ async def test_the_same_request_twenty_times_at_once_makes_one_session(ground: T
     )
 
 
-async def test_whoever_removes_stops_and_resumes_at_once_leaves_nothing_half(
+async def test_concurrent_remove_stop_and_resume_leave_a_consistent_state(
     ground: TwoOwners,
 ) -> None:
     session = await ground.ada.ready()
@@ -521,7 +521,7 @@ async def test_whoever_removes_stops_and_resumes_at_once_leaves_nothing_half(
 # Taking everything --------------------------------------------------------------------------
 
 
-async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(
+async def test_a_fork_bomb_and_a_memory_hog_affect_only_their_session(
     ground: TwoOwners,
 ) -> None:
     small = {"limits": {"memory": 256 << 20, "cpus": 1.0, "processes": 64}}
@@ -537,7 +537,7 @@ async def test_a_fork_bomb_and_a_memory_hog_are_their_sessions_own_trouble(
             assert groups_named(session) == []
 
 
-async def test_whatever_a_session_writes_into_its_servers_log_does_not_stay(
+async def test_data_a_session_writes_into_its_server_log_is_not_kept(
     ground: TwoOwners,
 ) -> None:
     """The descriptor is in reach of all that run as the session's user, the file is root's."""
@@ -560,7 +560,7 @@ async def test_whatever_a_session_writes_into_its_servers_log_does_not_stay(
     assert not log.exists()
 
 
-async def test_a_full_disk_is_survived_and_removing_who_filled_it_helps() -> None:
+async def test_the_hub_survives_a_full_disk_and_removing_the_session_frees_it() -> None:
     """The worst case: hub and sessions share the disk, and nothing is left of it."""
     disk = Path(tempfile.mkdtemp(prefix="bsc-"))
     await _must("mount", "-t", "tmpfs", "-o", "size=48m,mode=755", "tmpfs", str(disk))

@@ -43,7 +43,7 @@ async def entries(hub: SessionHub, session: str, count: int) -> list[Mapping[str
     return seen
 
 
-async def test_a_command_is_listed_shown_and_restored_over_rest(
+async def test_the_checkpoint_of_a_command_is_listed_shown_and_restored_over_rest(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
@@ -98,7 +98,9 @@ async def test_the_store_is_beside_the_state_and_survives_a_kill_of_the_server(
     assert state.stat().st_mode & 0o777 == 0o700
 
 
-async def test_what_is_not_kept_is_an_event_of_the_session(admin: SessionsClient) -> None:
+async def test_files_left_out_of_checkpoints_are_reported_as_a_session_event(
+    admin: SessionsClient,
+) -> None:
     session = await admin.ready()
     await admin.run(session, "mkdir node_modules; truncate -s 20M large; echo a > a")
     await admin.run(session, "true")
@@ -119,7 +121,7 @@ async def test_a_session_without_checkpoints_says_so(admin: SessionsClient) -> N
     assert "records no checkpoints" in answer["message"]
 
 
-async def test_somebody_elses_checkpoints_are_not_there(
+async def test_checkpoints_of_another_owner_are_not_visible(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()

@@ -55,7 +55,7 @@ def fork(files: ForkFiles, home: SessionRow, tmp_path: Path) -> SessionRow:
     return made
 
 
-def test_a_workspace_that_a_killed_hub_filled_partly_is_filled_again(
+def test_a_workspace_partly_filled_by_a_killed_hub_is_filled_again(
     files: ForkFiles, home: SessionRow, fork: SessionRow
 ) -> None:
     workspace = files.workspace(fork)
@@ -67,7 +67,9 @@ def test_a_workspace_that_a_killed_hub_filled_partly_is_filled_again(
     assert files.changed_in_fork(fork) == []
 
 
-def test_a_merged_change_counts_until_it_changes_again(files: ForkFiles, fork: SessionRow) -> None:
+def test_a_merged_path_counts_as_changed_only_after_a_new_change(
+    files: ForkFiles, fork: SessionRow
+) -> None:
     workspace = files.workspace(fork)
     (workspace / "b").write_text("new\n")
     (workspace / "d/a").unlink()
@@ -118,7 +120,7 @@ def test_files_too_deep_to_be_read_are_named_and_count_as_changes(
     assert (found.change.path, found.problem) == (changed.path, "its files are too deep")
 
 
-def test_a_fork_whose_snapshot_is_damaged_is_not_taken_for_unchanged(
+def test_a_fork_with_a_damaged_snapshot_is_not_treated_as_unchanged(
     files: ForkFiles, fork: SessionRow
 ) -> None:
     (files.bases / "base/snapshot.json").write_text("{")
@@ -142,7 +144,7 @@ def test_a_folder_replaced_by_a_link_is_not_followed(
         files.take(home, "base", with_secrets=False)
 
 
-def test_a_merge_into_another_session_is_not_one_into_the_source(
+def test_a_merge_into_another_session_does_not_count_for_the_source(
     files: ForkFiles, fork: SessionRow
 ) -> None:
     (files.workspace(fork) / "b").write_text("new\n")

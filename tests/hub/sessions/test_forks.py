@@ -95,7 +95,7 @@ async def test_a_fork_starts_with_everything_but_secrets(
     assert listed["forks"][0]["left_out"] == {".env": "its name is that of a secret"}
 
 
-async def test_changes_come_home_three_way_and_can_be_undone(
+async def test_fork_changes_are_merged_three_way_and_can_be_undone(
     admin: SessionsClient, folder: Path
 ) -> None:
     session = await opened(admin, folder)
@@ -159,9 +159,7 @@ async def test_a_conflict_is_named_and_settled_by_choice(
     assert (folder / "README").read_text() == "again\n"
 
 
-async def test_a_path_that_names_nothing_settles_no_conflict(
-    admin: SessionsClient, folder: Path
-) -> None:
+async def test_an_unknown_path_resolves_no_conflict(admin: SessionsClient, folder: Path) -> None:
     session = await opened(admin, folder)
     (fork,) = await forked(admin, session)
     await admin.run(fork, "echo fork > README")
@@ -177,7 +175,7 @@ async def test_a_path_that_names_nothing_settles_no_conflict(
     assert (folder / "README").read_text() == "fork\n"
 
 
-async def test_overlaps_name_the_first_path_that_two_changed(
+async def test_overlaps_name_the_first_path_that_two_forks_changed(
     admin: SessionsClient, folder: Path
 ) -> None:
     session = await opened(admin, folder)
@@ -200,7 +198,7 @@ async def test_overlaps_name_the_first_path_that_two_changed(
     ]
 
 
-async def test_ignoring_a_file_does_not_remove_it_at_home(
+async def test_ignoring_a_file_in_a_fork_does_not_remove_it_from_the_source(
     admin: SessionsClient, folder: Path
 ) -> None:
     (folder / "notes").write_text("mine\n")
@@ -311,7 +309,7 @@ async def test_snapshots_without_forks_are_removed_once(hub: SessionHub) -> None
     assert os.listdir(hub.directory / "bases") == []
 
 
-async def test_all_forks_are_made_or_none(tmp_path: Path, folder: Path) -> None:
+async def test_either_all_forks_are_created_or_none(tmp_path: Path, folder: Path) -> None:
     async with (
         open_session_hub(workspace_roots=(tmp_path,), max_sessions=3) as hub,
         SessionsClient(hub.url) as admin,
@@ -323,7 +321,9 @@ async def test_all_forks_are_made_or_none(tmp_path: Path, folder: Path) -> None:
         assert os.listdir(hub.directory / "bases") == []
 
 
-async def test_only_those_who_see_a_session_fork_it(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_only_users_who_can_see_a_session_can_fork_it(
+    hub: SessionHub, admin: SessionsClient
+) -> None:
     session = await admin.ready()
     stranger = await hub.token("stranger", "agent", owner="somebody else")
     inside = await hub.token("inside", "session", session_id=session)
@@ -367,7 +367,7 @@ async def test_an_isolated_fork_cannot_reach_the_folder_it_came_from(
         assert (folder / "file").read_text() == "new\n"
 
 
-async def test_the_command_line_forks_a_folder_and_brings_results_home(
+async def test_the_command_line_forks_a_folder_and_merges_the_results(
     hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     env = environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=ADMIN)
@@ -411,7 +411,7 @@ async def test_the_command_line_forks_a_folder_and_brings_results_home(
     assert (await session("rm", "--force", two))[0] == f"{two}\n"
 
 
-async def test_commits_come_home_only_as_a_branch_on_request(
+async def test_commits_are_merged_only_as_a_branch_on_request(
     hub: SessionHub, admin: SessionsClient, folder: Path
 ) -> None:
     env = environment(BASCULE_HUB=hub.url, BASCULE_TOKEN=ADMIN)

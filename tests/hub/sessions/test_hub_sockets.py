@@ -14,7 +14,7 @@ from bascule.hub import HubSettings
 from bascule.hub.sessions import hub_sockets
 
 
-async def test_a_door_that_nobody_waits_for_any_more_is_closed(
+async def test_a_socket_opened_after_its_caller_was_cancelled_is_closed(
     short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, wanted = asyncio.Event(), threading.Event()

@@ -74,7 +74,7 @@ def _holders(place: Path) -> list[str]:
     return found
 
 
-async def test_starts_and_stops_with_a_kill_each_lose_no_file_and_leave_nothing(
+async def test_kills_during_starts_and_stops_lose_no_file_and_leave_nothing(
     place: Path,
 ) -> None:
     """With those in containers fifty; BASCULE_TEST_KILLS says another number."""

@@ -60,7 +60,7 @@ document.title = JSON.stringify(tried);
 
 
 @pytest.mark.parametrize("apps_origin", ["", "http://*.apps.localhost:{port}"])
-async def test_an_apps_script_reaches_its_app_and_nothing_else(apps_origin: str) -> None:
+async def test_an_apps_script_reaches_only_its_app(apps_origin: str) -> None:
     async with open_local_session_hub(apps_origin=apps_origin) as hub:
         tokens = [await hub.token(name, "agent", owner=name) for name in ("ada", "bob")]
         async with (

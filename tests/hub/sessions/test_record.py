@@ -102,7 +102,7 @@ async def test_a_session_is_recorded_through_stop_restart_and_kills(
     assert not any((hub.directory / "timelines" / "sessions").iterdir())
 
 
-async def test_secrets_are_nowhere_on_disk_and_in_no_export(
+async def test_secrets_are_neither_on_disk_nor_in_an_export(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready({"secrets": {"WORD": SECRET}})
@@ -117,7 +117,7 @@ async def test_secrets_are_nowhere_on_disk_and_in_no_export(
     assert not any(SECRET.encode() in each.read_bytes() for each in files)
 
 
-async def test_nobody_else_gets_a_timeline(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_other_owners_cannot_read_a_timeline(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"
     stranger = await hub.token("stranger", "agent", owner="somebody else")
@@ -129,7 +129,7 @@ async def test_nobody_else_gets_a_timeline(hub: SessionHub, admin: SessionsClien
             assert (await asker.ask("GET", where))[0] == status, token
 
 
-async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not() -> None:
+async def test_an_oversized_event_is_dropped_but_later_events_are_kept() -> None:
     async with open_session_hub(message_bytes=200_000) as hub, SessionsClient(hub.url) as admin:
         session = await admin.ready()
         await admin.run(session, "echo one")
@@ -142,7 +142,9 @@ async def test_an_event_that_is_too_large_is_missing_and_those_after_it_are_not(
         assert events[4]["content"] == "two\n"
 
 
-async def test_a_list_is_given_when_asked_for(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_the_timeline_is_exported_as_a_json_list_on_request(
+    hub: SessionHub, admin: SessionsClient
+) -> None:
     session = await admin.ready()
     where = f"/api/sessions/{session}/timeline.jsonl"
     assert await admin.must("GET", f"{where}?format=json") == []

@@ -54,7 +54,7 @@ def test_the_file_layout_keeps_its_name_in_the_database_and_to_the_warden() -> N
     assert plan_from_wire(sent) == plan
 
 
-def test_a_window_that_asks_is_stored_and_other_specs_are_stored_as_by_earlier_versions() -> None:
+def test_window_asks_is_stored_and_other_specs_keep_their_stored_form() -> None:
     asking = SessionSpec(window_asks=True)
     assert spec_from_json(spec_to_json(asking)) == asking
     # The hash of a request with an idempotency key includes the stored form.
@@ -65,12 +65,12 @@ def test_a_window_that_asks_is_stored_and_other_specs_are_stored_as_by_earlier_v
 # States -------------------------------------------------------------------------------------
 
 
-def test_every_state_is_reached_and_left() -> None:
+def test_every_session_state_can_be_reached_and_left() -> None:
     assert set(PREDECESSORS) == set(STATES)
     assert set().union(*PREDECESSORS.values()) == set(STATES)
 
 
-def test_a_session_at_rest_runs_again_only_by_starting() -> None:
+def test_a_stopped_or_failed_session_runs_again_only_through_starting() -> None:
     for state in ("stopped", "failed"):
         after = {to for to, before in PREDECESSORS.items() if state in before}
         assert after == {"starting", "stopping"}
@@ -96,7 +96,7 @@ def test_a_session_at_rest_runs_again_only_by_starting() -> None:
         ("failed", False, None),
     ],
 )
-def test_a_row_and_its_sandbox_are_made_to_agree(
+def test_reconciling_makes_a_row_and_its_sandbox_agree(
     state: SessionState, is_running: bool, repair: str | None
 ) -> None:
     session = row(state=state)
@@ -105,17 +105,17 @@ def test_a_row_and_its_sandbox_are_made_to_agree(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_removal_that_was_begun_is_gone_on_with(state: SessionState) -> None:
+def test_an_unfinished_removal_is_continued(state: SessionState) -> None:
     session = row(state=state, is_being_removed=True)
     assert repairs([session], {}, ()) == [Repair(session.id, "remove")]
 
 
-def test_a_sandbox_without_a_row_is_ended() -> None:
+def test_reconciling_ends_a_sandbox_without_a_row() -> None:
     stray = new_session_id()
     assert repairs([], {stray: RunningSandbox(session_id=stray)}, ()) == [Repair(stray, "end")]
 
 
-def test_what_is_being_worked_on_is_left_alone() -> None:
+def test_sessions_with_an_operation_in_progress_are_not_reconciled() -> None:
     stray, session = new_session_id(), row(state="starting")
     busy = {stray, session.id}
     assert repairs([session], {stray: RunningSandbox(session_id=stray)}, busy) == []
@@ -130,24 +130,24 @@ def active(activity: dict[str, float | None], used: float, session: SessionRow) 
     return last_active(session, told, before, now, busy_from=0.02)
 
 
-def test_an_open_tab_and_a_server_that_waits_are_no_use() -> None:
+def test_open_tabs_and_waiting_servers_do_not_count_as_activity() -> None:
     session = row(last_active=500.0)
     assert active({"last_action": None, "last_keystroke": 400.0}, 0.5, session) == 500.0
 
 
-def test_a_keystroke_an_action_or_work_is_use() -> None:
+def test_keystrokes_actions_and_cpu_use_count_as_activity() -> None:
     session = row(last_active=500.0)
     assert active({"last_action": 700.0, "last_keystroke": None}, 0.0, session) == 700.0
     assert active({"last_action": None, "last_keystroke": 800.0}, 0.0, session) == 800.0
     assert active({"last_action": None, "last_keystroke": None}, 3.0, session) == 1000.0
 
 
-def test_a_clock_in_a_sandbox_that_runs_ahead_gains_no_time() -> None:
+def test_a_sandbox_clock_that_runs_ahead_does_not_delay_idling() -> None:
     session = row(last_active=500.0)
     assert active({"last_action": 9e9, "last_keystroke": None}, 0.0, session) == 1000.0
 
 
-def test_a_session_is_paused_and_then_stopped() -> None:
+def test_an_idle_session_is_due_for_pausing_and_then_stopping() -> None:
     session = row(state="ready", last_active=500.0, updated=500.0)
     assert due(session, 599.0, SETTINGS) is None
     assert due(session, 600.0, SETTINGS) == "pause"
@@ -157,7 +157,7 @@ def test_a_session_is_paused_and_then_stopped() -> None:
     assert due(replace(session, state="stopped"), 9e9, SETTINGS) is None
 
 
-def test_without_the_settings_nothing_is_due() -> None:
+def test_without_idle_settings_no_session_is_due() -> None:
     never = replace(SETTINGS, idle_pause=None, idle_stop=None)
     assert due(row(state="ready"), 9e9, never) is None
     assert due(row(state="paused"), 9e9, never) is None
@@ -166,7 +166,7 @@ def test_without_the_settings_nothing_is_due() -> None:
 # Masking ------------------------------------------------------------------------------------
 
 
-async def test_measuring_takes_a_hundredth_of_the_time_at_most() -> None:
+async def test_measuring_usage_takes_at_most_one_percent_of_the_time() -> None:
     now, asked = 0.0, 0
 
     async def measure(_: SessionId) -> int:
@@ -200,7 +200,7 @@ def test_without_secrets_nothing_is_masked() -> None:
     assert SessionSpec(secrets={"A": "very secret"}).__repr__().find("very secret") == -1
 
 
-def test_an_event_of_the_wrong_form_is_not_passed_on() -> None:
+def test_a_malformed_event_is_not_forwarded() -> None:
     assert parse_event("removed", {}) is None
     assert parse_event("port.closed", {"n": 1, "port": 80, "url": "x"}) == {"n": 1, "port": 80}
     for name, data in (

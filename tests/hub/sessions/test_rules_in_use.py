@@ -44,7 +44,7 @@ def test_the_counts_of_a_session_that_does_not_run_are_unknown() -> None:
     assert [(each.rule, each.count) for each in found] == [("git log", None)]
 
 
-def test_a_session_adds_no_rule_to_the_hubs_and_allows_nothing() -> None:
+def test_a_session_report_cannot_add_or_allow_hub_rules() -> None:
     found = merged(
         {**USE, "rule": "rm", "why": "admin allowed it", "origin": "rules.toml:2"},
         {**USE, "rule": "curl", "owner": "workspace"},
@@ -59,12 +59,12 @@ def test_a_session_adds_no_rule_to_the_hubs_and_allows_nothing() -> None:
     ]
 
 
-def test_a_session_does_not_change_the_texts_of_the_hubs_rules() -> None:
+def test_a_session_report_cannot_change_the_texts_of_hub_rules() -> None:
     first = merged({**USE, "why": "forged", "origin": "forged:1", "made_by": "x", "agent": "y"})[0]
     assert (first.why, first.origin, first.made_by, first.agent) == ("", "rules.toml:1", "hub", "")
 
 
-def test_texts_of_a_session_are_cut_and_invisible_characters_spelt_out() -> None:
+def test_session_texts_are_truncated_and_invisible_characters_escaped() -> None:
     hostile = "\x1b[2J\u202e" + "x" * 4000
     workspace = {**USE, "verdict": "deny", "owner": "workspace", "rule": hostile}
     found = merged({**workspace, "why": hostile, "origin": hostile, "last_command": hostile})[-1]
@@ -74,7 +74,7 @@ def test_texts_of_a_session_are_cut_and_invisible_characters_spelt_out() -> None
 
 
 @pytest.mark.parametrize("at", [0, 250, 290])
-def test_a_secret_is_masked_also_where_the_text_is_cut(at: int) -> None:
+def test_a_secret_is_masked_even_at_a_truncation_point(at: int) -> None:
     secret = "-----BEGIN\x01KEY-----" + "k3y" * 600
     mask = Mask([secret])
     sent = (" " * at + secret + " tail")[:300]
@@ -143,7 +143,7 @@ async def test_an_invalid_report_is_an_error(told: bytes) -> None:
             await client.rule_uses()
 
 
-async def test_a_report_without_end_is_not_read_to_its_end() -> None:
+async def test_reading_an_endless_report_is_aborted() -> None:
     async with impostor(answer() + b" " * (2 << 20)) as client:
         with pytest.raises(MessageTooLarge):
             await client.rule_uses()

@@ -78,7 +78,7 @@ def code(seen: Observation) -> str:
     return seen.error_id
 
 
-async def test_a_session_follows_the_hubs_rules_whichever_way_an_action_comes(
+async def test_the_hubs_rules_apply_however_an_action_reaches_a_session(
     hub: SessionHub, agent: SessionsClient
 ) -> None:
     session = await agent.ready()
@@ -91,7 +91,7 @@ async def test_a_session_follows_the_hubs_rules_whichever_way_an_action_comes(
         assert (await runtime.run("echo *")).content == "*\n"
 
 
-async def test_a_person_answers_the_question_of_a_session(
+async def test_a_user_answers_an_approval_request_of_a_session(
     agent: SessionsClient, admin: SessionsClient
 ) -> None:
     session = await agent.ready({"name": "mine"})
@@ -109,7 +109,7 @@ async def test_a_person_answers_the_question_of_a_session(
         assert await admin.must("GET", "/api/approvals") == []
 
 
-async def test_always_adds_a_rule_for_this_agent_that_holds_at_once(
+async def test_answering_always_adds_a_rule_for_the_agent_that_applies_at_once(
     hub: SessionHub, agent: SessionsClient, admin: SessionsClient
 ) -> None:
     session, other = await agent.ready({"name": "mine"}), await agent.ready({"name": "other"})
@@ -138,7 +138,7 @@ async def test_always_adds_a_rule_for_this_agent_that_holds_at_once(
     assert (await acting)["extras"]["error_id"] == "consent.denied", "another agent is asked about"
 
 
-async def test_rules_that_cannot_be_kept_leave_the_question_open(
+async def test_a_rule_that_cannot_be_saved_leaves_the_question_open(
     hub: SessionHub, agent: SessionsClient, admin: SessionsClient
 ) -> None:
     session = await agent.ready()
@@ -171,7 +171,7 @@ async def test_a_question_survives_a_restart_of_the_hub(
         assert (await acting).content == "b\n"
 
 
-async def test_nobody_who_answers_is_an_error_for_the_agent() -> None:
+async def test_an_unanswered_question_times_out_with_an_error_for_the_agent() -> None:
     async with open_session_hub(question_timeout=0.3) as hub, SessionsClient(hub.url) as admin:
         await write_rules(hub)
         session = await admin.ready()
@@ -210,7 +210,7 @@ async def test_no_agent_sets_rules_or_answers_its_own_question(
     assert (await acting)["extras"]["error_id"] == "consent.denied"
 
 
-async def test_a_session_tells_what_each_rule_decided_and_who_made_it(
+async def test_a_session_reports_the_decisions_and_author_of_each_rule(
     hub: SessionHub, agent: SessionsClient, admin: SessionsClient
 ) -> None:
     session = await agent.ready({"secrets": {"WORD": "correct-horse"}})
@@ -240,7 +240,7 @@ async def test_a_session_tells_what_each_rule_decided_and_who_made_it(
     assert [(each["rule"], each["count"]) for each in found] == [("echo", None), ("touch", None)]
 
 
-async def test_a_wrong_file_of_rules_prevents_the_start_of_sessions(
+async def test_an_invalid_rule_file_prevents_starting_sessions(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     file = await write_rules(hub, '[[allow]]\nrun = ["echo"]\nno = ["echo 1"]\n')
@@ -250,13 +250,13 @@ async def test_a_wrong_file_of_rules_prevents_the_start_of_sessions(
     assert file.exists()
 
 
-async def test_without_a_file_of_rules_everything_runs_and_nothing_is_asked() -> None:
+async def test_without_a_rule_file_every_command_runs_without_a_question() -> None:
     async with open_session_hub() as hub, SessionsClient(hub.url) as admin:
         session = await admin.ready()
         assert await admin.run(session, "f() { basename a/b; }; f") == "b\n"
 
 
-async def test_the_hub_may_ask_about_everything_without_a_file() -> None:
+async def test_the_hub_can_ask_about_every_command_without_a_rule_file() -> None:
     async with (
         open_session_hub(rules_default="ask", question_timeout=0.2) as hub,
         SessionsClient(hub.url) as admin,
@@ -267,7 +267,7 @@ async def test_the_hub_may_ask_about_everything_without_a_file() -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes sessions with users of their own")
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="needs bubblewrap")
-async def test_an_isolated_session_runs_everything_but_what_is_denied() -> None:
+async def test_an_isolated_session_runs_every_command_that_is_not_denied() -> None:
     async with open_local_session_hub() as hub, SessionsClient(hub.url) as admin:
         await write_rules(hub)
         session = await admin.ready()

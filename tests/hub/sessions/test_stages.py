@@ -20,7 +20,7 @@ class FullSessionTable:
         raise StorageFailed("the disk is full")
 
 
-async def test_a_start_does_not_wait_for_ever_for_stages_that_cannot_be_kept() -> None:
+async def test_a_start_does_not_wait_forever_for_stages_that_cannot_be_stored() -> None:
     table = FullSessionTable()
     async with asyncio.timeout(10), Stages(SessionId("one"), cast(SessionTable, table)) as stages:
         stages.set("first")

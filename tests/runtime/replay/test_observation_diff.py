@@ -35,7 +35,7 @@ def same(was: str, now: str, **keywords: Any) -> bool:
         ("a  \r\nb\n", "a\nb"),
     ],
 )
-def test_what_never_is_the_same_does_not_differ(was: str, now: str) -> None:
+def test_volatile_values_are_not_reported_as_differences(was: str, now: str) -> None:
     assert same(was, now)
     assert not same(was, now, exact=True)
 
@@ -44,11 +44,11 @@ def test_what_never_is_the_same_does_not_differ(was: str, now: str) -> None:
     ("was", "now"),
     [("3 passed", "4 passed"), ("a\nb", "b\na"), ("exit 1", "exit 2"), ("v1.2.3", "v1.2.4")],
 )
-def test_anything_else_differs(was: str, now: str) -> None:
+def test_other_differences_are_reported(was: str, now: str) -> None:
     assert not same(was, now)
 
 
-def test_a_place_is_the_same_under_either_name() -> None:
+def test_paths_below_the_old_and_the_new_root_are_equal() -> None:
     diff = ObservationDiff(root_was="/workspace", root_now="/tmp/new")
     assert diff.differences(seen("/workspace/a.py:1"), seen("/tmp/new/a.py:1")) == []
     assert diff.differences(seen("/workspace2/a"), seen("/tmp/new2/a")) != []
@@ -70,7 +70,7 @@ def test_an_exit_code_and_an_error_differ_by_name() -> None:
     assert [each.what for each in kinds] == ["observation", "content"]
 
 
-def test_where_a_secret_was_masked_anything_may_stand() -> None:
+def test_a_masked_secret_matches_any_text() -> None:
     diff = ObservationDiff()
     was = seen("token=***; done ***")
     assert diff.differences(was, seen("token=abc; done "), is_masked=True) == []

@@ -38,7 +38,7 @@ def verdicts(outcomes: list[StepOutcome]) -> list[str]:
     return [str(each.verdict) for each in outcomes]
 
 
-async def test_steps_are_compared_in_the_place_of_now(runtime: LocalRuntime) -> None:
+async def test_replayed_steps_are_compared_in_the_new_directory(runtime: LocalRuntime) -> None:
     script = Script(
         steps=[
             step(1, "cd /workspace && pwd", "/workspace\n"),
@@ -57,7 +57,7 @@ async def test_steps_are_compared_in_the_place_of_now(runtime: LocalRuntime) -> 
     assert told == outcomes
 
 
-async def test_a_masked_step_is_not_played(runtime: LocalRuntime, tmp_path: Path) -> None:
+async def test_a_masked_step_is_skipped(runtime: LocalRuntime, tmp_path: Path) -> None:
     script = Script(
         steps=[
             step(1, "echo *** > made", is_masked=True),
@@ -70,7 +70,7 @@ async def test_a_masked_step_is_not_played(runtime: LocalRuntime, tmp_path: Path
 
 
 @pytest.mark.slow
-async def test_what_overlapped_overlaps_again(runtime: LocalRuntime) -> None:
+async def test_overlapping_steps_overlap_in_the_replay(runtime: LocalRuntime) -> None:
     """An interrupt only makes sense while the command runs."""
     interrupt = decode_action({"action": "interrupt", "args": {}})
     script = Script(
@@ -89,7 +89,7 @@ async def test_what_overlapped_overlaps_again(runtime: LocalRuntime) -> None:
 
 
 @pytest.mark.slow
-async def test_what_nobody_saw_the_end_of_is_ended(runtime: LocalRuntime) -> None:
+async def test_steps_without_a_recorded_end_are_interrupted(runtime: LocalRuntime) -> None:
     script = Script(
         steps=[
             step(1, "sleep 100", None, began=0.0),

@@ -36,7 +36,7 @@ def script(tmp_path: Path, events: list[dict[str, Any]], *, form: str = "jsonl")
 
 
 @pytest.mark.parametrize("form", ["jsonl", "json", "openhands", "openhands, indented"])
-def test_lines_and_lists_are_read_and_talk_is_counted(tmp_path: Path, form: str) -> None:
+def test_json_lines_and_lists_are_read_and_messages_counted(tmp_path: Path, form: str) -> None:
     talk = [
         {"id": 0, "action": "message", "args": {"content": "hi"}},
         {"id": 1, "observation": "agent_state_changed", "extras": {"agent_state": "running"}},
@@ -53,7 +53,7 @@ def test_lines_and_lists_are_read_and_talk_is_counted(tmp_path: Path, form: str)
     assert found.working_dir == "/workspace"
 
 
-def test_kinds_and_arguments_of_ours_come_back(tmp_path: Path) -> None:
+def test_bascule_kinds_and_arguments_are_restored(tmp_path: Path) -> None:
     overlay = {"action": "glob", "args": {"pattern": "*.py"}, "id": "uuid", "working_dir": "/w"}
     answer = {"observation": "glob", "extras": {"pattern": "*.py", "path": "/w", "paths": ["a"]}}
     found = script(
@@ -73,13 +73,13 @@ def test_kinds_and_arguments_of_ours_come_back(tmp_path: Path) -> None:
     assert found.working_dir == "/w"
 
 
-def test_an_answer_without_a_cause_belongs_to_the_action_before(tmp_path: Path) -> None:
+def test_an_observation_without_a_cause_belongs_to_the_previous_action(tmp_path: Path) -> None:
     state = {"observation": "agent_state_changed", "extras": {"agent_state": "running"}}
     found = script(tmp_path, [run(1, "ls"), state, ran(2, None, "mine"), run(3, "pwd")])
     assert [step.seen and step.seen["content"] for step in found.steps] == ["mine", None]
 
 
-def test_overlaps_are_known(tmp_path: Path) -> None:
+def test_overlapping_actions_are_recognised(tmp_path: Path) -> None:
     events = [run(1, "a"), run(2, "b"), ran(3, 2), run(4, "c"), ran(5, 1), ran(6, 4), run(7, "d")]
     assert [step.answered_before for step in script(tmp_path, events).steps] == [
         (),
@@ -89,7 +89,7 @@ def test_overlaps_are_known(tmp_path: Path) -> None:
     ]
 
 
-def test_a_lost_answer_is_none_and_a_later_one_counts(tmp_path: Path) -> None:
+def test_a_lost_observation_is_ignored_and_a_later_one_used(tmp_path: Path) -> None:
     lost = {
         "id": 2,
         "cause": 1,
@@ -103,7 +103,7 @@ def test_a_lost_answer_is_none_and_a_later_one_counts(tmp_path: Path) -> None:
     assert seen["content"] == "after all"
 
 
-def test_what_openhands_hid_counts_as_masked(tmp_path: Path) -> None:
+def test_secrets_hidden_by_openhands_count_as_masked(tmp_path: Path) -> None:
     found = script(tmp_path, [run(1, "echo <secret_hidden>"), ran(2, 1, "<secret_hidden>")])
     assert (found.steps[0].is_masked, found.steps[0].is_seen_masked) == (True, True)
 
@@ -125,6 +125,6 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, said: str) -> None:
         read_script(file)
 
 
-def test_a_file_that_is_not_there_is_said_to_be(tmp_path: Path) -> None:
+def test_a_missing_recording_is_reported(tmp_path: Path) -> None:
     with pytest.raises(InvalidTrajectory, match=r"cannot read .*: No such file"):
         read_script(tmp_path / "none")

@@ -26,7 +26,7 @@ class TestPlain(SpawnerSuite):
         return str(plan.run_dir)
 
 
-async def test_it_opens_only_when_that_is_meant(tmp_path: Path) -> None:
+async def test_the_plain_spawner_opens_only_with_allow_unisolated(tmp_path: Path) -> None:
     with pytest.raises(CannotIsolate, match="--allow-unisolated"):
         await PlainSpawner(tmp_path).open()
 
@@ -38,7 +38,7 @@ async def test_it_opens_only_when_that_is_meant(tmp_path: Path) -> None:
         ({"file_layout": "openhands"}, "file layout"),
     ],
 )
-async def test_what_it_cannot_give_is_refused_with_who_can(
+async def test_unsupported_plan_options_are_rejected_naming_spawners_that_support_them(
     tmp_path: Path, asked: dict[str, Any], said: str
 ) -> None:
     plan = SandboxPlan(
@@ -59,7 +59,7 @@ def short() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-async def test_a_sandbox_that_is_killed_leaves_nothing_in_the_machines_tmp(short: Path) -> None:
+async def test_a_killed_sandbox_leaves_nothing_in_tmp(short: Path) -> None:
     session_id = new_session_id()
     plan = SandboxPlan(
         session_id=session_id,

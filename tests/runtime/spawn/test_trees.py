@@ -41,7 +41,7 @@ def test_a_tree_of_any_depth_is_removed_with_few_descriptors(deep: Path) -> None
     assert not deep.exists()
 
 
-def test_what_is_inside_comes_before_what_it_is_in(tmp_path: Path) -> None:
+def test_entries_are_visited_before_their_directory(tmp_path: Path) -> None:
     for name in ("a/b/c", "a/d", "e"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "a/b/file").write_text("")
@@ -56,7 +56,7 @@ def test_what_is_inside_comes_before_what_it_is_in(tmp_path: Path) -> None:
     assert len(seen) == 6
 
 
-def test_a_directory_that_is_moved_meanwhile_leads_nowhere_else(tmp_path: Path) -> None:
+def test_a_directory_moved_during_removal_does_not_lead_outside(tmp_path: Path) -> None:
     (tmp_path / "in/a/b").mkdir(parents=True)
     (tmp_path / "out").mkdir()
     (tmp_path / "out/kept").write_text("kept")

@@ -54,7 +54,7 @@ async def test_a_page_is_read_as_text_with_its_links(
     assert seen.last_browser_action_error == ""
 
 
-async def test_what_can_be_acted_on_is_listed_below_the_text(
+async def test_interactive_elements_are_listed_below_the_text(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     seen = await visitor.browse(f"{pages.url}/form")
@@ -71,7 +71,7 @@ async def test_what_can_be_acted_on_is_listed_below_the_text(
     assert bid(acted, "button 'Press'") == number
 
 
-async def test_a_list_that_is_too_long_says_how_much_it_leaves_out(
+async def test_a_truncated_element_list_says_how_much_is_omitted(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     pages.pages["/many"] = "<title>M</title>" + f"<button>{'long ' * 100}</button>" * 200
@@ -84,7 +84,9 @@ async def test_a_list_that_is_too_long_says_how_much_it_leaves_out(
     assert "BEGIN elements" not in (await visitor.browse(f"{pages.url}/next")).content
 
 
-async def test_it_is_seen_as_a_picture_too(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_a_page_is_also_returned_as_a_screenshot(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     seen = await visitor.browse(f"{pages.url}/form")
     acted = await visitor.do("noop(0)")
 
@@ -102,7 +104,7 @@ async def test_an_address_needs_no_scheme(visitor: BrowserUser, pages: PageServe
     assert seen.url == f"http://localhost:{pages.port}/next"
 
 
-async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(
+async def test_an_unreachable_url_returns_an_answer_that_says_why(
     visitor: BrowserUser,
 ) -> None:
     seen = await visitor.browse("http://127.0.0.1:1987/")
@@ -115,7 +117,7 @@ async def test_an_address_nobody_answers_at_is_an_answer_that_says_why(
     assert "the name is not known" in named.last_browser_action_error
 
 
-async def test_a_link_to_where_nobody_answers_says_why(
+async def test_a_link_to_an_unreachable_url_says_why(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     pages.pages["/dead"] = "<title>D</title><a href='http://127.0.0.1:1987/x'>Go</a>"
@@ -145,7 +147,7 @@ async def test_a_link_to_where_nobody_answers_says_why(
         ("http://localhost:99999/", "is not a valid URL"),
     ],
 )
-async def test_what_is_no_address_is_refused_in_clear_words(
+async def test_an_invalid_url_is_rejected_with_a_clear_message(
     visitor: BrowserUser, pages: PageServer, url: str, complaint: str
 ) -> None:
     await visitor.browse(f"{pages.url}/next")
@@ -195,7 +197,7 @@ async def test_elements_keep_their_numbers_while_the_page_stays(
     assert bid(after, "textbox 'Name'") == bid(before, "textbox 'Name'")
 
 
-async def test_the_number_of_another_page_is_known_to_be_old(
+async def test_an_element_id_of_an_earlier_page_is_rejected(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     before = await visitor.well(f"goto('{pages.url}/form')")
@@ -206,7 +208,7 @@ async def test_the_number_of_another_page_is_known_to_be_old(
     assert f"no element '{button}'" in seen.last_browser_action_error
 
 
-async def test_the_tree_comes_as_an_object_when_asked_for(
+async def test_the_accessibility_tree_is_returned_as_an_object_on_request(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     await visitor.well(f"goto('{pages.url}/form')")
@@ -224,7 +226,7 @@ async def test_the_tree_comes_as_an_object_when_asked_for(
     assert len(properties["bbox"]) == 4
 
 
-async def test_frames_within_frames_are_in_the_tree_and_can_be_used(
+async def test_nested_frames_are_in_the_tree_and_usable(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     seen = await visitor.well(f"goto('{pages.url}/frames')")
@@ -237,7 +239,7 @@ async def test_frames_within_frames_are_in_the_tree_and_can_be_used(
     assert "Innermost" in (await visitor.browse(f"{pages.url}/frames")).content
 
 
-async def test_shadow_trees_are_seen_and_can_be_used(
+async def test_shadow_dom_elements_are_in_the_tree_and_usable(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     seen = await visitor.well(f"goto('{pages.url}/shadow')")
@@ -267,7 +269,7 @@ async def test_a_form_is_filled_and_sent(visitor: BrowserUser, pages: PageServer
     assert sent.url == f"{pages.url}/done?name=Ann&mail=&size=l&gift=on"
 
 
-async def test_the_focus_is_told(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_the_focused_element_is_reported(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/form')")
     name = bid(seen, "Name")
     focused = await visitor.well(f"focus('{name}')", "keyboard_type('typed')")
@@ -285,7 +287,7 @@ async def test_the_mouse_hovers_and_clicks_twice(visitor: BrowserUser, pages: Pa
     )
 
 
-async def test_a_thing_is_dragged_onto_another(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_an_element_is_dragged_onto_another(visitor: BrowserUser, pages: PageServer) -> None:
     seen = await visitor.well(f"goto('{pages.url}/drag')")
     after = await visitor.well(f"drag_and_drop('{bid(seen, 'Thing')}', '{bid(seen, 'Target')}')")
     assert "Dropped" in after.content
@@ -297,7 +299,9 @@ async def test_a_page_is_scrolled(visitor: BrowserUser, pages: PageServer) -> No
     assert before.screenshot != after.screenshot
 
 
-async def test_what_a_click_fetches_is_waited_for(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_the_browser_waits_for_content_that_a_click_loads(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     seen = await visitor.well(f"goto('{pages.url}/late')")
     assert "arrived" in (await visitor.well(f"click('{bid(seen, 'Load')}')")).content
 
@@ -308,14 +312,18 @@ async def test_history_goes_back_and_forth(visitor: BrowserUser, pages: PageServ
     assert (await visitor.well("go_forward()")).url == f"{pages.url}/next"
 
 
-async def test_calls_stop_at_the_first_that_fails(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_browser_calls_stop_at_the_first_failure(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     seen = await visitor.do(f"goto('{pages.url}/next')", "click('999')", f"goto('{pages.url}/')")
 
     assert seen.url == f"{pages.url}/next"
     assert "no element '999'" in seen.last_browser_action_error
 
 
-async def test_what_is_no_call_is_not_done(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_an_unknown_browser_call_is_not_executed(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     await visitor.well(f"goto('{pages.url}/next')")
     seen = await visitor.do(f"goto('{pages.url}/')", "__import__('os').system('true')")
 
@@ -324,14 +332,14 @@ async def test_what_is_no_call_is_not_done(visitor: BrowserUser, pages: PageServ
     assert seen.url == f"{pages.url}/next"
 
 
-async def test_words_to_the_user_are_in_the_answer(visitor: BrowserUser) -> None:
+async def test_messages_to_the_user_are_in_the_answer(visitor: BrowserUser) -> None:
     assert "All done" in (await visitor.well("send_msg_to_user('All done')")).content
 
 
 # What pages do ----------------------------------------------------------------------------
 
 
-async def test_dialogs_are_answered_and_told(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_dialogs_are_answered_and_reported(visitor: BrowserUser, pages: PageServer) -> None:
     page = await visitor.well(f"goto('{pages.url}/dialogs')")
     alert = await visitor.well(f"click('{bid(page, 'Alert')}')")
     sure = await visitor.well(f"click('{bid(page, 'Confirm')}')")
@@ -345,7 +353,7 @@ async def test_dialogs_are_answered_and_told(visitor: BrowserUser, pages: PageSe
     assert "StaticText 'Ann'" in who.content
 
 
-async def test_a_page_that_never_stops_talking_does_not_fill_the_answer(
+async def test_a_page_with_endless_dialogs_does_not_fill_the_answer(
     visitor: BrowserUser, pages: PageServer
 ) -> None:
     pages.pages["/talk"] = (
@@ -374,7 +382,9 @@ async def test_a_new_tab_comes_to_the_front(visitor: BrowserUser, pages: PageSer
     assert "no tab 7; they are 0 to 0" in missing.last_browser_action_error
 
 
-async def test_what_is_no_page_is_downloaded(visitor: BrowserUser, pages: PageServer) -> None:
+async def test_a_url_that_is_not_a_page_is_downloaded(
+    visitor: BrowserUser, pages: PageServer
+) -> None:
     seen = await visitor.browser.act(Browse(f"{pages.url}/file"))
     again = await visitor.browser.act(BrowseInteractive(f"goto('{pages.url}/file')"))
 
@@ -420,7 +430,7 @@ async def test_a_file_is_viewed_by_its_path(visitor: BrowserUser) -> None:
     assert "No such file" in text.content
 
 
-async def test_a_pdf_is_drawn_and_its_text_read(visitor: BrowserUser) -> None:
+async def test_a_pdf_is_rendered_and_its_text_extracted(visitor: BrowserUser) -> None:
     file = visitor.directory / "paper.pdf"
     file.write_bytes(PDF)
     (visitor.directory / "broken.pdf").write_bytes(b"%PDF-1.4 nothing more")

@@ -9,11 +9,11 @@ from bascule.sandbox.browser.calls import CALLS, MAX_CALLS, MAX_TEXT, parse_call
 from bascule.sandbox.browser.page_actions import PageActions
 
 
-def test_every_call_can_be_done() -> None:
+def test_every_browser_call_can_be_executed() -> None:
     assert all(callable(getattr(PageActions, name, None)) for name in CALLS)
 
 
-def test_calls_are_read_in_their_order_with_their_defaults() -> None:
+def test_browser_calls_are_parsed_in_order_with_defaults() -> None:
     calls = parse_calls("\nfill('a12', \"Hello (World)\")\nclick(7, modifiers=['Shift'])  # go\n")
 
     assert [call.name for call in calls] == ["fill", "click"]
@@ -60,13 +60,13 @@ def test_a_number_may_be_negative() -> None:
         ("goto(" + "[" * 150 + "]" * 150 + ")", ""),
     ],
 )
-def test_what_is_no_call_is_refused_by_name(text: str, complaint: str) -> None:
+def test_an_unknown_browser_call_is_rejected_by_name(text: str, complaint: str) -> None:
     with pytest.raises(InvalidAction) as refused:
         parse_calls(text)
     assert complaint in refused.value.message
 
 
-def test_who_asks_wrongly_is_told_what_there_is() -> None:
+def test_an_unknown_browser_call_lists_the_known_ones() -> None:
     with pytest.raises(InvalidAction, match=r"scroll\(delta_x, delta_y\)"):
         parse_calls("wheel(1)")
 
@@ -80,7 +80,7 @@ def test_calls_are_bounded_in_number_and_length() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_calls_or_a_complaint(text: str) -> None:
+def test_any_text_parses_as_browser_calls_or_is_rejected(text: str) -> None:
     try:
         calls = parse_calls(text)
     except InvalidAction:

@@ -94,7 +94,9 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_no_page_reaches_the_server(guarded: Guarded, pages: PageServer, way: str) -> None:
+async def test_no_page_can_reach_the_action_server(
+    guarded: Guarded, pages: PageServer, way: str
+) -> None:
     there = f"{guarded.server.url}/next"
     pages.pages["/attack"] = (
         f"<title>Attack</title><p id='out'></p><script>const there = '{there}';"
@@ -108,7 +110,9 @@ async def test_no_page_reaches_the_server(guarded: Guarded, pages: PageServer, w
     assert guarded.server.asked == []
 
 
-async def test_a_service_worker_does_not_either(guarded: Guarded, pages: PageServer) -> None:
+async def test_no_service_worker_can_reach_the_action_server(
+    guarded: Guarded, pages: PageServer
+) -> None:
     there = f"{guarded.server.url}/next"
     pages.scripts["/worker.js"] = (
         f"onmessage = e => fetch('{there}', {{ mode: 'no-cors' }})"
@@ -127,7 +131,9 @@ async def test_a_service_worker_does_not_either(guarded: Guarded, pages: PageSer
     assert guarded.server.asked == []
 
 
-async def test_going_there_is_refused_and_said(guarded: Guarded, pages: PageServer) -> None:
+async def test_navigating_to_the_action_server_is_blocked_and_reported(
+    guarded: Guarded, pages: PageServer
+) -> None:
     straight = await guarded.visitor.browse(f"{guarded.server.url}/next")
     around = await guarded.visitor.browse(f"{pages.url}/redirect?to={guarded.server.url}/next")
 
@@ -140,7 +146,9 @@ async def test_going_there_is_refused_and_said(guarded: Guarded, pages: PageServ
     assert guarded.server.asked == []
 
 
-async def test_what_speaks_tls_is_refused_at_once_and_said(guarded: Guarded) -> None:
+async def test_an_https_url_of_the_action_server_is_blocked_and_reported_at_once(
+    guarded: Guarded,
+) -> None:
     async with asyncio.timeout(5):
         seen = await guarded.visitor.browse(guarded.server.url.replace("http:", "https:"))
 
@@ -149,7 +157,7 @@ async def test_what_speaks_tls_is_refused_at_once_and_said(guarded: Guarded) -> 
 
 
 @pytest.mark.parametrize("size", [10, 3_000_000])
-async def test_a_form_does_not_lead_there_and_the_answer_says_so(
+async def test_submitting_a_form_to_the_action_server_is_blocked_and_reported(
     guarded: Guarded, pages: PageServer, size: int
 ) -> None:
     pages.pages["/post"] = (
@@ -167,7 +175,7 @@ async def test_a_form_does_not_lead_there_and_the_answer_says_so(
     assert guarded.server.asked == []
 
 
-async def test_a_link_does_not_lead_there(guarded: Guarded, pages: PageServer) -> None:
+async def test_a_link_to_the_action_server_is_blocked(guarded: Guarded, pages: PageServer) -> None:
     pages.pages["/link"] = f"<title>L</title><a href='{guarded.server.url}/next'>Go</a>"
     page = await guarded.visitor.well(f"goto('{pages.url}/link')")
     seen = await guarded.visitor.do(f"click('{bid(page, 'Go')}')")
@@ -183,7 +191,7 @@ async def test_other_servers_of_the_machine_stay_reachable(
     assert "Next page" in (await guarded.visitor.browse(f"{pages.url}/next")).content
 
 
-async def test_the_agent_views_files_at_the_server_s_address_and_pages_do_not(
+async def test_the_agent_can_view_files_at_the_servers_url_but_pages_cannot(
     guarded: Guarded, pages: PageServer
 ) -> None:
     note = guarded.visitor.directory / "note.txt"
@@ -200,7 +208,7 @@ async def test_the_agent_views_files_at_the_server_s_address_and_pages_do_not(
     assert guarded.server.asked == []
 
 
-async def test_a_page_does_not_get_at_files(guarded: Guarded, pages: PageServer) -> None:
+async def test_a_page_cannot_read_files(guarded: Guarded, pages: PageServer) -> None:
     secret = guarded.visitor.directory / "secret.txt"
     secret.write_text("between us")
     pages.pages["/file"] = ""
@@ -214,7 +222,7 @@ async def test_a_page_does_not_get_at_files(guarded: Guarded, pages: PageServer)
     assert "between us" not in seen.content
 
 
-async def test_confined_to_some_directories_it_shows_no_others(
+async def test_a_browser_confined_to_directories_shows_no_others(
     tmp_path: Path, pages: PageServer
 ) -> None:
     inside = tmp_path / "inside"
@@ -238,7 +246,9 @@ async def test_confined_to_some_directories_it_shows_no_others(
     assert "outside" in sent.last_browser_action_error
 
 
-async def test_the_real_server_and_its_viewer(tmp_path: Path, pages: PageServer) -> None:
+async def test_the_browser_of_a_real_server_can_view_files_but_not_call_the_server(
+    tmp_path: Path, pages: PageServer
+) -> None:
     """End to end: the action server keeps itself from the pages its own browser shows."""
     (tmp_path / "note.txt").write_text("by way of the server")
     async with serving(tmp_path) as server:

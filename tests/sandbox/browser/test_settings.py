@@ -10,7 +10,7 @@ import pytest
 from bascule.sandbox.browser.settings import BrowserSettings, find_chromium, why_no_browser
 
 
-def test_it_is_said_what_is_missing_and_how_to_get_it(
+def test_a_missing_browser_is_reported_with_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -24,5 +24,5 @@ def test_it_is_said_what_is_missing_and_how_to_get_it(
     assert "pip install" in why_no_browser(BrowserSettings())
 
 
-def test_what_runs_it_installs_what_it_browses_with(project: Path) -> None:
+def test_the_run_script_installs_the_browser(project: Path) -> None:
     assert "scripts/setup run\n" in (project / "scripts/run").read_text()

@@ -66,13 +66,13 @@ async def through(proxy: BrowserProxy, host: str, port: int) -> bytes:
         *("::ffff:127.0.0.1", "127.1", "2130706433", "0x7f.1"),
     ],
 )
-async def test_a_refused_port_is_refused_by_every_name_of_this_machine(
+async def test_a_blocked_port_is_blocked_for_every_local_host_name(
     proxy: BrowserProxy, server: int, host: str
 ) -> None:
     assert await through(proxy, host, server) == b"the handler"
 
 
-async def test_it_is_refused_by_the_addresses_of_the_interfaces_too(
+async def test_a_blocked_port_is_blocked_for_addresses_of_local_interfaces(
     proxy: BrowserProxy, server: int
 ) -> None:
     own = {str(info[4][0]) for info in socket.getaddrinfo(socket.gethostname(), server)}
@@ -87,7 +87,7 @@ async def test_other_ports_of_this_machine_are_reached(proxy: BrowserProxy) -> N
         assert await through(proxy, "localhost", port) == b"the server"
 
 
-async def test_a_quiet_connection_is_not_forgotten(proxy: BrowserProxy) -> None:
+async def test_an_idle_proxy_connection_stays_open(proxy: BrowserProxy) -> None:
     said = asyncio.Event()
     held = []
 
@@ -109,7 +109,7 @@ async def test_a_quiet_connection_is_not_forgotten(proxy: BrowserProxy) -> None:
         assert await waiting == b"late"
 
 
-async def test_a_name_that_leads_here_is_refused_like_the_number(
+async def test_a_name_that_resolves_to_this_machine_is_blocked_like_its_address(
     proxy: BrowserProxy, server: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -126,18 +126,18 @@ async def test_the_proxy_is_not_reached_through_itself(proxy: BrowserProxy) -> N
     assert await through(proxy, "127.0.0.1", proxy.port) == b"the handler"
 
 
-async def test_the_viewer_is_the_blocked_handler(proxy: BrowserProxy) -> None:
+async def test_the_viewer_host_is_served_by_the_blocked_handler(proxy: BrowserProxy) -> None:
     assert await through(proxy, VIEWER_HOST, 80) == b"the handler"
 
 
-async def test_why_a_connection_failed_is_remembered(proxy: BrowserProxy) -> None:
+async def test_the_proxy_remembers_why_a_connection_failed(proxy: BrowserProxy) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     assert await through(proxy, "127.0.0.1", port) == b""
     assert "connection refused" in proxy.last_error("127.0.0.1", port)
 
 
-async def test_what_is_no_connection_is_turned_away(proxy: BrowserProxy) -> None:
+async def test_invalid_socks_requests_are_rejected(proxy: BrowserProxy) -> None:
     for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"\x05\x01\x00\x05\x02\x00\x01" + b"\0" * 6):
         reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
         writer.write(nonsense)
@@ -147,7 +147,7 @@ async def test_what_is_no_connection_is_turned_away(proxy: BrowserProxy) -> None
         assert said in (b"", b"\x05\x00\x05\x07\x00\x01" + b"\0" * 6)
 
 
-def test_addresses_of_this_machine_are_told_from_others() -> None:
+def test_local_addresses_are_distinguished_from_others() -> None:
     own = ("127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::")
     other = ("192.0.2.1", "2001:db8::1", "224.0.0.1")
     assert all(is_of_this_machine(ipaddress.ip_address(each)) for each in own)

@@ -93,7 +93,7 @@ def test_a_range_of_lines_is_viewed(
 
 
 @pytest.mark.parametrize("view_range", [[0, 1], [5, 6], [3, 2], [1], [1, 2, 3], ["1", "2"]])
-def test_what_is_no_range_of_the_file_is_refused(
+def test_an_invalid_view_range_is_rejected(
     editor: FileEditor, tmp_path: Path, view_range: list[int]
 ) -> None:
     (tmp_path / "f").write_text("a\nb\nc\nd\n")
@@ -118,7 +118,7 @@ def test_a_directory_is_viewed_two_levels_deep(editor: FileEditor, tmp_path: Pat
     )
 
 
-def test_a_directory_without_hidden_entries_says_nothing_of_them(
+def test_hidden_entries_are_mentioned_only_if_there_are_some(
     editor: FileEditor, tmp_path: Path
 ) -> None:
     (tmp_path / "f").touch()
@@ -179,7 +179,7 @@ def test_a_file_is_created_exactly_as_given(editor: FileEditor, tmp_path: Path, 
     assert "1\t" in edit(editor, tmp_path / "deep" / "new.txt", "view").content
 
 
-def test_the_diff_of_a_new_file_is_all_of_it(editor: FileEditor, tmp_path: Path) -> None:
+def test_the_diff_of_a_new_file_is_its_whole_content(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
 
     created = edit(editor, path, "create", file_text="a\nb\n")
@@ -207,7 +207,7 @@ def test_a_relative_path_starts_from_the_shells_directory(
 # Replacing ------------------------------------------------------------------------------
 
 
-def test_a_text_is_replaced_and_what_is_around_it_shown(editor: FileEditor, tmp_path: Path) -> None:
+def test_replacing_text_shows_the_lines_around_it(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     edit(editor, path, "create", file_text='def test():\n\tprint("Hello, World!")')
 
@@ -351,7 +351,7 @@ def test_the_last_edit_is_undone(editor: FileEditor, file: Path) -> None:
     assert file.read_text().startswith("This is a test file.\n")
 
 
-def test_edits_are_undone_one_by_one_and_ten_deep(editor: FileEditor, tmp_path: Path) -> None:
+def test_up_to_ten_edits_are_undone_one_by_one(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(b"0\r\n")
     for n in range(12):
@@ -365,7 +365,7 @@ def test_edits_are_undone_one_by_one_and_ten_deep(editor: FileEditor, tmp_path: 
 
 
 @pytest.mark.parametrize("command", ["create", "write"])
-def test_what_was_not_edited_cannot_be_undone(
+def test_a_file_without_edits_cannot_be_undone(
     editor: FileEditor, storage: Storage, tmp_path: Path, command: str
 ) -> None:
     path = tmp_path / "f"
@@ -437,7 +437,7 @@ def test_a_character_the_encoding_lacks_changes_nothing(editor: FileEditor, tmp_
 # What is refused ------------------------------------------------------------------------
 
 
-def test_a_path_that_is_not_there_is_named(editor: FileEditor, tmp_path: Path) -> None:
+def test_a_missing_path_is_named_in_the_error(editor: FileEditor, tmp_path: Path) -> None:
     for command in ("view", "str_replace", "insert", "undo_edit"):
         path = tmp_path / "nonexistent.txt"
         refused = edit(
@@ -467,18 +467,18 @@ def test_directories_documents_and_binaries_are_not_edited(
         )
 
 
-def test_an_unknown_command_and_an_invalid_path_are_told(editor: FileEditor) -> None:
+def test_unknown_edit_commands_and_invalid_paths_are_reported(editor: FileEditor) -> None:
     assert "Unrecognized command 'fly'" in edit(editor, "/tmp", "fly").content
     assert edit(editor, "", "view").content == "ERROR:\nThe path is empty"
     assert edit(editor, "a\0b", "view").path == "a\0b"
 
 
-def test_edits_of_another_kind_are_not_made_here(editor: FileEditor) -> None:
+def test_llm_based_edits_are_not_supported(editor: FileEditor) -> None:
     with pytest.raises(NotSupported):
         editor.edit(FileEdit("/f", impl_source="llm_based_edit"), "/")
 
 
-def test_a_missing_parameter_is_named_whether_the_file_is_there_or_not(
+def test_a_missing_parameter_is_named_even_if_the_file_does_not_exist(
     editor: FileEditor, tmp_path: Path
 ) -> None:
     refused = edit(editor, tmp_path / "none.txt", "create", file_text=None)
@@ -486,7 +486,7 @@ def test_a_missing_parameter_is_named_whether_the_file_is_there_or_not(
     assert refused.content == "ERROR:\nParameter `file_text` is required for command: create."
 
 
-def test_a_file_that_changes_under_the_edit_is_left_as_it_became(
+def test_a_file_that_changes_during_an_edit_is_left_as_it_is(
     editor: FileEditor, storage: Storage, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     load = storage.load
@@ -507,7 +507,7 @@ def test_a_file_that_changes_under_the_edit_is_left_as_it_became(
 
 
 @pytest.mark.slow
-def test_threads_that_edit_one_file_all_get_theirs_in(editor: FileEditor, tmp_path: Path) -> None:
+def test_concurrent_edits_of_one_file_are_all_applied(editor: FileEditor, tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("".join(f"<{n}>\n" for n in range(60)))
 

@@ -18,9 +18,7 @@ texts = st.text("ab\n", max_size=12)
 
 
 @given(texts, texts.filter(str.strip), texts)
-def test_a_text_that_occurs_once_is_replaced_and_any_other_is_not(
-    text: str, old: str, new: str
-) -> None:
+def test_text_is_replaced_only_if_it_occurs_exactly_once(text: str, old: str, new: str) -> None:
     count = text.count(old)
     if count == 1:
         edited = replace_once(text, old, new, shown_path="f")
@@ -35,7 +33,7 @@ def test_a_text_that_occurs_once_is_replaced_and_any_other_is_not(
 
 
 @given(texts, st.integers(-1, 8), texts)
-def test_inserted_lines_stand_between_those_that_were_there(text: str, line: int, new: str) -> None:
+def test_inserted_lines_appear_between_existing_lines(text: str, line: int, new: str) -> None:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

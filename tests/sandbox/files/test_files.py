@@ -42,7 +42,7 @@ def cwd(tmp_path: Path) -> str:
 # Reading --------------------------------------------------------------------------------
 
 
-def test_a_file_is_read_as_it_is_and_its_path_told_in_full(files: SandboxFiles, cwd: str) -> None:
+def test_a_file_is_read_unchanged_and_its_full_path_returned(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "a.txt").write_bytes("één\r\ntwo\n\n".encode())
 
     read = files.read(FileRead("a.txt"), cwd)
@@ -64,7 +64,7 @@ def test_a_file_is_read_as_it_is_and_its_path_told_in_full(files: SandboxFiles, 
         (1, 1, ""),
     ],
 )
-def test_lines_are_counted_from_nought_and_the_last_is_left_out(
+def test_line_ranges_start_at_zero_and_exclude_the_end(
     files: SandboxFiles, cwd: str, start: int, end: int, expected: str
 ) -> None:
     Path(cwd, "f").write_text("one\ntwo\n")
@@ -73,7 +73,9 @@ def test_lines_are_counted_from_nought_and_the_last_is_left_out(
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, -1), (0, -2), (3, 2)])
-def test_what_is_no_range_is_refused(files: SandboxFiles, cwd: str, start: int, end: int) -> None:
+def test_an_invalid_line_range_is_rejected(
+    files: SandboxFiles, cwd: str, start: int, end: int
+) -> None:
     Path(cwd, "f").write_text("one\n")
 
     with pytest.raises(InvalidRange):
@@ -97,7 +99,7 @@ def test_what_is_no_range_is_refused(files: SandboxFiles, cwd: str, start: int, 
     ],
 )
 @pytest.mark.parametrize("absolute", [False, True])
-def test_media_come_as_a_data_url_by_any_path(
+def test_media_files_are_read_as_data_urls(
     files: SandboxFiles, cwd: str, name: str, type: str, absolute: bool
 ) -> None:
     data = b"\x89PNG\r\n\0\xff" * 10
@@ -119,7 +121,7 @@ def test_a_binary_file_is_named_as_clients_expect(files: SandboxFiles, cwd: str)
     assert refused.value.message == "ERROR_BINARY_FILE"
 
 
-def test_what_cannot_be_read_is_told_apart(files: SandboxFiles, cwd: str) -> None:
+def test_unreadable_paths_raise_distinct_errors(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").touch()
 
     with pytest.raises(NoSuchPath, match="File not found"):
@@ -130,7 +132,7 @@ def test_what_cannot_be_read_is_told_apart(files: SandboxFiles, cwd: str) -> Non
         files.read(FileRead("f/inside"), cwd)
 
 
-def test_of_a_large_file_only_what_was_asked_for_is_loaded(cwd: str) -> None:
+def test_only_the_requested_part_of_a_large_file_is_loaded(cwd: str) -> None:
     """A sparse file of a gigabyte: reading all of it would take that much memory."""
     files = SandboxFiles(Storage(Paths()), read_limit=1 << 20)
     with open(f"{cwd}/large", "wb") as file:
@@ -192,7 +194,7 @@ def test_lines_of_a_file_are_replaced(
     assert Path(cwd, "f").read_text() == expected
 
 
-def test_lines_after_one_without_a_newline_begin_on_their_own(
+def test_lines_added_after_a_missing_final_newline_start_on_their_own_line(
     files: SandboxFiles, cwd: str
 ) -> None:
     Path(cwd, "f").write_text("one\ntwo")
@@ -229,7 +231,7 @@ def test_a_file_keeps_its_encoding_and_its_line_ends(
 
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("content", ["é", "e"])
-def test_a_large_file_keeps_its_encoding_though_only_its_end_tells(
+def test_a_large_file_keeps_an_encoding_that_only_its_end_reveals(
     files: SandboxFiles, cwd: str, newline: bytes, content: str
 ) -> None:
     file = Path(cwd, "f")
@@ -249,7 +251,7 @@ def test_a_mixture_of_line_ends_is_written_as_given(files: SandboxFiles, cwd: st
     assert file.read_bytes() == b"one\r\n2\nthree\r\n"
 
 
-def test_an_encoding_that_cannot_hold_new_lines_is_no_reason_to_lose_the_old(
+def test_text_the_encoding_cannot_hold_is_rejected_and_the_file_kept(
     files: SandboxFiles, cwd: str
 ) -> None:
     file = Path(cwd, "f")
@@ -263,14 +265,14 @@ def test_an_encoding_that_cannot_hold_new_lines_is_no_reason_to_lose_the_old(
     assert file.read_text() == "日本\n"
 
 
-def test_text_that_is_no_text_is_refused(files: SandboxFiles, cwd: str) -> None:
+def test_unencodable_text_is_rejected(files: SandboxFiles, cwd: str) -> None:
     with pytest.raises(UndecodableFile):
         files.write(FileWrite("f", "\ud800"), cwd)
 
     assert os.listdir(cwd) == []
 
 
-def test_a_binary_file_can_be_written_over_but_not_in_part(files: SandboxFiles, cwd: str) -> None:
+def test_a_binary_file_can_be_overwritten_only_as_a_whole(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").write_bytes(b"\0\1")
 
     with pytest.raises(BinaryFile):
@@ -280,7 +282,7 @@ def test_a_binary_file_can_be_written_over_but_not_in_part(files: SandboxFiles, 
     assert Path(cwd, "f").read_text() == "x\n"
 
 
-def test_a_directory_is_not_written_over(files: SandboxFiles, cwd: str) -> None:
+def test_a_directory_is_not_overwritten_by_a_file(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "d").mkdir()
 
     with pytest.raises(IsADirectory):
@@ -305,7 +307,7 @@ def test_writing_back_what_was_read_changes_nothing(content: str, encoding: str)
 
 
 @pytest.mark.slow
-def test_threads_that_replace_different_lines_all_get_theirs_in(
+def test_concurrent_replacements_of_different_lines_are_all_applied(
     files: SandboxFiles, cwd: str
 ) -> None:
     Path(cwd, "f").write_text("".join(f"old {n}\n" for n in range(40)))
@@ -335,14 +337,14 @@ def test_a_directory_is_made_with_its_parents_once(files: SandboxFiles, cwd: str
     assert Path(cwd, "a/b/c").is_dir()
 
 
-def test_a_directory_is_not_made_where_a_file_is(files: SandboxFiles, cwd: str) -> None:
+def test_a_directory_is_not_created_in_place_of_a_file(files: SandboxFiles, cwd: str) -> None:
     Path(cwd, "f").touch()
     for path in ("f", "f/g"):
         with pytest.raises(PathExists):
             files.make_dir(MakeDir(path), cwd)
 
 
-def test_only_an_empty_directory_goes_unless_told_otherwise(files: SandboxFiles, cwd: str) -> None:
+def test_only_an_empty_directory_is_removed_by_default(files: SandboxFiles, cwd: str) -> None:
     files.write(FileWrite("d/e/f", "x"), cwd)
 
     with pytest.raises(DirectoryNotEmpty, match="recursive"):
@@ -354,7 +356,7 @@ def test_only_an_empty_directory_goes_unless_told_otherwise(files: SandboxFiles,
     assert os.listdir(cwd) == []
 
 
-def test_removing_a_link_leaves_what_it_leads_to(files: SandboxFiles, cwd: str) -> None:
+def test_removing_a_symlink_keeps_its_target(files: SandboxFiles, cwd: str) -> None:
     files.write(FileWrite("d/f", "x"), cwd)
     Path(cwd, "to-directory").symlink_to("d")
     Path(cwd, "to-file").symlink_to("d/f")
@@ -405,7 +407,7 @@ def tree(cwd: str) -> str:
     return cwd
 
 
-def test_a_listing_has_directories_first_and_what_each_entry_is(
+def test_a_listing_has_directories_first_and_the_type_of_each_entry(
     files: SandboxFiles, tree: str
 ) -> None:
     listing = files.list_dir(ListDir(), tree)
@@ -422,7 +424,7 @@ def test_a_listing_has_directories_first_and_what_each_entry_is(
     assert listing.path == tree
 
 
-def test_a_listing_goes_as_deep_as_asked(files: SandboxFiles, tree: str) -> None:
+def test_a_listing_has_the_requested_depth(files: SandboxFiles, tree: str) -> None:
     listing = files.list_dir(ListDir(depth=3, include_hidden=False), tree)
 
     assert listing.content.split("\n") == [
@@ -440,7 +442,7 @@ def test_a_listing_stops_at_its_limit_and_says_so(files: SandboxFiles, tree: str
     assert not files.list_dir(ListDir(limit=7), tree).truncated
 
 
-def test_what_cannot_be_listed_is_refused(files: SandboxFiles, tree: str) -> None:
+def test_a_path_that_cannot_be_listed_is_rejected(files: SandboxFiles, tree: str) -> None:
     with pytest.raises(NotADirectory):
         files.list_dir(ListDir("README"), tree)
     with pytest.raises(NoSuchPath):

@@ -13,7 +13,7 @@ def drain(history: EditHistory, key: str) -> list[bytes]:
     return found
 
 
-def test_versions_come_back_newest_first_and_per_file() -> None:
+def test_earlier_versions_are_returned_newest_first_per_file() -> None:
     history = EditHistory(depth=10, limit=1000)
     for data in (b"1", b"2", b"3"):
         history.push("a", RecordedEdit(data, b""))
@@ -23,7 +23,7 @@ def test_versions_come_back_newest_first_and_per_file() -> None:
     assert drain(history, "b") == [b"other"]
 
 
-def test_the_oldest_goes_when_it_is_too_deep() -> None:
+def test_the_oldest_edit_of_a_file_is_dropped_past_the_depth_limit() -> None:
     history = EditHistory(depth=2, limit=1000)
     for data in (b"1", b"2", b"3"):
         history.push("a", RecordedEdit(data, b""))
@@ -31,7 +31,7 @@ def test_the_oldest_goes_when_it_is_too_deep() -> None:
     assert drain(history, "a") == [b"3", b"2"]
 
 
-def test_the_oldest_of_all_goes_when_it_is_too_much() -> None:
+def test_the_oldest_edit_of_all_files_is_dropped_past_the_size_limit() -> None:
     history = EditHistory(depth=10, limit=10)
     history.push("a", RecordedEdit(b"aaaaa", b""))
     history.push("b", RecordedEdit(b"bbbbb", b""))

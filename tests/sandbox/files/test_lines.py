@@ -22,7 +22,7 @@ def model(text: str) -> list[str]:
 
 
 @given(texts, st.integers(0, 12), st.integers(-1, 12))
-def test_a_slice_is_what_a_list_of_lines_gives(text: str, start: int, end: int) -> None:
+def test_slicing_text_matches_slicing_a_list_of_lines(text: str, start: int, end: int) -> None:
     lines = model(text)
     expected = "".join(lines[start:] if end == -1 else lines[start : max(start, end)])
 
@@ -31,19 +31,19 @@ def test_a_slice_is_what_a_list_of_lines_gives(text: str, start: int, end: int) 
 
 
 @given(texts)
-def test_lines_are_counted_as_a_list_would(text: str) -> None:
+def test_line_counts_match_a_list_of_lines(text: str) -> None:
     assert count_lines(text) == len(model(text))
 
 
 @given(texts, st.integers(0, 30), st.integers(1, 5))
-def test_blocks_of_any_size_give_the_same(text: str, count: int, block: int) -> None:
+def test_the_block_size_does_not_change_the_result(text: str, count: int, block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines_module, "_BLOCK_SIZE", block)
 
         assert skip_lines(text, count) == len("".join(model(text)[:count]))
 
 
-def test_a_file_is_skipped_through_like_its_text(
+def test_skipping_lines_in_a_file_matches_skipping_in_its_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines_module, "_READ_BYTES", 7)

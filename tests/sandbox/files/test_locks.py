@@ -7,7 +7,7 @@ import threading
 from bascule.sandbox.files.locks import KeyedLocks
 
 
-def test_threads_that_hold_one_key_take_turns() -> None:
+def test_threads_with_the_same_lock_key_take_turns() -> None:
     locks = KeyedLocks()
     inside: list[str] = []
     first_is_in, let_go = threading.Event(), threading.Event()
@@ -35,7 +35,7 @@ def test_threads_that_hold_one_key_take_turns() -> None:
     assert inside == ["first in", "first out", "second in"]
 
 
-def test_a_key_nobody_holds_is_forgotten() -> None:
+def test_an_unused_lock_key_is_removed() -> None:
     locks = KeyedLocks()
 
     with locks.hold("a"), locks.hold("b"):

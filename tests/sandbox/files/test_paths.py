@@ -54,7 +54,7 @@ def confined(root: Path) -> Storage:
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 300, "a/" * 3000, "\ud800"])
-def test_a_path_no_file_can_have_is_invalid(tmp_path: Path, path: str) -> None:
+def test_an_impossible_path_is_invalid(tmp_path: Path, path: str) -> None:
     with pytest.raises(InvalidPath):
         SandboxFiles(Storage(Paths())).write(FileWrite(path, "x"), str(tmp_path))
 
@@ -67,7 +67,7 @@ def test_a_relative_path_starts_from_the_shells_directory(tmp_path: Path) -> Non
     assert (tmp_path / "here" / "a.txt").read_text() == "x\n"
 
 
-def test_a_relative_path_that_leads_outside_is_told_with_where_it_was_taken_from(
+def test_a_relative_path_that_leads_outside_is_reported_with_its_base(
     root: Path, confined: Storage
 ) -> None:
     elsewhere = str(root.parent / "outside")
@@ -79,7 +79,7 @@ def test_a_relative_path_that_leads_outside_is_told_with_where_it_was_taken_from
     assert "taken from" not in absolute.value.message
 
 
-def test_a_path_that_ends_in_no_name_is_a_directory(tmp_path: Path) -> None:
+def test_a_path_without_a_final_name_is_a_directory(tmp_path: Path) -> None:
     paths = Paths()
     for path in ("/", f"{tmp_path}/.."):
         with pytest.raises(IsADirectory), paths.pin(path, "/"):
@@ -88,7 +88,7 @@ def test_a_path_that_ends_in_no_name_is_a_directory(tmp_path: Path) -> None:
             pass
 
 
-def test_every_path_to_a_file_has_the_same_key(tmp_path: Path) -> None:
+def test_every_path_to_a_file_gives_the_same_lock_key(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "c").symlink_to("b/file")
@@ -101,7 +101,7 @@ def test_every_path_to_a_file_has_the_same_key(tmp_path: Path) -> None:
     assert len(keys) == 1
 
 
-def test_links_that_lead_in_a_circle_are_refused(tmp_path: Path) -> None:
+def test_symlink_loops_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
 
@@ -135,7 +135,7 @@ ESCAPES: dict[str, Callable[[Path], str]] = {
 
 
 @pytest.mark.parametrize("escape", ESCAPES.values(), ids=ESCAPES.keys())
-def test_nothing_leads_out_of_the_roots(
+def test_no_path_leads_out_of_the_roots(
     root: Path, confined: Storage, escape: Callable[[Path], str]
 ) -> None:
     (root / "to-file").symlink_to("../outside/secret.txt")
@@ -188,7 +188,7 @@ def test_a_link_that_stays_inside_is_followed(root: Path, confined: Storage) -> 
     assert SandboxFiles(confined).read(FileRead("link"), str(root)).content == "inside\n"
 
 
-def test_a_way_in_from_outside_is_as_good_as_any(root: Path, confined: Storage) -> None:
+def test_a_symlink_from_outside_into_a_root_is_accepted(root: Path, confined: Storage) -> None:
     (root.parent / "door").symlink_to(root)
 
     content = SandboxFiles(confined).read(FileRead(str(root.parent / "door" / "file.txt")), "/")
@@ -207,13 +207,13 @@ def test_the_root_itself_can_be_listed_but_not_removed(root: Path, confined: Sto
         files.remove_dir(RemoveDir(str(root), recursive=True), "/")
 
 
-def test_what_is_missing_inside_is_missing(root: Path, confined: Storage) -> None:
+def test_a_missing_path_inside_a_root_is_reported_as_missing(root: Path, confined: Storage) -> None:
     with pytest.raises(NoSuchPath):
         SandboxFiles(confined).read(FileRead("nothing/here.txt"), str(root))
 
 
 @pytest.mark.slow
-def test_swapping_a_directory_for_a_link_never_opens_the_outside(
+def test_swapping_a_directory_for_a_symlink_never_opens_outside_files(
     root: Path, confined: Storage
 ) -> None:
     """A directory that turns into a link to the outside and back while it is being used."""

@@ -91,19 +91,19 @@ def test_files_are_found_newest_first(search: Search, tree: str) -> None:
         ("with space/*", ".", ["with space/a [1].txt"]),
     ],
 )
-def test_a_pattern_starts_where_the_search_does(
+def test_a_glob_is_relative_to_the_search_directory(
     search: Search, tree: str, pattern: str, path: str, expected: list[str]
 ) -> None:
     assert names(search.glob(Glob(pattern, path=path), tree).paths, tree) == expected
 
 
-def test_ignored_files_are_found_when_asked_for(search: Search, tree: str) -> None:
+def test_ignored_files_are_found_on_request(search: Search, tree: str) -> None:
     found = search.glob(Glob("**/*.py", include_ignored=True), tree)
 
     assert names(found.paths, tree) == ["build/out.py", "src/lib/util.py", "src/main.py"]
 
 
-def test_only_so_many_files_are_named_and_that_is_said(search: Search, tree: str) -> None:
+def test_a_truncated_file_list_says_so(search: Search, tree: str) -> None:
     found = search.glob(Glob("**/*.py", limit=1), tree)
 
     assert names(found.paths, tree) == ["src/lib/util.py"]
@@ -112,13 +112,15 @@ def test_only_so_many_files_are_named_and_that_is_said(search: Search, tree: str
     assert not search.glob(Glob("**/*.py", limit=2), tree).truncated
 
 
-def test_no_file_is_an_answer_too(search: Search, tree: str) -> None:
+def test_a_glob_without_matches_returns_an_empty_result(search: Search, tree: str) -> None:
     found = search.glob(Glob("*.rs"), tree)
 
     assert (found.paths, found.content) == ([], f"No files match '*.rs' in {tree}")
 
 
-def test_a_search_needs_a_place_and_a_limit(search: Search, tree: str) -> None:
+def test_a_search_rejects_a_missing_directory_or_an_invalid_limit(
+    search: Search, tree: str
+) -> None:
     with pytest.raises(NoSuchPath):
         search.glob(Glob("*", path="nothing"), tree)
     with pytest.raises(NotADirectory):
@@ -169,7 +171,7 @@ def test_lines_are_found_file_by_file(search: Search, tree: str) -> None:
         ("-hello", {}, []),
     ],
 )
-def test_lines_are_found_as_asked(
+def test_search_options_select_the_matching_lines(
     search: Search,
     tree: str,
     pattern: str,
@@ -179,7 +181,7 @@ def test_lines_are_found_as_asked(
     assert hits(search, tree, pattern, **options) == expected
 
 
-def test_only_so_many_lines_are_shown_and_that_is_said(search: Search, tmp_path: Path) -> None:
+def test_a_truncated_list_of_matching_lines_says_so(search: Search, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x\n" * 50)
 
     found = search.grep(Grep("x", limit=3), str(tmp_path))
@@ -190,11 +192,11 @@ def test_only_so_many_lines_are_shown_and_that_is_said(search: Search, tmp_path:
     assert not search.grep(Grep("x", limit=50), str(tmp_path)).truncated
 
 
-def test_no_line_is_an_answer_too(search: Search, tree: str) -> None:
+def test_a_grep_without_matches_returns_an_empty_result(search: Search, tree: str) -> None:
     assert search.grep(Grep("xyzzy"), tree).content == f"No lines match 'xyzzy' in {tree}"
 
 
-def test_binary_files_have_no_lines(search: Search, tmp_path: Path) -> None:
+def test_binary_files_are_not_searched_for_lines(search: Search, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(b"hello\nhello\n\0hello\n")
     (tmp_path / "b.txt").write_bytes(b"hello\n")
     (tmp_path / "c.txt").write_bytes(b"\xff\xfe\0\xd8hello\n")
@@ -213,7 +215,9 @@ def test_lines_are_found_in_any_encoding(search: Search, tmp_path: Path, encodin
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_no_line_is_seen_where_there_is_none(search: Search, tmp_path: Path, encoding: str) -> None:
+def test_no_line_is_matched_after_the_last_newline(
+    search: Search, tmp_path: Path, encoding: str
+) -> None:
     (tmp_path / "f").write_bytes("a\n\r\nb\n".encode(encoding))
     (tmp_path / "g").touch()
 
@@ -231,7 +235,7 @@ def test_a_large_file_is_searched_to_its_end(search: Search, tmp_path: Path) -> 
     assert hits(search, str(tmp_path), "line 399999 ", literal=True) == [("f", 400_000)]
 
 
-def test_a_long_line_is_cut_around_what_was_found(search: Search, tmp_path: Path) -> None:
+def test_a_long_line_is_shortened_around_the_match(search: Search, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("é" * 5000 + "needle" + "b" * 5000 + "\n")
 
     found = search.grep(Grep("needle"), str(tmp_path))
@@ -248,7 +252,7 @@ def test_an_excerpt_is_a_thousand_characters(at: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "a{2,1}", "*", "[z-a]"])
-def test_a_pattern_that_makes_no_sense_is_refused_with_the_reason(
+def test_an_invalid_pattern_is_rejected_with_the_reason(
     search: Search, tree: str, pattern: str
 ) -> None:
     with pytest.raises(InvalidPattern, match="is not a regular expression: "):
@@ -265,7 +269,7 @@ def test_a_pattern_that_no_line_can_fit_is_refused(search: Search, tree: str, pa
 
 
 @pytest.mark.slow
-def test_a_pattern_that_would_run_for_ever_ends_with_what_was_found(
+def test_an_endless_pattern_is_stopped_and_returns_earlier_matches(
     search: Search, tmp_path: Path
 ) -> None:
     """Look-ahead keeps it from ripgrep, and the nested repeat takes exponential time."""
@@ -279,14 +283,14 @@ def test_a_pattern_that_would_run_for_ever_ends_with_what_was_found(
     assert "out of time" in found.content
 
 
-def test_a_ripgrep_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_a_missing_ripgrep_is_reported(tmp_path: Path) -> None:
     search = Search(Paths(), ripgrep="/nowhere/rg")
 
     with pytest.raises(MissingTool, match="/nowhere/rg cannot be run"):
         search.glob(Glob("*"), str(tmp_path))
 
 
-def test_what_is_found_does_not_depend_on_modules_that_lie_around(
+def test_a_search_does_not_import_modules_from_the_workspace(
     search: Search, tmp_path: Path
 ) -> None:
     (tmp_path / "json.py").write_text("raise SystemExit('taken for a module')\n")
@@ -294,7 +298,7 @@ def test_what_is_found_does_not_depend_on_modules_that_lie_around(
     assert hits(search, str(tmp_path), "(?=taken)t") == [("json.py", 1)]
 
 
-def test_a_file_nobody_may_read_is_passed_over(search: Search, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_skipped(search: Search, tmp_path: Path) -> None:
     (tmp_path / "a").write_text("hello\n")
     (tmp_path / "link").symlink_to("/proc/self/mem")
     os.mkfifo(tmp_path / "pipe")

@@ -112,7 +112,7 @@ def test_a_replaced_file_keeps_its_owner(tmp_path: Path, storage: Storage) -> No
 
 
 @needs_root
-def test_new_files_and_directories_go_to_the_owner_given(tmp_path: Path) -> None:
+def test_new_files_and_directories_get_the_given_owner(tmp_path: Path) -> None:
     storage = Storage(Paths(owner=FileOwner(1234, 5678)))
     with storage.paths.pin("a/b/c.txt", str(tmp_path), make_parents=True) as pinned:
         storage.replace(pinned, b"x")
@@ -122,7 +122,7 @@ def test_new_files_and_directories_go_to_the_owner_given(tmp_path: Path) -> None
         assert (found.st_uid, found.st_gid) == (1234, 5678)
 
 
-def test_a_link_is_written_through(tmp_path: Path, storage: Storage) -> None:
+def test_writing_to_a_symlink_changes_its_target(tmp_path: Path, storage: Storage) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
     (tmp_path / "dangling").symlink_to("made")
@@ -137,7 +137,9 @@ def test_a_link_is_written_through(tmp_path: Path, storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"longer than it was before"])
-def test_hard_links_stay_together(tmp_path: Path, storage: Storage, content: bytes) -> None:
+def test_hard_links_stay_linked_after_a_write(
+    tmp_path: Path, storage: Storage, content: bytes
+) -> None:
     (tmp_path / "one").write_bytes(b"the old content")
     os.link(tmp_path / "one", tmp_path / "two")
 
@@ -148,9 +150,7 @@ def test_hard_links_stay_together(tmp_path: Path, storage: Storage, content: byt
 
 
 @needs_root
-def test_a_file_of_someone_else_that_we_may_write_stays_theirs(
-    common: Path, storage: Storage
-) -> None:
+def test_a_writable_file_of_another_user_keeps_its_owner(common: Path, storage: Storage) -> None:
     file = common / "f"
     file.write_bytes(b"old")
     file.chmod(0o666)
@@ -164,9 +164,7 @@ def test_a_file_of_someone_else_that_we_may_write_stays_theirs(
 
 
 @needs_root
-def test_a_file_in_a_directory_that_takes_no_other_is_still_written(
-    common: Path, storage: Storage
-) -> None:
+def test_a_file_in_a_read_only_directory_is_still_written(common: Path, storage: Storage) -> None:
     file = common / "f"
     file.write_bytes(b"old")
     os.chown(file, NOBODY, NOBODY)
@@ -178,7 +176,7 @@ def test_a_file_in_a_directory_that_takes_no_other_is_still_written(
 
 
 @needs_root
-def test_what_we_may_not_write_is_refused_and_left(common: Path, storage: Storage) -> None:
+def test_an_unwritable_file_is_reported_and_left_unchanged(common: Path, storage: Storage) -> None:
     file = common / "f"
     file.write_bytes(b"old")
     file.chmod(0o444)
@@ -196,7 +194,7 @@ def test_what_we_may_not_write_is_refused_and_left(common: Path, storage: Storag
     assert sorted(os.listdir(common)) == ["closed", "f"]
 
 
-def test_a_program_that_runs_can_be_replaced(tmp_path: Path, storage: Storage) -> None:
+def test_a_running_program_file_can_be_replaced(tmp_path: Path, storage: Storage) -> None:
     program = tmp_path / "sleep"
     shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
     os.link(program, tmp_path / "other name")
@@ -217,7 +215,7 @@ def test_a_program_that_runs_can_be_replaced(tmp_path: Path, storage: Storage) -
         (os.mkdir, IsADirectory),
     ],
 )
-def test_what_is_not_a_file_is_refused_without_waiting_for_it(
+def test_special_files_are_rejected_without_blocking(
     tmp_path: Path, storage: Storage, make: object, refusal: type[Exception]
 ) -> None:
     assert callable(make)
@@ -229,7 +227,7 @@ def test_what_is_not_a_file_is_refused_without_waiting_for_it(
         storage.load(pinned, limit=10, advice="")
 
 
-def test_a_file_past_the_limit_is_refused_with_the_way_out(
+def test_a_file_past_the_size_limit_is_rejected_with_advice(
     tmp_path: Path, storage: Storage
 ) -> None:
     (tmp_path / "f").write_bytes(b"x" * 11)
@@ -241,7 +239,7 @@ def test_a_file_past_the_limit_is_refused_with_the_way_out(
         storage.load(pinned, limit=10, advice="Go round")
 
 
-def test_a_file_that_says_it_is_empty_is_read_to_its_end(storage: Storage) -> None:
+def test_a_file_with_a_reported_size_of_zero_is_read_completely(storage: Storage) -> None:
     with storage.paths.pin("/proc/self/status", "/") as pinned:
         assert storage.load(pinned, limit=1 << 20, advice="").data.startswith(b"Name:")
 
@@ -270,7 +268,9 @@ def test_a_version_that_is_no_longer_there_is_not_replaced(
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_what_must_be_new_replaces_nothing(tmp_path: Path, storage: Storage) -> None:
+def test_creating_a_new_file_does_not_replace_an_existing_one(
+    tmp_path: Path, storage: Storage
+) -> None:
     with storage.paths.pin(str(tmp_path / "f"), "/") as pinned:
         storage.replace(pinned, b"first", must_be_new=True)
         with pytest.raises(PathExists):
@@ -280,7 +280,7 @@ def test_what_must_be_new_replaces_nothing(tmp_path: Path, storage: Storage) -> 
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_content_that_breaks_off_leaves_the_old_file_and_nothing_beside_it(
+def test_a_failed_write_keeps_the_old_file_and_no_temporary_file(
     tmp_path: Path, storage: Storage
 ) -> None:
     (tmp_path / "f").write_bytes(b"old")
@@ -368,9 +368,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["replaced", "in place"])
-def test_a_full_disk_leaves_the_old_file_whole(
-    tiny_disk: Path, storage: Storage, linked: bool
-) -> None:
+def test_a_full_disk_keeps_the_old_file(tiny_disk: Path, storage: Storage, linked: bool) -> None:
     file = tiny_disk / "f"
     file.write_bytes(b"old" * 1000)
     if linked:
@@ -412,7 +410,7 @@ def test_a_read_only_disk_is_named(tiny_disk: Path, storage: Storage) -> None:
             replace(storage, tiny_disk / name, b"new")
 
 
-def test_nothing_is_left_open(tmp_path: Path) -> None:
+def test_storage_leaves_no_descriptor_open(tmp_path: Path) -> None:
     """Counted in a process of its own, where nobody else opens anything."""
     script = """
 import os, sys
@@ -442,7 +440,7 @@ print(len(os.listdir("/proc/self/fd")) - before)
     assert done.stdout == "0\n"
 
 
-def test_the_errors_of_the_system_are_told_as_ours() -> None:
+def test_os_errors_become_bascule_errors() -> None:
     full = failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "/f")
 
     assert isinstance(full, StorageFailed)

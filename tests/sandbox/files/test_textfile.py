@@ -30,7 +30,7 @@ words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 
 
 @given(st.binary())
-def test_whatever_can_be_read_as_text_is_written_back_as_it_was(data: bytes) -> None:
+def test_text_is_written_back_byte_for_byte(data: bytes) -> None:
     try:
         text = decode(data, "f")
     except BinaryFile:
@@ -40,7 +40,7 @@ def test_whatever_can_be_read_as_text_is_written_back_as_it_was(data: bytes) -> 
 
 
 @given(st.lists(st.sampled_from(["a", "é", "\n", "\r\n", "\r", "\t", "日"])).map("".join))
-def test_line_ends_are_written_back_as_they_were(content: str) -> None:
+def test_line_endings_are_written_back_unchanged(content: str) -> None:
     text = decode(content.encode(), "f")
 
     assert text.content == content
@@ -49,7 +49,9 @@ def test_line_ends_are_written_back_as_they_were(content: str) -> None:
 
 @pytest.mark.parametrize("encoding", MARKED)
 @given(content=words)
-def test_a_mark_tells_the_encoding_and_is_no_part_of_the_text(encoding: str, content: str) -> None:
+def test_a_byte_order_mark_sets_the_encoding_and_is_not_part_of_the_text(
+    encoding: str, content: str
+) -> None:
     if encoding == "utf-16-le" and content.startswith("\0"):
         return
     data = MARKED[encoding] + content.encode(encoding)
@@ -61,7 +63,7 @@ def test_a_mark_tells_the_encoding_and_is_no_part_of_the_text(encoding: str, con
 
 
 @given(words)
-def test_a_file_that_is_crlf_gets_only_crlf(content: str) -> None:
+def test_text_written_to_a_crlf_file_gets_crlf_line_endings(content: str) -> None:
     written = TextFormat(crlf=True).encode(content, "f").decode()
 
     assert written.count("\n") == written.count("\r\n") == content.count("\n")
@@ -76,7 +78,7 @@ def test_only_a_file_without_any_plain_newline_is_crlf(content: str, expected: b
     assert is_crlf(content) is expected
 
 
-def test_what_is_not_utf8_is_read_as_windows_or_latin() -> None:
+def test_bytes_that_are_not_utf8_are_read_as_cp1252_or_latin_1() -> None:
     assert decode("naïve – “é”".encode("cp1252"), "f").format.encoding == "cp1252"
     assert decode(b"caf\xe9 \x81", "f").format.encoding == "latin-1"
 
@@ -84,14 +86,14 @@ def test_what_is_not_utf8_is_read_as_windows_or_latin() -> None:
 @pytest.mark.parametrize(
     "data", [b"a\0b", bytes(range(256)), b"\x89PNG\r\n\x1a\n\xff\xfe\x01\x02", b"\x80\x01\x02\x03"]
 )
-def test_what_is_not_text_is_refused(data: bytes) -> None:
+def test_binary_data_is_rejected_as_text(data: bytes) -> None:
     assert looks_binary(data)
     with pytest.raises(BinaryFile, match=r"^ERROR_BINARY_FILE$"):
         decode(data, "f")
 
 
 @pytest.mark.parametrize("data", [b"", b"plain", b"\x1b[31mred\x1b[0m\x08\x0c", "日本".encode()])
-def test_what_is_text_is_not_taken_for_binary(data: bytes) -> None:
+def test_text_is_not_detected_as_binary(data: bytes) -> None:
     assert not looks_binary(data)
     assert decode(data, "f").content == data.decode()
 
@@ -102,7 +104,7 @@ def test_a_sample_may_end_inside_a_character() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
-def test_the_start_of_a_file_tells_how_all_of_it_is_written(encoding: str, newline: str) -> None:
+def test_the_start_of_a_file_determines_its_text_format(encoding: str, newline: str) -> None:
     data = (f"één𝄞 twéé{newline}" * 9 if encoding != "cp1252" else f"één{newline}" * 9).encode(
         encoding
     )
@@ -112,7 +114,7 @@ def test_the_start_of_a_file_tells_how_all_of_it_is_written(encoding: str, newli
         assert format_of_start(data[:length]) == whole
 
 
-def test_a_start_that_is_no_text_says_nothing() -> None:
+def test_a_binary_or_empty_start_gives_the_default_text_format() -> None:
     assert format_of_start(b"a\0b") == TextFormat()
     assert format_of_start(b"") == TextFormat()
 

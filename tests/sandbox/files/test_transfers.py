@@ -127,7 +127,7 @@ def test_other_programs_understand_the_zip(archives: FileTransfers, tmp_path: Pa
     assert tree(tmp_path / "out") == tree(tmp_path / "in")
 
 
-def test_a_file_can_be_had_as_a_zip_too(archives: FileTransfers, tmp_path: Path) -> None:
+def test_a_file_can_be_downloaded_as_a_zip(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("hello")
 
     with archives.download_zip("a.txt", str(tmp_path)) as download:
@@ -137,7 +137,7 @@ def test_a_file_can_be_had_as_a_zip_too(archives: FileTransfers, tmp_path: Path)
     assert archive.read("a.txt") == b"hello"
 
 
-def test_what_is_not_there_is_refused_before_anything_is_sent(
+def test_a_missing_download_path_is_rejected_before_anything_is_sent(
     archives: FileTransfers, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
@@ -150,7 +150,9 @@ def test_what_is_not_there_is_refused_before_anything_is_sent(
         FileTransfers(Storage(Paths([tmp_path]))).download("/etc", "/")
 
 
-def test_a_zip_takes_the_memory_of_a_block(archives: FileTransfers, tmp_path: Path) -> None:
+def test_creating_a_zip_uses_the_memory_of_one_block(
+    archives: FileTransfers, tmp_path: Path
+) -> None:
     (tmp_path / "big").mkdir()
     for n in range(3):
         with open(tmp_path / "big" / str(n), "wb") as file:
@@ -165,7 +167,9 @@ def test_a_zip_takes_the_memory_of_a_block(archives: FileTransfers, tmp_path: Pa
     assert peak < 8 << 20
 
 
-def test_a_download_given_up_leaves_nothing_open(archives: FileTransfers, tmp_path: Path) -> None:
+def test_an_aborted_download_leaves_no_descriptor_open(
+    archives: FileTransfers, tmp_path: Path
+) -> None:
     (tmp_path / "d" / "e").mkdir(parents=True)
     (tmp_path / "d" / "e" / "f").write_bytes(b"x" * 5_000_000)
     before = len(os.listdir("/proc/self/fd"))
@@ -179,7 +183,9 @@ def test_a_download_given_up_leaves_nothing_open(archives: FileTransfers, tmp_pa
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_a_file_that_grows_is_sent_as_it_was(archives: FileTransfers, tmp_path: Path) -> None:
+def test_a_file_that_grows_is_sent_with_its_original_size(
+    archives: FileTransfers, tmp_path: Path
+) -> None:
     (tmp_path / "log").write_bytes(b"x" * 10)
     download = archives.download("log", str(tmp_path))
     with open(tmp_path / "log", "ab") as file:
@@ -191,7 +197,7 @@ def test_a_file_that_grows_is_sent_as_it_was(archives: FileTransfers, tmp_path: 
 # Uploads --------------------------------------------------------------------------------
 
 
-def test_an_upload_appears_whole_in_a_directory_made_for_it(
+def test_an_upload_appears_atomically_in_a_newly_created_directory(
     archives: FileTransfers, tmp_path: Path
 ) -> None:
     path = archives.store(io.BytesIO(b"data" * 1_000_000), "new/dir", "a.bin", str(tmp_path))
@@ -201,7 +207,7 @@ def test_an_upload_appears_whole_in_a_directory_made_for_it(
     assert os.listdir(tmp_path / "new" / "dir") == ["a.bin"]
 
 
-def test_an_upload_replaces_what_is_there_and_keeps_its_mode(
+def test_an_upload_replaces_an_existing_file_and_keeps_its_mode(
     archives: FileTransfers, tmp_path: Path
 ) -> None:
     (tmp_path / "f").write_text("old")
@@ -214,7 +220,7 @@ def test_an_upload_replaces_what_is_there_and_keeps_its_mode(
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../a", "/etc/passwd", "a\0b"])
-def test_an_upload_by_a_name_that_is_none_is_refused(
+def test_an_upload_with_an_invalid_name_is_rejected(
     archives: FileTransfers, tmp_path: Path, name: str
 ) -> None:
     with pytest.raises(InvalidPath):
@@ -223,7 +229,7 @@ def test_an_upload_by_a_name_that_is_none_is_refused(
     assert os.listdir(tmp_path) == []
 
 
-def test_an_upload_that_breaks_off_leaves_nothing(archives: FileTransfers, tmp_path: Path) -> None:
+def test_an_aborted_upload_leaves_nothing(archives: FileTransfers, tmp_path: Path) -> None:
     class Broken(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             if self.tell() > 100:
@@ -239,7 +245,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(archives: FileTransfers, tmp_p
 # Unpacking ------------------------------------------------------------------------------
 
 
-def test_a_zip_is_unpacked_over_what_is_there(archives: FileTransfers, tmp_path: Path) -> None:
+def test_a_zip_is_unpacked_over_existing_files(archives: FileTransfers, tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "old").write_text("stays")
     (tmp_path / "d" / "a").write_text("goes")
@@ -253,7 +259,7 @@ def test_a_zip_is_unpacked_over_what_is_there(archives: FileTransfers, tmp_path:
     }  # fmt: skip
 
 
-def test_files_keep_their_permissions_but_gain_no_powers(
+def test_unpacked_files_keep_their_permissions_but_lose_set_id_bits(
     archives: FileTransfers, tmp_path: Path
 ) -> None:
     stream = io.BytesIO()
@@ -270,7 +276,7 @@ def test_files_keep_their_permissions_but_gain_no_powers(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change owners")
-def test_what_is_unpacked_goes_to_the_owner_given(tmp_path: Path) -> None:
+def test_unpacked_files_get_the_given_owner(tmp_path: Path) -> None:
     archives = FileTransfers(Storage(Paths(owner=FileOwner(1234, 5678))))
 
     archives.unpack(zipped({"d/e/f": b"x", "d/l@": "e"}), "new", str(tmp_path))
@@ -298,7 +304,7 @@ HARMFUL: dict[str, dict[str, bytes | str]] = {
 
 
 @pytest.mark.parametrize("entries", HARMFUL.values(), ids=HARMFUL.keys())
-def test_a_zip_that_means_harm_writes_nothing(
+def test_a_malicious_zip_writes_nothing(
     archives: FileTransfers, tmp_path: Path, entries: dict[str, bytes | str]
 ) -> None:
     destination = tmp_path / "a" / "b"
@@ -310,7 +316,7 @@ def test_a_zip_that_means_harm_writes_nothing(
 
 
 @pytest.mark.parametrize("entry", ["link/f", "file/f", "dir", "link/"])
-def test_nothing_is_written_through_what_is_there(
+def test_a_zip_that_would_write_through_existing_entries_is_rejected(
     archives: FileTransfers, tmp_path: Path, entry: str
 ) -> None:
     (tmp_path / "outside").mkdir()
@@ -326,7 +332,7 @@ def test_nothing_is_written_through_what_is_there(
     assert tree(tmp_path) == before
 
 
-def test_a_link_that_is_there_is_replaced_and_not_followed(
+def test_an_existing_symlink_is_replaced_and_not_followed(
     archives: FileTransfers, tmp_path: Path
 ) -> None:
     (tmp_path / "victim").write_text("safe")
@@ -338,7 +344,7 @@ def test_a_link_that_is_there_is_replaced_and_not_followed(
     assert tree(tmp_path) == {"in": None, "in/f": b"new", "victim": b"safe"}
 
 
-def test_a_zip_in_which_a_name_is_twice_is_refused(archives: FileTransfers, tmp_path: Path) -> None:
+def test_a_zip_with_a_duplicate_name_is_rejected(archives: FileTransfers, tmp_path: Path) -> None:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("f", b"1")
@@ -350,7 +356,7 @@ def test_a_zip_in_which_a_name_is_twice_is_refused(archives: FileTransfers, tmp_
 
 
 @pytest.mark.parametrize("limit", ["entries", "size", "ratio"])
-def test_a_zip_past_the_limits_is_refused_unopened(tmp_path: Path, limit: str) -> None:
+def test_a_zip_past_the_limits_is_rejected_before_unpacking(tmp_path: Path, limit: str) -> None:
     limits = {
         "entries": UnpackLimits(entries=2),
         "size": UnpackLimits(size=100_000),
@@ -367,7 +373,7 @@ def test_a_zip_past_the_limits_is_refused_unopened(tmp_path: Path, limit: str) -
     assert tree(tmp_path) == {}
 
 
-def test_a_zip_that_breaks_half_way_leaves_nothing(archives: FileTransfers, tmp_path: Path) -> None:
+def test_a_zip_that_fails_halfway_leaves_nothing(archives: FileTransfers, tmp_path: Path) -> None:
     stream = zipped({"a": b"first", "b": b"second"})
     data = stream.getvalue().replace(b"second", b"seconD")
 
@@ -378,7 +384,9 @@ def test_a_zip_that_breaks_half_way_leaves_nothing(archives: FileTransfers, tmp_
 
 
 @pytest.mark.parametrize("data", [b"", b"no zip", b"PK\x05\x06" + bytes(10)])
-def test_what_is_no_zip_is_refused(archives: FileTransfers, tmp_path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_zip_is_rejected(
+    archives: FileTransfers, tmp_path: Path, data: bytes
+) -> None:
     with pytest.raises(InvalidArchive):
         archives.unpack(io.BytesIO(data), str(tmp_path / "new"), "/")
 
@@ -417,7 +425,7 @@ names = st.text(
         st.lists(names, min_size=1, max_size=3).map("/".join), st.binary(max_size=200), max_size=6
     )
 )
-def test_what_was_zipped_is_unpacked_as_it_was(entries: dict[str, bytes]) -> None:
+def test_a_zip_round_trip_preserves_files(entries: dict[str, bytes]) -> None:
     archives = FileTransfers(Storage(Paths()))
     with tempfile.TemporaryDirectory() as root:
         (source := Path(root, "source")).mkdir()

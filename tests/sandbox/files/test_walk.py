@@ -29,13 +29,13 @@ def plant(root: Path, *names: str) -> None:
         (root / name).touch()
 
 
-def test_files_come_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_a_walk_yields_files_in_name_order(tmp_path: Path) -> None:
     plant(tmp_path, "b", "a/y", "a/x/z", "a.txt", "B", ".h")
 
     assert walked(tmp_path) == [".h", "B", "a/x/z", "a/y", "a.txt", "b"]
 
 
-def test_links_pipes_and_version_control_are_passed_over(tmp_path: Path) -> None:
+def test_a_walk_skips_symlinks_pipes_and_version_control(tmp_path: Path) -> None:
     plant(tmp_path, "a", ".git/config", "sub/.hg/x", "sub/f")
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "loop").symlink_to(".")
@@ -44,7 +44,7 @@ def test_links_pipes_and_version_control_are_passed_over(tmp_path: Path) -> None
     assert walked(tmp_path, include_ignored=True) == ["a", "sub/f"]
 
 
-def test_rules_hold_below_where_they_are_written(tmp_path: Path) -> None:
+def test_ignore_rules_apply_below_their_file(tmp_path: Path) -> None:
     plant(tmp_path, "x.log", "a/x.log", "a/keep.log", "a/b/keep.log", "c/x.log", "build/o", "a/n")
     (tmp_path / ".gitignore").write_text("*.log\n/build\n")
     (tmp_path / "a" / ".gitignore").write_text("!keep.log\n/n\n")
@@ -53,7 +53,7 @@ def test_rules_hold_below_where_they_are_written(tmp_path: Path) -> None:
     assert "build/o" in walked(tmp_path, include_ignored=True)
 
 
-def test_rules_from_above_count_up_to_the_repository(tmp_path: Path) -> None:
+def test_ignore_rules_of_parent_directories_apply_up_to_the_repository_root(tmp_path: Path) -> None:
     plant(tmp_path, "repo/.git/HEAD", "repo/src/a.txt", "repo/src/b.log", "repo/src/out/x")
     (tmp_path / ".gitignore").write_text("*.txt\n")
     (tmp_path / "repo" / ".gitignore").write_text("*.log\n/src/out\n")
@@ -61,7 +61,7 @@ def test_rules_from_above_count_up_to_the_repository(tmp_path: Path) -> None:
     assert walked(tmp_path / "repo" / "src") == ["a.txt"]
 
 
-def test_rules_of_an_outer_repository_end_where_an_inner_one_begins(tmp_path: Path) -> None:
+def test_ignore_rules_of_an_outer_repository_do_not_apply_in_an_inner_one(tmp_path: Path) -> None:
     plant(tmp_path, "a.log", "inner/.git/HEAD", "inner/a.log")
     (tmp_path / ".gitignore").write_text("*.log\n")
 
@@ -91,7 +91,7 @@ def test_a_deep_tree_is_walked_to_its_end() -> None:
         subprocess.run(["rm", "-rf", root], check=True)
 
 
-def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
+def test_an_abandoned_walk_leaves_no_descriptor_open(tmp_path: Path) -> None:
     plant(tmp_path, "a/b/c/f", "a/b/c/g")
     directory = os.open(tmp_path, os.O_RDONLY)
     before = len(os.listdir("/proc/self/fd"))
@@ -105,7 +105,7 @@ def test_a_walk_that_is_given_up_leaves_nothing_open(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# comment\n", "\n\n", "/\n", "[\n"])
-def test_a_file_without_rules_has_none(text: str) -> None:
+def test_text_without_rules_gives_no_ignore_rules(text: str) -> None:
     assert parse_rules(text) is None
 
 
@@ -113,7 +113,7 @@ PIECES = ["a", "b", "*", "?", "**", "/", "/", "[ab]", "[!a]", "a*", "*.x", "\\a"
 
 
 @pytest.mark.slow
-def test_random_rules_leave_out_what_git_leaves_out(tmp_path: Path) -> None:
+def test_random_ignore_rules_match_git(tmp_path: Path) -> None:
     """Git itself is the model: `ls-files` with the same rules, for rules made at random."""
     plant(tmp_path, "a2", "ab", "c.x", "#", "!a", "a/a", "a/b", "a/c.x")
     plant(tmp_path, "b/a/b", "b/ab/a", "b/b/a/c.x", "b/b2", "b/ ", " a")

@@ -11,6 +11,6 @@ _CASES = shared_vectors.load("without_edit")
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-def test_an_edit_is_taken_back_and_nothing_else(case: dict[str, str | None]) -> None:
+def test_undoing_an_edit_reverts_only_that_edit(case: dict[str, str | None]) -> None:
     before, after, now = (str(case[name]) for name in ("before", "after", "now"))
     assert without_edit(before, after, now) == case["undone"]

@@ -30,7 +30,7 @@ async def made(settings: SandboxSettings) -> Sandbox:
     return await asyncio.to_thread(Sandbox, settings)
 
 
-async def test_nothing_of_it_is_loaded_or_started_until_a_cell_comes(tmp_path: Path) -> None:
+async def test_ipython_is_not_imported_or_started_before_the_first_cell(tmp_path: Path) -> None:
     code = (
         "import sys, bascule.sandbox.server.serve, bascule.sandbox.executor\n"
         "heavy = {'zmq', 'jupyter_client', 'IPython', 'bascule.sandbox.ipython.kernel'}\n"
@@ -56,7 +56,7 @@ async def test_a_python_without_ipykernel_says_what_to_install(tmp_path: Path) -
         assert f"{bare}/bin/python -m pip install ipykernel" in seen.content
 
 
-async def test_a_python_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_a_missing_python_is_reported(tmp_path: Path) -> None:
     async with await made(with_python(tmp_path, "no-such-python")) as sandbox:
         seen = await sandbox.act(IPythonRun("1"))
         assert isinstance(seen, Error)
@@ -77,7 +77,7 @@ async def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_the_interpreter_is_the_one_that_is_set(tmp_path: Path) -> None:
+async def test_the_kernel_uses_the_configured_interpreter(tmp_path: Path) -> None:
     alias = tmp_path / "bin" / "python"
     alias.parent.mkdir()
     alias.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -88,7 +88,7 @@ async def test_the_interpreter_is_the_one_that_is_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_kernel_that_shall_not_follow_stays(tmp_path: Path) -> None:
+async def test_a_kernel_with_follow_shell_disabled_keeps_its_directory(tmp_path: Path) -> None:
     still = replace(settings(tmp_path), ipython=IPythonSettings(follow_shell=False))
     async with LocalRuntime(settings=still) as runtime:
         await runtime.run("mkdir inner; cd inner")
@@ -97,7 +97,7 @@ async def test_a_kernel_that_shall_not_follow_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_directory_it_cannot_follow_to_is_said(tmp_path: Path) -> None:
+async def test_a_directory_that_the_kernel_cannot_enter_is_reported(tmp_path: Path) -> None:
     async with LocalRuntime(tmp_path) as runtime:
         await runtime.run_ipython("1")
         await runtime.run("mkdir gone; cd gone; rmdir ../gone")
@@ -107,7 +107,7 @@ async def test_a_directory_it_cannot_follow_to_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_its_sockets_are_in_a_directory_nobody_else_can_enter(tmp_path: Path) -> None:
+async def test_the_kernel_sockets_are_in_a_private_directory(tmp_path: Path) -> None:
     async with await made(settings(tmp_path)) as sandbox:
         await sandbox.act(IPythonRun("1"))
         place = sandbox.shells.log_dir / "ipython"
@@ -117,7 +117,7 @@ async def test_its_sockets_are_in_a_directory_nobody_else_can_enter(tmp_path: Pa
 
 
 @pytest.mark.slow
-async def test_the_servers_secrets_are_not_the_kernels(
+async def test_the_kernel_does_not_inherit_the_servers_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SESSION_API_KEY", "hush-hush")
@@ -130,7 +130,7 @@ async def test_the_servers_secrets_are_not_the_kernels(
 
 
 @pytest.mark.slow
-async def test_a_worker_that_is_killed_takes_the_kernel_along_and_is_replaced(
+async def test_a_killed_worker_ends_its_kernel_and_is_replaced(
     tmp_path: Path,
 ) -> None:
     async with LocalRuntime(tmp_path) as runtime:
@@ -151,7 +151,7 @@ async def test_a_worker_that_is_killed_takes_the_kernel_along_and_is_replaced(
 
 
 @pytest.mark.slow
-async def test_a_cell_under_way_when_the_worker_is_killed_is_said_to_have_died(
+async def test_a_cell_running_when_the_worker_is_killed_is_reported_as_died(
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "pid")
@@ -183,7 +183,7 @@ async def test_a_server_that_is_killed_leaves_no_kernel(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_closing_ends_whoever_waits_for_a_cell(tmp_path: Path) -> None:
+async def test_closing_fails_callers_that_wait_for_a_cell(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "up")
     sandbox = await made(settings(tmp_path))
     cell = IPythonRun("import time\nopen('up', 'w').close()\ntime.sleep(600)")
@@ -195,7 +195,7 @@ async def test_closing_ends_whoever_waits_for_a_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_closing_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
+async def test_closing_while_the_kernel_starts_leaves_nothing(tmp_path: Path) -> None:
     sandbox = await made(settings(tmp_path))
     starting = asyncio.create_task(sandbox.act(IPythonRun("1")))
     await asyncio.sleep(0)
@@ -206,7 +206,7 @@ async def test_closing_while_it_starts_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_pictures_past_the_bound_are_left_out_and_said_to_be(tmp_path: Path) -> None:
+async def test_images_past_the_limit_are_omitted_with_a_note(tmp_path: Path) -> None:
     async with await made(settings(tmp_path)) as sandbox:
         code = (
             "from IPython.display import display\n"

@@ -52,7 +52,7 @@ async def ask(
     return status, body_sent if status == 200 else from_json(body_sent)
 
 
-async def test_the_key_lets_on() -> None:
+async def test_a_request_with_the_key_is_accepted() -> None:
     assert await ask(WELCOME, body=(b"one", b"two")) == (200, b"onetwo")
 
 
@@ -73,7 +73,9 @@ async def test_the_key_may_come_as_a_bearer_token() -> None:
         {"x-session-api-key": "wrong", "authorization": f"Bearer {KEY}"},
     ],
 )
-async def test_no_key_and_a_wrong_key_do_not(headers: dict[str, str], kind: str) -> None:
+async def test_requests_without_the_key_or_with_a_wrong_one_are_rejected(
+    headers: dict[str, str], kind: str
+) -> None:
     status, body = await ask({"host": "127.0.0.1", **headers}, kind=kind)
 
     assert status == 403
@@ -88,7 +90,7 @@ async def test_two_paths_need_no_key(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/alive/", "//alive", "/server_info/x", "/metrics"])
-async def test_what_only_looks_like_them_does(path: str) -> None:
+async def test_paths_similar_to_public_ones_need_the_key(path: str) -> None:
     assert (await ask({"host": "127.0.0.1"}, path))[0] == 403
 
 
@@ -96,7 +98,7 @@ async def test_what_only_looks_like_them_does(path: str) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "", "10.0.0.7", "[::2]"]
 )
-async def test_a_name_that_is_not_ours_is_refused(host: str, path: str) -> None:
+async def test_an_unknown_host_name_is_rejected(host: str, path: str) -> None:
     status, body = await ask({**WELCOME, "host": host}, path)
     assert (status, body["error"]["code"]) == (403, "access.denied")
 
@@ -104,18 +106,18 @@ async def test_a_name_that_is_not_ours_is_refused(host: str, path: str) -> None:
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.3.2.1:80", "[::1]:9"]
 )
-async def test_loopback_names_are_ours(host: str) -> None:
+async def test_loopback_host_names_are_accepted(host: str) -> None:
     assert (await ask({**WELCOME, "host": host}))[0] == 200
 
 
-async def test_other_names_are_ours_when_the_settings_say_so() -> None:
+async def test_configured_host_names_are_accepted() -> None:
     hosts = ("Box.example",)
     assert (await ask({**WELCOME, "host": "box.example:80"}, allowed_hosts=hosts))[0] == 200
     assert (await ask({**WELCOME, "host": "other.example"}, allowed_hosts=hosts))[0] == 403
     assert (await ask({**WELCOME, "host": "any.example"}, allowed_hosts=("*",)))[0] == 200
 
 
-async def test_a_server_on_every_address_answers_to_numbers_but_not_to_names() -> None:
+async def test_a_server_on_all_addresses_accepts_ip_addresses_but_not_host_names() -> None:
     assert (await ask({**WELCOME, "host": "10.0.0.7:80"}, host="0.0.0.0"))[0] == 200
     assert (await ask({**WELCOME, "host": "evil.example"}, host="0.0.0.0"))[0] == 403
 
@@ -126,7 +128,7 @@ async def test_web_pages_are_refused_even_with_the_key(origin: str, path: str) -
     assert (await ask({**WELCOME, "origin": origin}, path))[0] == 403
 
 
-async def test_web_pages_may_call_when_the_settings_say_so() -> None:
+async def test_web_pages_may_call_if_configured() -> None:
     for origin, status in (("https://ide.example", 200), ("https://ide.example.evil", 403)):
         asked = {**WELCOME, "origin": origin}
         assert (await ask(asked, allowed_origins=("https://ide.example",)))[0] == status
@@ -144,17 +146,17 @@ async def test_web_pages_may_call_when_the_settings_say_so() -> None:
         ("application/jsonp", 415),
     ],
 )
-async def test_only_kinds_of_body_that_clients_send_are_taken(kind: str, status: int) -> None:
+async def test_only_content_types_that_clients_send_are_accepted(kind: str, status: int) -> None:
     assert (await ask({**WELCOME, "content-type": kind}))[0] == status
 
 
-async def test_a_body_that_says_it_is_too_large_is_not_read() -> None:
+async def test_a_body_that_declares_an_excessive_length_is_not_read() -> None:
     status, body = await ask({**WELCOME, "content-length": "11"}, max_message=10)
     assert (status, body["error"]["code"]) == (413, "message.too_large")
     assert (await ask({**WELCOME, "content-length": "10"}, max_message=10))[0] == 200
 
 
-async def test_a_body_that_does_not_say_how_large_it_is_is_counted() -> None:
+async def test_a_body_without_a_declared_length_is_counted_while_reading() -> None:
     chunked = {**WELCOME, "transfer-encoding": "chunked"}
     assert (await ask(chunked, body=(b"x" * 5, b"x" * 5), max_message=10))[0] == 200
     assert (await ask(chunked, body=(b"x" * 5, b"x" * 6), max_message=10))[0] == 413

@@ -75,7 +75,7 @@ async def test_the_same_action_is_not_done_twice_at_once() -> None:
     assert await first
 
 
-async def test_actions_without_an_id_do_not_meet() -> None:
+async def test_actions_without_an_id_do_not_conflict() -> None:
     in_flight, release = InFlight(), asyncio.Event()
     both = asyncio.gather(*(in_flight.run(None, release.wait()) for _ in range(2)))
     await asyncio.sleep(0)
@@ -84,7 +84,7 @@ async def test_actions_without_an_id_do_not_meet() -> None:
     assert await both == [True, True]
 
 
-async def test_cancelling_the_task_itself_goes_on_as_it_should() -> None:
+async def test_cancelling_the_task_cancels_its_action() -> None:
     in_flight = InFlight()
     task = asyncio.create_task(in_flight.run(ID, asyncio.Event().wait()))
     await asyncio.sleep(0)
@@ -94,7 +94,7 @@ async def test_cancelling_the_task_itself_goes_on_as_it_should() -> None:
     assert len(in_flight) == 0
 
 
-async def test_ending_all_gives_everybody_the_reason() -> None:
+async def test_ending_all_actions_raises_the_reason_in_every_caller() -> None:
     in_flight = InFlight()
     tasks = [
         asyncio.create_task(in_flight.run(name, asyncio.Event().wait()))

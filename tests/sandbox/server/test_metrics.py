@@ -45,6 +45,6 @@ def test_a_duration_is_in_every_bucket_it_fits() -> None:
     assert (buckets["600.0"], buckets["+Inf"]) == (2, 3)
 
 
-def test_the_process_is_described_too() -> None:
+def test_metrics_describe_the_process() -> None:
     seen = samples(SandboxMetrics(open_shells=lambda: 0, under_way=lambda: 0))
     assert seen["bascule_process_resident_memory_bytes", ()] > 0

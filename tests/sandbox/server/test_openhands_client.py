@@ -41,7 +41,7 @@ def act(client: httpx.Client, kind: str, **args: Any) -> dict[str, Any]:
     return answer
 
 
-async def test_a_session_as_its_runtime_opens_one(server: SandboxServer, tmp_path: Path) -> None:
+async def test_an_openhands_runtime_session_works(server: SandboxServer, tmp_path: Path) -> None:
     def session(client: httpx.Client) -> None:
         assert client.get("/alive", timeout=5).status_code == 200
         exported = act(client, "run", command='export WORD="kept"; export OTHER="1"')
@@ -79,7 +79,9 @@ async def test_a_session_as_its_runtime_opens_one(server: SandboxServer, tmp_pat
     await ask(server, session)
 
 
-async def test_files_go_in_and_come_out_its_way(server: SandboxServer, tmp_path: Path) -> None:
+async def test_files_are_transferred_as_the_openhands_client_does(
+    server: SandboxServer, tmp_path: Path
+) -> None:
     held = io.BytesIO()
     with zipfile.ZipFile(held, "w") as archive:
         archive.writestr("tree/inner/note", "text")  # names start at the parent of what is copied

@@ -51,5 +51,5 @@ def test_the_page_has_every_status_an_error_can_have() -> None:
     assert {ERRORS.status_of(cls.__new__(cls)) for cls in classes} <= STATUSES
 
 
-def test_no_error_says_that_the_sandbox_is_gone_when_it_is_not() -> None:
+def test_no_error_status_falsely_reports_that_the_sandbox_is_gone() -> None:
     assert not STATUSES & {404, 502, 504}

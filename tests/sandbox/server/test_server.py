@@ -46,16 +46,16 @@ def run(command: str, **event: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("key", ["", " padded ", "líne", "two\nlines"])
-def test_there_is_no_start_without_a_proper_key(key: str) -> None:
+def test_the_server_does_not_start_without_a_valid_key(key: str) -> None:
     with pytest.raises(InvalidSetting):
         SandboxServer(ServerSettings(key=key))
 
 
-def test_the_key_is_not_shown_by_accident() -> None:
+def test_the_key_is_not_in_reprs() -> None:
     assert KEY not in repr(ServerSettings(key=KEY))
 
 
-async def test_a_port_that_is_taken_is_named(server: SandboxServer) -> None:
+async def test_a_port_in_use_is_named_in_the_error(server: SandboxServer) -> None:
     taken = int(server.url.rpartition(":")[2])
     with pytest.raises(InvalidSetting, match=rf"{taken}: .* in use\. Port 0 chooses a free port"):
         async with SandboxServer(ServerSettings(key=KEY, port=taken)):
@@ -66,13 +66,13 @@ async def test_a_port_that_is_taken_is_named(server: SandboxServer) -> None:
     ("host", "advice"),
     [("192.0.2.1", "does not have the address"), ("x" * 64, "cannot resolve the name")],
 )
-async def test_an_address_that_is_not_ours_is_named(host: str, advice: str) -> None:
+async def test_an_address_of_another_machine_is_named_in_the_error(host: str, advice: str) -> None:
     with pytest.raises(InvalidSetting, match=rf"listen on {host}:0: .*{advice}"):
         async with SandboxServer(ServerSettings(key=KEY, host=host)):
             pass
 
 
-async def test_it_listens_on_ipv6_too(tmp_path: Path) -> None:
+async def test_the_server_listens_on_ipv6(tmp_path: Path) -> None:
     async with serving(tmp_path, host="::1") as server, Client(server.url) as client:
         assert server.url.startswith("http://[::1]:")
         assert await client.get("/alive") == (200, {"status": "ok"})
@@ -98,7 +98,7 @@ async def test_idle_time_starts_again_with_an_action(client: Client) -> None:
     assert 0 <= after["idle_time"] < after["uptime"] - before["uptime"]
 
 
-async def test_a_client_with_integer_ids_gets_what_it_understands(client: Client) -> None:
+async def test_a_client_with_integer_ids_gets_the_openhands_envelope(client: Client) -> None:
     status, seen = await client.post("/execute_action", run("echo hi", id=7))
     assert status == 200
     assert (seen["observation"], seen["content"], seen["cause"]) == ("run", "hi\n", 7)
@@ -106,13 +106,13 @@ async def test_a_client_with_integer_ids_gets_what_it_understands(client: Client
     assert not {"id", "timestamp", "source"} & set(seen)
 
 
-async def test_a_client_without_ids_gets_none(client: Client) -> None:
+async def test_a_client_without_ids_gets_no_ids(client: Client) -> None:
     seen = await client.act("run", command="false")
     assert not {"id", "timestamp", "source", "cause"} & set(seen)
     assert seen["success"] is False
 
 
-async def test_a_client_of_ours_gets_the_whole_envelope(client: Client) -> None:
+async def test_a_bascule_client_gets_the_full_envelope(client: Client) -> None:
     _, seen = await client.post("/execute_action", run("true", id="an-id"))
     assert seen["cause"] == "an-id"
     assert {"id", "timestamp", "source"} <= set(seen)
@@ -138,7 +138,7 @@ async def test_integer_ids_of_two_clients_may_be_the_same(
     assert [answer["content"] for _, answer in answers] == ["one\n", "two\n"]
 
 
-async def test_much_content_comes_beside_its_event_for_those_who_ask(client: Client) -> None:
+async def test_large_content_is_sent_outside_the_json_event_on_request(client: Client) -> None:
     whole = "".join(f"{n} ü\n" for n in range(1, 30_001))
     args = {"command": "seq -f '%.0f ü' 1 30000", "output_limit": 0}
     body = to_json({"action": {"action": "run", "args": args, "id": "an-id"}})
@@ -152,7 +152,7 @@ async def test_much_content_comes_beside_its_event_for_those_who_ask(client: Cli
     assert set(answers[0]) == set(answers[1])
 
 
-async def test_little_content_comes_in_json_all_the_same(client: Client) -> None:
+async def test_small_content_is_always_sent_inside_the_json_event(client: Client) -> None:
     body = to_json(run("echo hi"))
     headers = {"Accept": MEDIA_TYPE}
     reply = await client.request("POST", "/execute_action", body=body, headers=headers)
@@ -166,7 +166,9 @@ async def test_an_unknown_kind_is_an_observation_that_names_it(client: Client) -
 
 
 @pytest.mark.parametrize("kind", ["call_tool_mcp", "think"])
-async def test_what_is_not_available_is_an_observation_too(client: Client, kind: str) -> None:
+async def test_an_unavailable_action_is_answered_with_an_error_observation(
+    client: Client, kind: str
+) -> None:
     args = {"call_tool_mcp": {"name": "x"}}
     event = {"action": kind, "args": args.get(kind, {})}
     _, seen = await client.post("/execute_action", {"action": event})
@@ -228,7 +230,7 @@ async def test_a_zip_is_unpacked_when_asked(client: Client, tmp_path: Path) -> N
         ({"destination": "/tmp", "recursive": "true"}, "a.zip", "file", 400, "archive.invalid"),
     ],
 )
-async def test_an_upload_that_makes_no_sense_is_refused(
+async def test_an_invalid_upload_is_rejected(
     client: Client, query: dict[str, str], name: str, field: str, status: int, code: str
 ) -> None:
     headers, body = form(name, b"text", field=field)
@@ -247,7 +249,7 @@ async def test_a_directory_is_downloaded_as_a_zip(client: Client, tmp_path: Path
         assert sorted(archive.namelist()) == ["a", "empty/"]
 
 
-async def test_a_file_is_downloaded_in_a_zip_or_as_it_is(client: Client, tmp_path: Path) -> None:
+async def test_a_file_is_downloaded_as_a_zip_or_unchanged(client: Client, tmp_path: Path) -> None:
     (tmp_path / "näme").write_bytes(b"\0text")
     where = target("/download_files", path=str(tmp_path / "näme"))
     with zipfile.ZipFile(io.BytesIO((await client.request("GET", where)).body)) as archive:
@@ -261,14 +263,14 @@ async def test_a_file_is_downloaded_in_a_zip_or_as_it_is(client: Client, tmp_pat
 @pytest.mark.parametrize(
     ("path", "code"), [("/missing", "path.not_found"), ("relative", "path.invalid")]
 )
-async def test_a_download_of_nothing_is_400(client: Client, path: str, code: str) -> None:
+async def test_a_download_without_an_existing_path_returns_400(
+    client: Client, path: str, code: str
+) -> None:
     status, body = await client.get(target("/download_files", path=path))
     assert (status, body["error"]["code"]) == (400, code)
 
 
-async def test_a_file_is_viewed_as_a_page_that_does_nothing_else(
-    client: Client, tmp_path: Path
-) -> None:
+async def test_a_file_is_viewed_as_a_page_without_scripts(client: Client, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("<script>alert(1)</script>")
     (tmp_path / "dot.png").write_bytes(b"\x89PNG")
     note = await client.request("GET", target("/view", path=f"{tmp_path}/note.txt"))
@@ -282,7 +284,7 @@ async def test_a_file_is_viewed_as_a_page_that_does_nothing_else(
     assert (await client.get("/view?path=relative.png"))[1]["error"]["code"] == "path.invalid"
 
 
-async def test_endpoints_for_what_is_not_there_yet_say_so(client: Client) -> None:
+async def test_unimplemented_endpoints_say_so(client: Client) -> None:
     assert await client.get("/vscode/connection_token") == (200, {"token": None})
     status, body = await client.post("/update_mcp_server", [{"name": "a", "command": "b"}])
     assert status == 200
@@ -337,7 +339,7 @@ async def test_a_bad_body_is_refused_with_a_reason(
         ("OPTIONS", "/execute_action", 405),
     ],
 )
-async def test_no_path_and_no_method_is_ever_404(
+async def test_unknown_paths_and_methods_never_return_404(
     client: Client, method: str, path: str, status: int
 ) -> None:
     reply = await client.request(method, path)
@@ -365,7 +367,7 @@ async def test_an_endless_body_is_refused(tmp_path: Path) -> None:
         assert reply.status == 413
 
 
-async def test_a_connection_refused_halfway_is_not_kept_for_ever(tmp_path: Path) -> None:
+async def test_a_connection_rejected_mid_request_is_closed(tmp_path: Path) -> None:
     settings = {"keep_alive": 0.1, "max_message": 10}
     async with serving(tmp_path, **settings) as server, raw(server) as (reader, writer):
         head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
@@ -378,14 +380,14 @@ async def test_a_connection_refused_halfway_is_not_kept_for_ever(tmp_path: Path)
 @pytest.mark.parametrize(
     "start", [b"", b"GET /alive HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ", b"POST /execute_action"]
 )
-async def test_a_head_that_does_not_end_is_given_up(tmp_path: Path, start: bytes) -> None:
+async def test_an_incomplete_request_head_times_out(tmp_path: Path, start: bytes) -> None:
     async with serving(tmp_path, request_timeout=0.1) as server, raw(server) as (reader, writer):
         writer.write(start)
         answer = await asyncio.wait_for(reader.read(), 5)
         assert answer.startswith(b"HTTP/1.1 408 ")
 
 
-async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+async def test_a_missing_request_body_times_out(tmp_path: Path) -> None:
     async with serving(tmp_path, request_timeout=0.1) as server, raw(server) as (reader, writer):
         head = f"POST /execute_action HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
         writer.write(head.encode() + b"Content-Length: 100\r\n\r\n{")
@@ -395,9 +397,7 @@ async def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", [b"GET /alive HTTP/1.1\r\nX-Slow: ", b"\r\n"])
-async def test_a_head_that_trickles_has_no_more_time_than_another(
-    tmp_path: Path, start: bytes
-) -> None:
+async def test_a_slowly_sent_request_head_gets_no_extra_time(tmp_path: Path, start: bytes) -> None:
     async def trickle(writer: asyncio.StreamWriter) -> None:
         while True:
             writer.write(start[-1:])
@@ -414,7 +414,7 @@ async def test_a_head_that_trickles_has_no_more_time_than_another(
 
 
 @pytest.mark.slow
-async def test_a_body_that_trickles_is_waited_for(tmp_path: Path) -> None:
+async def test_a_slowly_sent_request_body_is_accepted(tmp_path: Path) -> None:
     async with serving(tmp_path, request_timeout=1.0) as server, raw(server) as (reader, writer):
         head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
         body = b'{"path": null}' + b" " * 20
@@ -434,14 +434,16 @@ async def test_an_empty_line_does_not_keep_an_idle_connection(tmp_path: Path) ->
         await asyncio.wait_for(reader.read(), 5)
 
 
-async def test_a_head_without_end_is_refused(server: SandboxServer) -> None:
+async def test_an_endless_request_head_is_rejected(server: SandboxServer) -> None:
     async with raw(server) as (reader, writer):
         writer.write(b"GET /alive HTTP/1.1\r\n" + b"X-Long: " + b"x" * (200 << 10))
         answer = await asyncio.wait_for(reader.read(), 5)
         assert answer.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_a_head_may_end_within_a_piece_that_is_larger_than_a_head(tmp_path: Path) -> None:
+async def test_a_request_head_may_end_inside_a_chunk_larger_than_the_head_limit(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, max_head=1000) as server, raw(server) as (reader, writer):
         body = to_json({"path": None}) + b" " * 5000
         head = f"POST /list_files HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
@@ -452,7 +454,7 @@ async def test_a_head_may_end_within_a_piece_that_is_larger_than_a_head(tmp_path
         assert b" 200 " in await asyncio.wait_for(reader.readline(), 5)
 
 
-async def test_what_is_no_http_is_refused(server: SandboxServer) -> None:
+async def test_a_request_that_is_not_http_is_rejected(server: SandboxServer) -> None:
     async with raw(server) as (reader, writer):
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n")
         assert (await asyncio.wait_for(reader.read(), 5)).startswith(b"HTTP/1.1 400 ")
@@ -464,7 +466,9 @@ async def test_several_hosts_are_refused(server: SandboxServer) -> None:
         assert b" 400 " in await asyncio.wait_for(reader.readline(), 5)
 
 
-async def test_noise_never_harms_it(server: SandboxServer, client: Client) -> None:
+async def test_random_bytes_do_not_disturb_the_server(
+    server: SandboxServer, client: Client
+) -> None:
     noise = random.Random(7)
     starts = [b"", b"POST /execute_action HTTP/1.1\r\n", b"GET /stream HTTP/1.1\r\nUpgrade: "]
     for n in range(60):
@@ -507,7 +511,7 @@ async def start_and_leave(server: SandboxServer, tmp_path: Path, **headers: str)
     return pid
 
 
-async def test_a_command_outlives_a_client_that_hangs_up(
+async def test_a_command_survives_a_client_disconnect(
     server: SandboxServer, client: Client, tmp_path: Path
 ) -> None:
     pid = await start_and_leave(server, tmp_path)
@@ -518,7 +522,7 @@ async def test_a_command_outlives_a_client_that_hangs_up(
     await gone(pid)
 
 
-async def test_a_command_ends_with_a_client_that_wants_it_so(
+async def test_a_command_ends_with_its_client_on_request(
     server: SandboxServer, client: Client, tmp_path: Path
 ) -> None:
     pid = await start_and_leave(server, tmp_path, **{"X-Bascule-Cancel": "interrupt"})
@@ -558,7 +562,7 @@ async def test_the_same_id_twice_at_once_is_a_conflict(client: Client) -> None:
         assert b"action.invalid" in reply.body
 
 
-async def test_stopping_answers_those_who_wait_and_ends_what_runs(tmp_path: Path) -> None:
+async def test_stopping_answers_pending_requests_and_ends_running_commands(tmp_path: Path) -> None:
     await asyncio.to_thread(os.mkfifo, tmp_path / "pid")
     async with serving(tmp_path) as server, Client(server.url) as client:
         command = "bash -c 'echo $$ > pid; exec sleep 60'"
@@ -652,13 +656,13 @@ async def test_the_schema_is_served(client: Client) -> None:
     assert "Action" in schema["$defs"]
 
 
-async def test_capabilities_are_told(client: Client, tmp_path: Path) -> None:
+async def test_the_server_lists_its_capabilities(client: Client, tmp_path: Path) -> None:
     _, answer = await client.get("/capabilities")
     assert "run" in answer["capabilities"]
     assert answer["working_dir"] == str(tmp_path)
 
 
-async def test_nothing_runs_while_nobody_asks(server: SandboxServer) -> None:
+async def test_the_idle_server_has_no_timers(server: SandboxServer) -> None:
     """uvicorn's own server wakes up ten times a second; ours has no timer at all."""
     loop = asyncio.get_running_loop()
     timers = [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def text(frames: list[Frame]) -> bytes:
     return b"".join(frame.data for frame in frames if isinstance(frame, OutputProgress))
 
 
-async def test_pieces_that_follow_on_each_other_come_as_one_frame() -> None:
+async def test_adjacent_pieces_of_output_are_sent_as_one_frame() -> None:
     backlog = Backlog(1000)
     for piece in (
         OutputProgress("a", 0, b"one"),
@@ -45,7 +45,7 @@ async def test_pieces_that_follow_on_each_other_come_as_one_frame() -> None:
     ]
 
 
-async def test_a_slow_watcher_is_told_what_it_missed_shell_by_shell() -> None:
+async def test_a_slow_watcher_gets_a_gap_for_each_shell_it_missed() -> None:
     backlog = Backlog(10)
     for offset in (0, 4, 8):
         backlog.take(OutputProgress("a", offset, b"aaaa"))
@@ -54,13 +54,13 @@ async def test_a_slow_watcher_is_told_what_it_missed_shell_by_shell() -> None:
     assert await drain(backlog) == [Skipped("a", 0, 12), OutputProgress("b", 100, b"bbbbbbbb")]
 
 
-async def test_a_piece_larger_than_all_that_may_be_held_is_a_gap_too() -> None:
+async def test_a_piece_larger_than_the_buffer_is_reported_as_a_gap() -> None:
     backlog = Backlog(10)
     backlog.take(OutputProgress("a", 0, bytes(11)))
     assert await drain(backlog) == [Skipped("a", 0, 11)]
 
 
-async def test_silence_is_marked_by_a_heartbeat() -> None:
+async def test_the_stream_sends_a_heartbeat_during_silence() -> None:
     backlog = Backlog(10)
     frames = backlog.items(heartbeat=0.001)
     assert await anext(frames) is None
@@ -68,7 +68,7 @@ async def test_silence_is_marked_by_a_heartbeat() -> None:
     assert await anext(frames) == OutputProgress("a", 0, b"x")
 
 
-async def test_a_watch_sees_all_shells_from_now_on(shells: Shells) -> None:
+async def test_a_watch_sees_new_output_of_all_shells(shells: Shells) -> None:
     await shells.run(CmdRun("echo before"))
     watch = Watch(shells, lag=1 << 20, shell=None, start=None)
     with watch.open():
@@ -89,7 +89,7 @@ async def test_a_watch_of_one_shell_sees_no_other(shells: Shells) -> None:
     assert text(await drain(watch)) == b"there\n"
 
 
-async def test_a_watch_resumes_where_it_was_without_gap_or_repetition(shells: Shells) -> None:
+async def test_a_watch_resumes_without_gap_or_repetition(shells: Shells) -> None:
     await shells.run(CmdRun("seq 1000"))
     whole = shells.get("").log.read(0)
     watch = Watch(shells, lag=1 << 20, shell="", start=100)
@@ -101,7 +101,7 @@ async def test_a_watch_resumes_where_it_was_without_gap_or_repetition(shells: Sh
     assert frames[0].offset == 100
 
 
-async def test_a_watch_that_resumes_too_late_is_told_what_is_gone(shells: Shells) -> None:
+async def test_a_watch_that_resumes_too_late_gets_a_gap(shells: Shells) -> None:
     await shells.run(CmdRun("head -c 300000 /dev/zero | tr '\\0' x"))
     log = shells.get("").log
     assert log.start > 0
@@ -112,14 +112,14 @@ async def test_a_watch_that_resumes_too_late_is_told_what_is_gone(shells: Shells
     assert text(frames) == log.read(log.start)
 
 
-async def test_a_watch_waits_for_a_shell_that_is_not_there_yet(shells: Shells) -> None:
+async def test_a_watch_waits_for_a_shell_that_does_not_exist_yet(shells: Shells) -> None:
     watch = Watch(shells, lag=1 << 20, shell="later", start=0)
     with watch.open():
         await shells.run(CmdRun("echo made", shell="later"))
     assert text(await drain(watch)) == b"made\n"
 
 
-async def test_frames_come_while_the_command_runs(shells: Shells) -> None:
+async def test_frames_are_sent_while_the_command_runs(shells: Shells) -> None:
     watch = Watch(shells, lag=1 << 20, shell=None, start=None)
     with watch.open():
         command = asyncio.create_task(shells.run(CmdRun("echo first; read line; echo $line")))

@@ -100,7 +100,7 @@ async def test_a_websocket_is_refused_before_it_is_accepted(
     assert from_json(refused.value.response.body or b"")["error"]["code"] == "access.denied"
 
 
-async def test_a_websocket_somewhere_else_is_refused(server: SandboxServer) -> None:
+async def test_a_websocket_on_another_path_is_rejected(server: SandboxServer) -> None:
     with pytest.raises(InvalidStatus) as refused:
         async with websocket(server, "/nowhere"):
             pass
@@ -114,7 +114,7 @@ async def test_a_websocket_with_a_bad_query_is_refused(server: SandboxServer) ->
     assert refused.value.response.status_code == 400
 
 
-async def test_what_a_websocket_says_is_not_listened_to(
+async def test_messages_from_a_stream_websocket_are_ignored(
     server: SandboxServer, client: Client
 ) -> None:
     async with websocket(server) as connection:
@@ -123,7 +123,7 @@ async def test_what_a_websocket_says_is_not_listened_to(
         assert b64decode((await receive(connection))["data"]) == b"fine\n"
 
 
-async def test_stopping_says_goodbye_to_websockets(tmp_path: Path) -> None:
+async def test_stopping_sends_a_close_frame_to_websockets(tmp_path: Path) -> None:
     async with serving(tmp_path) as server, websocket(server) as connection:
         async with asyncio.timeout(5):
             await server.aclose()
@@ -133,13 +133,13 @@ async def test_stopping_says_goodbye_to_websockets(tmp_path: Path) -> None:
         assert closed.value.rcvd.code in (1001, 1012)
 
 
-async def test_events_are_the_same_frames(client: Client) -> None:
+async def test_server_sent_events_carry_the_same_frames(client: Client) -> None:
     async with events(client) as stream:
         await client.act("run", command="echo one")
         assert await anext(stream) == ("output", {"shell": "main", "offset": 0, "data": "b25lCg=="})
 
 
-async def test_events_resume_at_an_offset(client: Client) -> None:
+async def test_server_sent_events_resume_at_an_offset(client: Client) -> None:
     await client.act("run", command="seq 1 10")
     async with events(client, "?start=15") as stream:
         _, frame = await anext(stream)
@@ -147,7 +147,7 @@ async def test_events_resume_at_an_offset(client: Client) -> None:
 
 
 @pytest.mark.slow
-async def test_a_slow_reader_of_events_is_told_what_it_missed(tmp_path: Path) -> None:
+async def test_a_slow_event_reader_gets_a_gap(tmp_path: Path) -> None:
     async with serving(tmp_path, stream_lag=64 << 10) as server, Client(server.url) as client:
         async with events(client) as stream:
             await client.act("run", command="seq 1 2000000", timeout=60)
@@ -177,7 +177,9 @@ async def test_stopping_ends_event_streams(tmp_path: Path) -> None:
         assert [frame async for frame in stream] == []
 
 
-async def test_a_reader_that_leaves_is_forgotten(server: SandboxServer, client: Client) -> None:
+async def test_a_disconnected_stream_reader_is_removed(
+    server: SandboxServer, client: Client
+) -> None:
     async with Client(server.url) as other, events(other):
         pass
     await other.aclose()
@@ -186,7 +188,7 @@ async def test_a_reader_that_leaves_is_forgotten(server: SandboxServer, client: 
         assert (await anext(stream))[0] == "output"
 
 
-async def test_an_action_may_be_answered_by_events(client: Client) -> None:
+async def test_an_action_can_be_answered_as_an_event_stream(client: Client) -> None:
     body = b'{"action": {"action": "run", "args": {"command": "echo one; echo two"}}}'
     headers = {"Accept": "text/event-stream"}
     async with client.stream("POST", "/execute_action", body=body, headers=headers) as reply:

@@ -26,7 +26,7 @@ def activity(tmp_path: Path, processes: SessionProcesses) -> ActivityMonitor:
     )
 
 
-def test_what_a_process_started_belongs_to_it() -> None:
+def test_child_processes_belong_to_their_session() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         found = SessionProcesses(root=os.getpid(), is_isolated=False).current()
         child.kill()
@@ -36,11 +36,13 @@ def test_what_a_process_started_belongs_to_it() -> None:
     assert 1 not in found
 
 
-def test_alone_in_its_namespaces_all_there_is_belongs_to_a_session() -> None:
+def test_in_its_own_namespaces_every_process_belongs_to_the_session() -> None:
     assert 1 in SessionProcesses(root=os.getpid(), is_isolated=True).current()
 
 
-def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_path: Path) -> None:
+def test_server_processes_are_hidden_but_not_the_programs_they_run_for_users(
+    tmp_path: Path,
+) -> None:
     """As VS Code is, whose terminals are people's own."""
     processes = SessionProcesses(root=os.getpid(), is_isolated=False)
     # A copy elsewhere: Debian has its Python in the same directory as sleep.
@@ -62,7 +64,7 @@ def test_what_serves_the_session_is_hidden_but_not_what_it_runs_for_others(tmp_p
     assert (hidden, shown) == ((True, False), False)
 
 
-def test_who_has_a_socket_open_is_found() -> None:
+def test_the_process_that_holds_a_socket_is_found() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -72,7 +74,7 @@ def test_who_has_a_socket_open_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_processor_time_only_grows(tmp_path: Path) -> None:
+def test_reported_cpu_time_never_decreases(tmp_path: Path) -> None:
     """Also when the process that used it has ended."""
     processes = SessionProcesses(root=os.getpid(), is_isolated=False)
     asked = activity(tmp_path, processes)
@@ -90,7 +92,7 @@ def test_processor_time_only_grows(tmp_path: Path) -> None:
     assert during <= after < during + 0.25
 
 
-def test_a_keystroke_in_the_editor_is_when_its_file_was_touched(tmp_path: Path) -> None:
+def test_the_last_editor_keystroke_is_the_time_its_file_was_touched(tmp_path: Path) -> None:
     asked = activity(tmp_path, SessionProcesses(root=-1, is_isolated=False))
     silent = asked.read()["last_keystroke"]
     (tmp_path / "keystroke").touch()
@@ -101,7 +103,7 @@ def test_a_keystroke_in_the_editor_is_when_its_file_was_touched(tmp_path: Path) 
 
 
 @pytest.mark.slow
-async def test_actions_are_activity_and_questions_about_the_session_are_not(
+async def test_actions_count_as_activity_but_status_requests_do_not(
     tmp_path: Path,
 ) -> None:
     async with running(launch_in(tmp_path)) as session:
@@ -120,7 +122,7 @@ async def test_actions_are_activity_and_questions_about_the_session_are_not(
 
 
 @pytest.mark.slow
-async def test_a_program_at_work_uses_processor_time_and_one_that_waits_does_not(
+async def test_a_busy_program_uses_cpu_time_and_a_waiting_one_does_not(
     tmp_path: Path,
 ) -> None:
     async with running(launch_in(tmp_path)) as session:
@@ -138,7 +140,7 @@ async def test_a_program_at_work_uses_processor_time_and_one_that_waits_does_not
 
 
 @pytest.mark.slow
-async def test_what_is_typed_into_a_terminal_of_the_session_is_a_keystroke(tmp_path: Path) -> None:
+async def test_input_typed_into_a_session_terminal_counts_as_a_keystroke(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
         terminal = (await session.act("tty"))["content"].strip()
         fresh = (await session.get("/session/activity"))["last_keystroke"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from bascule.sandbox.session.agent_skills import PRELUDE, skills
 
 
-def test_a_file_is_made_seen_changed_and_changed_back(tmp_path: Path) -> None:
+def test_file_editor_creates_views_edits_and_undoes(tmp_path: Path) -> None:
     edit, path = skills()["file_editor"], str(tmp_path / "made")
     said = [
         edit("create", path, file_text="Line 1\nLine 2"),
@@ -24,11 +24,11 @@ def test_a_file_is_made_seen_changed_and_changed_back(tmp_path: Path) -> None:
     assert (tmp_path / "made").read_text() == "Line 1\nLine 2"
 
 
-def test_what_cannot_be_done_is_said_and_not_raised(tmp_path: Path) -> None:
+def test_file_editor_prints_errors_instead_of_raising_them(tmp_path: Path) -> None:
     assert skills()["file_editor"]("view", str(tmp_path / "none")).startswith("ERROR:")
 
 
-def test_the_prelude_defines_it() -> None:
+def test_the_kernel_prelude_defines_file_editor() -> None:
     kernel: dict[str, object] = {}
     exec(PRELUDE, kernel)  # as a kernel does
 

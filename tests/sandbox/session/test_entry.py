@@ -28,7 +28,7 @@ def launch(directory: Path) -> SandboxLaunch:
     )
 
 
-def test_a_launch_survives_its_line_of_json(tmp_path: Path) -> None:
+def test_a_launch_survives_json_serialization(tmp_path: Path) -> None:
     assert SandboxLaunch.from_json(launch(tmp_path).to_json()) == launch(tmp_path)
 
 
@@ -40,19 +40,19 @@ def test_the_file_layout_keeps_its_name_on_the_wire(tmp_path: Path) -> None:
     assert SandboxLaunch.from_json(line) == given
 
 
-def test_fields_of_a_newer_spawner_are_left_out(tmp_path: Path) -> None:
+def test_unknown_fields_of_a_newer_spawner_are_ignored(tmp_path: Path) -> None:
     line = launch(tmp_path).to_json().replace(b"{", b'{"colour": "red", ', 1)
     assert SandboxLaunch.from_json(line) == launch(tmp_path)
 
 
 @pytest.mark.parametrize("line", [b"", b"{}", b"[]", b"nonsense"])
-def test_a_spawner_that_says_nothing_of_use_is_told(line: bytes) -> None:
+def test_invalid_launch_parameters_are_reported_to_the_spawner(line: bytes) -> None:
     with pytest.raises(InvalidSetting, match="launch parameters"):
         SandboxLaunch.from_json(line)
 
 
 @pytest.mark.slow
-async def test_a_sandbox_answers_on_its_socket_until_it_is_told_to_end(tmp_path: Path) -> None:
+async def test_a_sandbox_answers_on_its_socket_until_it_is_stopped(tmp_path: Path) -> None:
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bascule.sandbox.session"), stdin=pipe, stdout=pipe
@@ -74,7 +74,7 @@ async def test_a_sandbox_answers_on_its_socket_until_it_is_told_to_end(tmp_path:
     assert status == 0
 
 
-async def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
+async def test_a_missing_socket_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "none.sock"
     runtime = RemoteRuntime("http://localhost", KEY, socket_path=path, connect_timeout=0.01)
     with pytest.raises(SandboxUnreachable, match=r"none\.sock .*there is no such socket"):

@@ -32,7 +32,7 @@ def socket_message(family: int, address: str, port: int, inode: int) -> bytes:
         (socket.AF_INET6, "::ffff:127.0.0.1", "127.0.0.1", False),
     ],
 )
-def test_what_the_kernel_tells_of_a_socket_is_read(
+def test_socket_messages_of_the_kernel_are_parsed(
     family: int, address: str, host: str, is_everywhere: bool
 ) -> None:
     found = read(socket_message(family, address, 8080, 77))
@@ -40,7 +40,7 @@ def test_what_the_kernel_tells_of_a_socket_is_read(
     assert found == ListeningSocket(host, 8080, 77, is_everywhere)
 
 
-def test_several_messages_come_at_once() -> None:
+def test_several_kernel_messages_are_parsed_at_once() -> None:
     first, second = b"12345", b"ab"
     data = struct.pack("=IHHII", 21, 20, 0, 0, 0) + first + b"\0\0\0"
     data += struct.pack("=IHHII", 18, 3, 0, 0, 0) + second
@@ -49,7 +49,7 @@ def test_several_messages_come_at_once() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_socket_of_our_own_is_found_while_it_listens(host: str) -> None:
+def test_a_listening_socket_of_this_process_is_found(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, 0), family=family) as server:
         port, inode = server.getsockname()[1], os.fstat(server.fileno()).st_ino
@@ -57,7 +57,7 @@ def test_a_socket_of_our_own_is_found_while_it_listens(host: str) -> None:
     assert inode not in {each.inode for each in listening_sockets()}
 
 
-def test_a_connection_is_none() -> None:
+def test_a_connected_socket_is_not_listed_as_listening() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as client,

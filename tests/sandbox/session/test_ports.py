@@ -32,7 +32,7 @@ def free_port() -> int:
         return int(unheard.getsockname()[1])
 
 
-def test_a_number_stays_that_of_its_port(tmp_path: Path) -> None:
+def test_an_app_number_stays_with_its_port(tmp_path: Path) -> None:
     numbers = AppNumbers(tmp_path / "ports.json")
     given = [numbers.of(port, taken=()) for port in (3000, 8080, 3000)]
     again = AppNumbers(tmp_path / "ports.json")
@@ -42,7 +42,7 @@ def test_a_number_stays_that_of_its_port(tmp_path: Path) -> None:
     assert [again.of(port, taken=()) for port in (8080, 5000, 3000)] == [1, 2, 0]
 
 
-def test_when_all_numbers_are_given_the_port_that_is_silent_for_longest_gives_its_up(
+def test_a_new_port_takes_the_number_of_the_longest_closed_port(
     tmp_path: Path,
 ) -> None:
     numbers = AppNumbers(tmp_path / "ports.json")
@@ -57,7 +57,7 @@ def test_when_all_numbers_are_given_the_port_that_is_silent_for_longest_gives_it
     assert numbers.of(8011, taken=()) == DECLARED[0]
 
 
-def test_a_file_of_numbers_that_is_broken_is_begun_anew(tmp_path: Path) -> None:
+def test_a_corrupt_file_of_app_numbers_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "ports.json").write_text("{")
     numbers = AppNumbers(tmp_path / "ports.json")
     numbers.load()
@@ -66,7 +66,7 @@ def test_a_file_of_numbers_that_is_broken_is_begun_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_an_app_is_announced_reached_and_gone_when_it_ends(tmp_path: Path) -> None:
+async def test_an_app_is_announced_proxied_and_removed_when_it_ends(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session, session.events() as events:
         assert (await until(events, "state"))["ports"] == []
         port = free_port()
@@ -90,7 +90,7 @@ async def test_an_app_is_announced_reached_and_gone_when_it_ends(tmp_path: Path)
 
 
 @pytest.mark.slow
-async def test_numbers_outlive_the_sandbox_and_sockets_do_not(tmp_path: Path) -> None:
+async def test_app_numbers_survive_a_sandbox_restart_but_sockets_do_not(tmp_path: Path) -> None:
     launch = launch_in(tmp_path)
     async with running(launch) as session, session.events() as events:
         first, second = free_port(), free_port()
@@ -113,7 +113,7 @@ async def test_numbers_outlive_the_sandbox_and_sockets_do_not(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-async def test_an_app_on_version_6_alone_is_reached(tmp_path: Path) -> None:
+async def test_an_app_on_ipv6_only_is_reachable(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session, session.events() as events:
         await session.act(SERVE.format(host="::1", port=free_port()))
         opened = await until(events, "port.opened")
@@ -133,7 +133,7 @@ async def test_an_app_can_know_its_path_before_it_listens(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-async def test_ports_of_others_and_of_the_session_s_own_servers_are_none_of_its_apps(
+async def test_ports_of_other_processes_and_session_servers_are_not_listed_as_apps(
     tmp_path: Path,
 ) -> None:
     """This test's own server is somebody else's; a cell's kernel has sockets of its own."""
@@ -147,7 +147,7 @@ async def test_ports_of_others_and_of_the_session_s_own_servers_are_none_of_its_
 
 
 @pytest.mark.slow
-async def test_a_quiet_session_hardly_looks(tmp_path: Path) -> None:
+async def test_an_idle_session_rarely_scans_for_ports(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
         await session.get("/session/ports")
         # Long enough for the distance between two looks to grow past a second.

@@ -16,7 +16,7 @@ from .running import launch_in, running
 pytestmark = pytest.mark.slow
 
 
-async def test_a_session_reports_its_rules_and_what_they_decided(tmp_path: Path) -> None:
+async def test_a_session_reports_its_rules_and_their_decision_counts(tmp_path: Path) -> None:
     rules = CommandRules(
         rules=Rules.of(allow=[["echo"]], deny=[["touch"]]), default=CommandVerdict.ALLOW
     )

@@ -74,7 +74,7 @@ def refused(error: int) -> int:
     return 0x00050000 | error
 
 
-def test_every_call_has_the_answer_that_is_written_down(
+def test_every_listed_system_call_gets_its_documented_verdict(
     verdict: Filter, here: Architecture
 ) -> None:
     for name in seccomp.DENIED:
@@ -84,13 +84,13 @@ def test_every_call_has_the_answer_that_is_written_down(
         assert verdict(name) == refused(errno.ENOSYS), name
 
 
-def test_calls_it_has_no_rule_for_are_allowed(verdict: Filter, here: Architecture) -> None:
+def test_system_calls_without_a_rule_are_allowed(verdict: Filter, here: Architecture) -> None:
     ruled = set(here.numbers.values()) - {here.numbers["seccomp"]}
     for number in set(range(LAST + 1)) - ruled:
         assert verdict(number) == ALLOW, number
 
 
-def test_later_calls_and_those_of_x32_are_unknown(verdict: Filter) -> None:
+def test_newer_and_x32_system_calls_are_reported_as_missing(verdict: Filter) -> None:
     for number in (LAST + 1, 1000, 1 << 30, (1 << 30) + 39, 0xFFFFFFFF):
         assert verdict(number) == refused(errno.ENOSYS)
 
@@ -99,7 +99,7 @@ def test_a_program_of_another_architecture_is_ended(verdict: Filter) -> None:
     assert verdict.of_another() == KILL
 
 
-def test_processes_and_threads_can_be_made_and_namespaces_cannot(verdict: Filter) -> None:
+def test_processes_and_threads_can_be_created_but_namespaces_cannot(verdict: Filter) -> None:
     a_thread, a_process = 0x3D0F00, 17
     assert verdict("clone", a_thread) == verdict("clone", a_process) == ALLOW
     assert verdict("clone", 0x80 | 17) == ALLOW  # here it is part of a signal's number
@@ -110,7 +110,7 @@ def test_processes_and_threads_can_be_made_and_namespaces_cannot(verdict: Filter
     assert verdict("unshare", 0x80) == refused(errno.EPERM)
 
 
-def test_four_families_of_sockets_can_be_had(verdict: Filter) -> None:
+def test_only_four_socket_families_are_allowed(verdict: Filter) -> None:
     allowed = {socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK}
     for family in range(64):
         answer = ALLOW if family in allowed else refused(errno.EAFNOSUPPORT)
@@ -119,14 +119,14 @@ def test_four_families_of_sockets_can_be_had(verdict: Filter) -> None:
     assert verdict("socket", 1 << 32 | 40) == refused(errno.EAFNOSUPPORT)
 
 
-def test_personalities_that_weaken_a_program_are_refused(verdict: Filter) -> None:
+def test_personalities_that_weaken_security_are_rejected(verdict: Filter) -> None:
     for each in seccomp.PERSONALITIES:
         assert verdict("personality", each) == ALLOW
     for bit in (0x0400000, 0x0100000, 0x0200000 | 0x8):
         assert verdict("personality", bit) == refused(errno.EPERM)
 
 
-def test_set_id_bits_are_refused_wherever_a_mode_is_given(verdict: Filter) -> None:
+def test_set_id_bits_are_rejected_in_every_call_with_a_mode(verdict: Filter) -> None:
     no = refused(errno.EPERM)
     for bits in (0o4755, 0o2755, 0o6000):
         assert verdict("fchmod", 3, bits) == verdict("fchmodat", 0, 0, bits) == no
@@ -138,20 +138,20 @@ def test_set_id_bits_are_refused_wherever_a_mode_is_given(verdict: Filter) -> No
     assert verdict("openat2") == refused(errno.ENOSYS)
 
 
-def test_set_id_bits_are_allowed_to_whoever_has_a_uid_alone(here: Architecture) -> None:
+def test_set_id_bits_are_allowed_with_set_id_files_enabled(here: Architecture) -> None:
     verdict = Filter(here, set_id_files=True)
     for name in ("fchmod", "fchmodat", "fchmodat2", "mknodat", "openat", "openat2"):
         assert verdict(name, 0o6755, 0o6755, 0o6755, 0o6755) == ALLOW
 
 
-def test_it_is_short_enough_for_the_kernel(here: Architecture) -> None:
+def test_the_seccomp_filter_is_short_enough_for_the_kernel(here: Architecture) -> None:
     words = seccomp.program(here, set_id_files=False)
     assert len(words) < 4096
     assert all(0 <= skipped <= 255 for _, *skips, _ in words for skipped in skips)
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_the_numbers_are_those_of_the_kernels_headers(name: str) -> None:
+def test_system_call_numbers_match_the_kernel_headers(name: str) -> None:
     if not HEADERS[name].exists():
         pytest.skip("the kernel's headers are not installed (linux-libc-dev)")
     found = re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[name].read_text())
@@ -163,6 +163,6 @@ def test_the_numbers_are_those_of_the_kernels_headers(name: str) -> None:
     }
 
 
-def test_every_call_with_a_rule_has_numbers() -> None:
+def test_every_system_call_with_a_rule_has_a_number() -> None:
     ruled = {*seccomp.DENIED, *seccomp.REPORTED_AS_MISSING}
     assert ruled <= NUMBERS.keys()

@@ -86,7 +86,7 @@ async def test_closing_a_terminal_ends_what_it_started(tmp_path: Path) -> None:
         assert (status, answer["error"]["code"]) == (400, "shell.not_found")
 
 
-async def test_nonsense_is_refused(tmp_path: Path) -> None:
+async def test_invalid_terminal_requests_are_rejected(tmp_path: Path) -> None:
     one = "/session/terminals/mine"
     async with running(launch_in(tmp_path)) as session:
         nonsense: tuple[object, ...] = ({"columns": 0}, {"rows": 5000}, {"columns": "80"}, [])
@@ -96,7 +96,7 @@ async def test_nonsense_is_refused(tmp_path: Path) -> None:
         assert (await session.post(f"{one}/keys", {"data": "no base64"}))[0] == 400
 
 
-async def test_the_timeline_tells_of_every_action_and_is_read_on(tmp_path: Path) -> None:
+async def test_the_timeline_contains_every_action_and_can_be_resumed(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
         await session.act("echo one")
         async with stream(session, "/session/timeline") as told:

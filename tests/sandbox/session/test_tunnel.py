@@ -43,7 +43,7 @@ async def forwarding(path: Path, connect: Connect) -> AsyncIterator[Forwarder]:
         yield forwarder
 
 
-async def test_what_is_said_comes_back_and_the_end_is_told(tmp_path: Path) -> None:
+async def test_a_tunnel_carries_data_and_end_of_file(tmp_path: Path) -> None:
     async with echoing() as address, forwarding(tmp_path / "s", to_tcp(address)):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
         writer.write(b"hello")
@@ -52,7 +52,7 @@ async def test_what_is_said_comes_back_and_the_end_is_told(tmp_path: Path) -> No
         writer.close()
 
 
-async def test_the_first_address_that_answers_is_taken(tmp_path: Path) -> None:
+async def test_a_tunnel_uses_the_first_address_that_answers(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()
     async with echoing() as address, forwarding(tmp_path / "s", to_tcp(nobody, address)):
@@ -62,7 +62,7 @@ async def test_the_first_address_that_answers_is_taken(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_a_tunnel_from_tcp_to_a_unix_socket(tmp_path: Path) -> None:
+async def test_a_tunnel_connects_tcp_to_a_unix_socket(tmp_path: Path) -> None:
     async with echoing() as address, forwarding(tmp_path / "s", to_tcp(address)):
         listening = socket.create_server(("127.0.0.1", 0))
         async with Forwarder(listening, to_unix(tmp_path / "s")) as forwarder:
@@ -74,7 +74,7 @@ async def test_a_tunnel_from_tcp_to_a_unix_socket(tmp_path: Path) -> None:
             writer.close()
 
 
-async def test_a_server_that_speaks_first_is_heard(tmp_path: Path) -> None:
+async def test_a_tunnel_carries_data_of_a_server_that_speaks_first(tmp_path: Path) -> None:
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"welcome")
         writer.close()
@@ -86,7 +86,7 @@ async def test_a_server_that_speaks_first_is_heard(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_a_slow_reader_makes_the_writer_wait(tmp_path: Path) -> None:
+async def test_a_slow_tunnel_reader_applies_backpressure_to_the_writer(tmp_path: Path) -> None:
     """More than any buffer holds is not taken before somebody reads it."""
     taken = 0
     stuck = asyncio.Event()
@@ -117,7 +117,7 @@ async def test_a_slow_reader_makes_the_writer_wait(tmp_path: Path) -> None:
     assert total == 64 << 20
 
 
-async def test_a_connection_that_nobody_takes_is_closed_and_told(tmp_path: Path) -> None:
+async def test_a_tunnel_connection_without_a_target_is_closed_and_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()
     refused = asyncio.Event()
@@ -131,7 +131,7 @@ async def test_a_connection_that_nobody_takes_is_closed_and_told(tmp_path: Path)
         writer.close()
 
 
-async def test_closing_it_ends_its_connections(tmp_path: Path) -> None:
+async def test_closing_a_tunnel_ends_its_connections(tmp_path: Path) -> None:
     async with echoing() as address:
         async with forwarding(tmp_path / "s", to_tcp(address)) as forwarder:
             reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
@@ -143,7 +143,7 @@ async def test_closing_it_ends_its_connections(tmp_path: Path) -> None:
         writer.close()
 
 
-def test_a_loopback_port_is_the_same_again_unless_somebody_took_it(tmp_path: Path) -> None:
+def test_a_loopback_port_is_reused_unless_it_is_taken(tmp_path: Path) -> None:
     first = LoopbackPort(tmp_path / "port")
     with first.listen() as listening, socket.create_connection(("127.0.0.1", first.port)):
         assert listening.getsockname()[1] == first.port

@@ -11,7 +11,7 @@ from .running import launch_in, running
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
-async def test_an_agent_s_browser_is_shown_a_file_at_view(tmp_path: Path) -> None:
+async def test_the_agents_browser_can_open_files_at_view(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
         (session.workspace / "note.txt").write_text("written here")
         view = (await session.get("/capabilities"))["view"]

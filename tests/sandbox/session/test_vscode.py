@@ -36,7 +36,7 @@ PICTURES = Path(__file__).parents[3] / ".e2e"
 
 
 @pytest.mark.slow
-async def test_where_there_is_no_vscode_it_says_so(tmp_path: Path) -> None:
+async def test_a_session_without_vscode_says_so(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
         status, answer = await session.post("/session/vscode", {})
         standing = await session.get("/session/vscode")
@@ -169,7 +169,7 @@ async def open_file(page: Page, name: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.editor
 @pytest.mark.timeout(240)
-async def test_a_person_works_in_it_below_a_path_and_loses_nothing_when_it_ends(
+async def test_vscode_works_below_a_path_and_keeps_changes_when_it_ends(
     tmp_path: Path, vscode: tuple[Path, Path]
 ) -> None:
     expect.set_options(timeout=TIMEOUT * 1000)
@@ -243,7 +243,7 @@ async def kept(session: Session, text: bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.editor
 @pytest.mark.timeout(240)
-async def test_a_window_acts_though_nobody_looks_and_comes_back_when_its_browser_is_killed(
+async def test_a_headless_window_acts_and_returns_after_its_browser_is_killed(
     tmp_path: Path, vscode: tuple[Path, Path]
 ) -> None:
     async with RunningHub() as hub, session_of(tmp_path, vscode, hub) as session:

@@ -176,11 +176,11 @@ def test_only_https_and_ssh_are_taken(url: str) -> None:
     "url",
     ["https://example.org:8443/a.git", "ssh://git@example.org:2222/a.git", "git@example.org:a/b"],
 )
-def test_an_address_without_secrets_stays_as_it_is(url: str) -> None:
+def test_a_clone_url_without_secrets_is_unchanged(url: str) -> None:
     assert read_repository(url, Credential()).url == url
 
 
-def test_a_password_in_the_address_is_taken_out_of_it() -> None:
+def test_a_password_is_removed_from_the_clone_url() -> None:
     read = read_repository("https://ann:p%40ss@example.org/a.git", Credential())
 
     assert read.url == "https://example.org/a.git"
@@ -255,7 +255,7 @@ async def test_a_clone_that_fails_says_why_without_the_secret_and_leaves_nothing
 
 
 @pytest.mark.slow
-async def test_a_workspace_that_has_something_is_not_touched(tmp_path: Path) -> None:
+async def test_a_non_empty_workspace_is_not_changed(tmp_path: Path) -> None:
     async with running(launch_in(tmp_path)) as session:
         (session.workspace / "mine.txt").write_text("mine")
         asked = {"kind": "git", "url": "https://example.org/a.git"}
@@ -304,7 +304,7 @@ async def test_a_clone_over_ssh_has_the_key_while_it_runs(repository: Path, tmp_
 
 
 @pytest.mark.slow
-async def test_what_a_killed_sandbox_had_begun_is_removed_by_the_next(tmp_path: Path) -> None:
+async def test_the_next_sandbox_removes_a_partial_workspace(tmp_path: Path) -> None:
     launch = launch_in(tmp_path)
     (tmp_path / "state/workspace.filling").touch()
     (tmp_path / "workspace/half").mkdir()
@@ -362,7 +362,7 @@ async def test_a_zip_is_unpacked(session: Session) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
-async def test_a_tar_is_unpacked_however_it_is_packed(session: Session, mode: str) -> None:
+async def test_a_tar_is_unpacked_with_any_compression(session: Session, mode: str) -> None:
     members = [
         ("dir", "./", ""),
         ("dir", "src", ""),
@@ -382,7 +382,7 @@ async def test_a_tar_is_unpacked_however_it_is_packed(session: Session, mode: st
 
 
 @pytest.mark.slow
-async def test_an_archive_that_leads_elsewhere_or_is_none_leaves_nothing(
+async def test_an_invalid_or_escaping_archive_leaves_nothing(
     session: Session, tmp_path: Path
 ) -> None:
     escapes = [

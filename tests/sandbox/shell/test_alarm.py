@@ -35,7 +35,7 @@ class Bell:
         self.heard.set()
 
 
-async def test_it_rings_once_when_the_deadline_has_passed(
+async def test_an_alarm_fires_once_after_its_deadline(
     loop: asyncio.AbstractEventLoop, alarm: Alarm
 ) -> None:
     bell, due = Bell(loop), loop.time() + 0.01
@@ -77,7 +77,7 @@ async def test_a_cleared_deadline_does_not_ring(
     assert cleared.rang == []
 
 
-async def test_clearing_ones_own_deadline_spares_anothers(
+async def test_clearing_one_deadline_keeps_the_others(
     loop: asyncio.AbstractEventLoop, alarm: Alarm
 ) -> None:
     first, second = Bell(loop), Bell(loop)

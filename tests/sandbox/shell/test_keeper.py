@@ -91,7 +91,7 @@ ctypes.CDLL(None).syscall({exit}, 0)  # the first thread alone
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine not in EXIT_CALLS, reason="the call's number is not known")
-async def test_what_a_program_started_whose_first_thread_is_gone_ends_too(tmp_path: Path) -> None:
+async def test_children_of_a_program_whose_main_thread_exited_end_too(tmp_path: Path) -> None:
     """Such a program is a zombie to look at, and what it started is still its own."""
     mark = f"87{os.getpid()}"
     script = tmp_path / "half_dead.py"
@@ -108,7 +108,7 @@ async def test_what_a_program_started_whose_first_thread_is_gone_ends_too(tmp_pa
 
 
 @pytest.mark.slow
-async def test_a_killed_keeper_takes_the_shells_along_and_a_new_one_comes(tmp_path: Path) -> None:
+async def test_a_killed_keeper_ends_its_shells_and_is_replaced(tmp_path: Path) -> None:
     async with Shells(ShellSettings(working_dir=tmp_path, soft_timeout=5)) as shells:
         parent = int((await shells.run(CmdRun("x=1; echo $PPID"))).content)
         ready = asyncio.Event()
@@ -144,7 +144,7 @@ async def test_a_start_that_is_cancelled_leaves_no_shell(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can start shells as another user")
-async def test_shells_run_as_the_account_asked_for(tmp_path: Path) -> None:
+async def test_shells_run_as_the_requested_account(tmp_path: Path) -> None:
     account = find_account("nobody", None)
     tmp_path.chmod(0o755)
     for parent in list(tmp_path.parents)[:-2]:
@@ -158,7 +158,7 @@ async def test_shells_run_as_the_account_asked_for(tmp_path: Path) -> None:
         await shells.run(CmdRun("sleep 60 & sleep 60", timeout=0.1))
 
 
-async def test_what_the_server_ignores_a_shell_does_not(tmp_path: Path) -> None:
+async def test_a_shell_does_not_inherit_signals_the_server_ignores(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
     try:
         async with Shells(ShellSettings(working_dir=tmp_path)) as shells:

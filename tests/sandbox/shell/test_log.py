@@ -18,7 +18,7 @@ from bascule.sandbox.shell.log import DiskLog
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(st.binary(max_size=3000), max_size=60))
-def test_what_is_held_reads_as_it_was_written(tmp_path: Path, pieces: list[bytes]) -> None:
+def test_retained_log_data_reads_as_it_was_written(tmp_path: Path, pieces: list[bytes]) -> None:
     log = DiskLog(tmp_path / "log", limit=20_000)
     for piece in pieces:
         log.append(piece)
@@ -60,7 +60,7 @@ def test_bad_ranges_and_patterns_are_named(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_search_starts_and_stops_where_it_is_told(tmp_path: Path) -> None:
+def test_a_log_search_covers_the_given_range(tmp_path: Path) -> None:
     log = DiskLog(tmp_path / "log", limit=1 << 20)
     log.append(b"".join(b"line %d\n" % n for n in range(1000)) + b"no newline")
     assert [m.text for m in log.search("line 99", limit=3)] == ["line 99", "line 990", "line 991"]
@@ -72,7 +72,7 @@ def test_a_search_starts_and_stops_where_it_is_told(tmp_path: Path) -> None:
     log.close()
 
 
-def test_a_full_disk_costs_the_log_and_not_the_shell(tmp_path: Path) -> None:
+def test_a_full_disk_stops_the_log_but_not_the_shell(tmp_path: Path) -> None:
     log = DiskLog(tmp_path / "log", limit=1000)
     log.append(b"before")
     good, log._fd = log._fd, os.open("/dev/full", os.O_RDWR)
@@ -88,7 +88,9 @@ def test_a_full_disk_costs_the_log_and_not_the_shell(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pattern_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_log_search_pattern_is_aborted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_SEARCH_TIMEOUT", 0.5)
     log = DiskLog(tmp_path / "log", limit=100_000)
     log.append(b"a" * 60 + b"b\n")

@@ -62,7 +62,7 @@ def feed(pieces: list[bytes]) -> tuple[bytes, bool]:
 
 
 @given(near_marks, st.lists(st.integers(0, 300), max_size=20))
-def test_an_end_is_found_however_the_reads_are_split(output: bytes, cuts: list[int]) -> None:
+def test_an_end_mark_is_found_however_reads_are_split(output: bytes, cuts: list[int]) -> None:
     stream = output + END + b"later"
     edges = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
     pieces = [stream[a:b] for a, b in itertools.pairwise(edges)]
@@ -70,17 +70,17 @@ def test_an_end_is_found_however_the_reads_are_split(output: bytes, cuts: list[i
 
 
 @given(near_marks, st.integers(0, 60))
-def test_nothing_is_lost_when_no_mark_comes(output: bytes, cut: int) -> None:
+def test_no_output_is_lost_without_a_mark(output: bytes, cut: int) -> None:
     assert feed([output[:cut], output[cut:]]) == (output, False)
 
 
 @given(st.integers(0, len(TOLD) - 1))
-def test_half_an_end_is_none(size: int) -> None:
+def test_a_partial_end_mark_is_not_an_end(size: int) -> None:
     assert find_end(TOLD[:size], NONCE) is None
 
 
 @given(st.binary())
-def test_another_nonce_is_nothing(noise: bytes) -> None:
+def test_a_mark_with_another_nonce_is_ignored(noise: bytes) -> None:
     other = new_nonce().encode()
     assert find_mark(noise + END, other) is None
     assert find_end(noise + TOLD, other) is None
@@ -94,50 +94,50 @@ def cases(section: str) -> pytest.MarkDecorator:
 
 
 @cases("find_mark")
-def test_a_mark_is_found_where_it_is(case: dict[str, Any]) -> None:
+def test_a_mark_is_found_at_its_position(case: dict[str, Any]) -> None:
     found = find_mark(data(case["data"]), NONCE)
     assert (None if found is None else asdict(found)) == case["found"]
 
 
 @cases("find_end")
-def test_an_end_is_found_with_all_it_tells(case: dict[str, Any]) -> None:
+def test_an_end_mark_is_parsed_with_all_its_fields(case: dict[str, Any]) -> None:
     end = find_end(data(case["said"]), NONCE)
     expected = case["end"] and CommandEnd(**{**case["end"], "path": text(case["end"]["path"])})
     assert end == expected
 
 
 @cases("held_back")
-def test_what_may_be_a_mark_or_a_prompt_is_held_back(case: dict[str, Any]) -> None:
+def test_a_possible_mark_or_prompt_is_held_back(case: dict[str, Any]) -> None:
     assert held_back(data(case["data"]), NONCE) == case["size"]
 
 
 @cases("unfinished_mark")
-def test_what_may_be_any_mark_is_measured(case: dict[str, Any]) -> None:
+def test_the_length_of_an_unfinished_mark_is_measured(case: dict[str, Any]) -> None:
     assert unfinished_mark(data(case["data"])) == case["size"]
 
 
 @cases("without_marks")
-def test_marks_and_prompts_are_taken_out_of_idle_output(case: dict[str, Any]) -> None:
+def test_marks_and_prompts_are_removed_from_idle_output(case: dict[str, Any]) -> None:
     assert without_marks(data(case["data"])) == data(case["left"])
 
 
 @cases("without_prompt")
-def test_a_prompt_is_what_stands_on_its_line(case: dict[str, Any]) -> None:
+def test_a_prompt_is_recognised_as_a_line_of_its_own(case: dict[str, Any]) -> None:
     assert without_prompt(data(case["data"])) == data(case["left"])
 
 
 @cases("is_refusal")
-def test_a_refusal_is_all_that_bash_says(case: dict[str, Any]) -> None:
+def test_output_that_is_only_a_bash_error_is_a_refusal(case: dict[str, Any]) -> None:
     assert is_refusal(data(case["output"])) == case["is"]
 
 
 @cases("is_key")
-def test_a_key_is_written_in_one_way(case: dict[str, Any]) -> None:
+def test_only_one_spelling_of_a_key_name_is_accepted(case: dict[str, Any]) -> None:
     assert (KEY.fullmatch(case["text"]) is not None) == case["is"]
 
 
 @cases("command_line")
-def test_a_command_is_one_line(case: dict[str, Any]) -> None:
+def test_a_command_is_sent_to_bash_as_one_line(case: dict[str, Any]) -> None:
     line = command_line(
         case["text"],
         NONCE.decode(),
@@ -150,18 +150,18 @@ def test_a_command_is_one_line(case: dict[str, Any]) -> None:
 
 
 @cases("refused")
-def test_what_bash_cannot_be_given_is_refused(case: dict[str, Any]) -> None:
+def test_a_command_that_bash_cannot_be_given_is_rejected(case: dict[str, Any]) -> None:
     with pytest.raises(CommandInvalid, match=case["message"]):
         command_line(text(case["text"]), NONCE.decode(), cwd=case["cwd"])
 
 
-def test_a_question_is_one_line() -> None:
+def test_a_question_to_bash_is_sent_as_one_line() -> None:
     expected = _VECTORS["ask_line"].replace("@CHANNEL@", ">&0 2>&0")
     assert ask_line(NONCE.decode()).decode() == expected
 
 
 @given(st.integers(0, 60))
-def test_what_bash_says_of_names_is_found_whole_or_not_at_all(cut: int) -> None:
+def test_the_types_of_command_names_are_parsed_completely_or_not_at_all(cut: int) -> None:
     reply = b"+ trace\n\x1b" + NONCE + b"Tfile\n\x1f\x1ffunction\n\x1f" + NONCE
     assert find_types(reply, NONCE) == ["file", "", "function"]
     assert find_types(reply[: min(cut, len(reply) - 1)], NONCE) is None

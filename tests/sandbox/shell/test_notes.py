@@ -13,12 +13,12 @@ _VECTORS = load("output_notes")
 
 
 @pytest.mark.parametrize("case", _VECTORS["fixed"], ids=lambda case: case["note"])
-def test_a_fixed_note_says_the_same_in_both_shells(case: dict[str, Any]) -> None:
+def test_a_fixed_note_has_the_same_text_in_both_shells(case: dict[str, Any]) -> None:
     assert getattr(notes, case["note"].upper()) == case["text"]
 
 
 @pytest.mark.parametrize("case", _VECTORS["made"], ids=lambda case: case["note"])
-def test_a_note_says_the_same_in_both_shells(case: dict[str, Any]) -> None:
+def test_a_note_has_the_same_text_in_both_shells(case: dict[str, Any]) -> None:
     make = left_out if case["note"] == "left_out" else getattr(notes, case["note"])
     arguments: list[Any] = [
         text(each) if isinstance(each, list) else each for each in case["arguments"]

@@ -13,7 +13,7 @@ pieces = st.lists(st.one_of(st.binary(max_size=40), st.text(max_size=20).map(str
 
 
 @given(pieces)
-def test_without_a_limit_all_is_there(data: list[bytes]) -> None:
+def test_without_a_limit_all_output_is_kept(data: list[bytes]) -> None:
     output = CommandOutput(0)
     for piece in data:
         output.add(piece)
@@ -23,7 +23,7 @@ def test_without_a_limit_all_is_there(data: list[bytes]) -> None:
 
 
 @given(st.text(), st.lists(st.integers(0, 200)))
-def test_answers_joined_are_the_whole_text(text: str, cuts: list[int]) -> None:
+def test_joined_answers_give_the_whole_output(text: str, cuts: list[int]) -> None:
     whole = text.encode(errors="replace")
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})
     output = CommandOutput(0)
@@ -35,7 +35,7 @@ def test_answers_joined_are_the_whole_text(text: str, cuts: list[int]) -> None:
 
 
 @given(st.text(), st.lists(st.integers(0, 200)), st.integers(1, 60))
-def test_what_is_left_out_is_counted(text: str, cuts: list[int], limit: int) -> None:
+def test_omitted_output_is_counted(text: str, cuts: list[int], limit: int) -> None:
     whole = text.encode(errors="replace")
     text = whole.decode()
     edges = sorted({0, len(whole), *(cut for cut in cuts if cut < len(whole))})

@@ -35,7 +35,7 @@ class TestPtyShell(ShellSuite):
 
 
 @pytest.mark.slow
-async def test_exec_of_a_shell_is_noticed_although_the_kernel_loads_it_slowly(
+async def test_exec_of_a_shell_is_detected_even_if_it_loads_slowly(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await run(shell, "true")

@@ -132,7 +132,7 @@ moves = st.sampled_from(["interrupt", "kill", "kill -9 shell", "cancel", "exit",
 @each_kind
 @relaxed
 @given(plan=st.lists(st.tuples(moves, st.floats(0, 0.02)), min_size=1, max_size=10))
-def test_random_kills_leave_a_shell_that_answers_right(
+def test_after_random_kills_a_shell_answers_correctly(
     tmp_path: Path, kind: ShellKind, plan: list[tuple[str, float]]
 ) -> None:
     async def body(shells: Shells) -> None:

@@ -29,7 +29,7 @@ async def shells(tmp_path: Path) -> AsyncIterator[Shells]:
         yield shells
 
 
-async def test_shells_of_different_names_do_not_know_each_other(shells: Shells) -> None:
+async def test_shells_with_different_names_share_no_state(shells: Shells) -> None:
     await shells.run(CmdRun("x=main"))
     await shells.run(CmdRun("x=other; cd /", shell="other"))
     assert (await shells.run(CmdRun("echo $x"))).content == "main\n"
@@ -52,12 +52,12 @@ async def test_shells_work_at_the_same_time(shells: Shells, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "-x", "x" * 65, "a/b", "ä"])
-async def test_names_that_cannot_be_are_refused(shells: Shells, name: str) -> None:
+async def test_invalid_shell_names_are_rejected(shells: Shells, name: str) -> None:
     with pytest.raises(InvalidShellName, match="letters, digits"):
         await shells.run(CmdRun("true", shell=name))
 
 
-async def test_a_shell_that_was_left_makes_room_for_another(shells: Shells) -> None:
+async def test_a_shell_that_exited_makes_room_for_another(shells: Shells) -> None:
     for name in ("a", "b", "c"):
         await shells.run(CmdRun("true", shell=name))
     await shells.run(CmdRun("exit", shell="b"))
@@ -66,7 +66,7 @@ async def test_a_shell_that_was_left_makes_room_for_another(shells: Shells) -> N
     assert shells.names() == ["a", "c", "d"]
 
 
-async def test_too_many_shells_name_the_limit(shells: Shells) -> None:
+async def test_the_error_for_too_many_shells_names_the_limit(shells: Shells) -> None:
     for name in ("a", "b", "c"):
         await shells.run(CmdRun("true", shell=name))
     with pytest.raises(TooManyShells, match="max_shells"):
@@ -75,12 +75,12 @@ async def test_too_many_shells_name_the_limit(shells: Shells) -> None:
     assert (await shells.run(CmdRun("true", shell="d"))).exit_code == 0
 
 
-async def test_a_shell_nobody_made_is_not_found(shells: Shells) -> None:
+async def test_an_unknown_shell_is_not_found(shells: Shells) -> None:
     with pytest.raises(NoSuchShell, match="'nobody'"):
         shells.get("nobody")
 
 
-async def test_a_static_command_is_apart_from_every_shell(shells: Shells, tmp_path: Path) -> None:
+async def test_a_static_command_shares_no_state_with_shells(shells: Shells, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     await shells.run(CmdRun("x=1"))
     answer = await shells.run(CmdRun("echo $x. $PWD; cd /", is_static=True, cwd="sub"))
@@ -96,7 +96,7 @@ async def test_a_static_command_needs_a_directory(shells: Shells, tmp_path: Path
         await shells.run(CmdRun("true", is_static=True, cwd="file"))
 
 
-async def test_interrupt_by_name(shells: Shells) -> None:
+async def test_a_shell_can_be_interrupted_by_name(shells: Shells) -> None:
     running = asyncio.create_task(shells.run(CmdRun("sleep 60", shell="busy")))
     while "busy" not in shells.names() or not shells.get("busy").is_running:
         await asyncio.sleep(0)
@@ -105,7 +105,7 @@ async def test_interrupt_by_name(shells: Shells) -> None:
     assert not (await shells.interrupt(Interrupt("busy"))).was_running
 
 
-async def test_one_listener_hears_all_shells(shells: Shells) -> None:
+async def test_one_listener_gets_output_of_all_shells(shells: Shells) -> None:
     heard: list[OutputProgress] = []
     stop = shells.subscribe(heard.append)
     await shells.run(CmdRun("printf a"))
@@ -115,7 +115,7 @@ async def test_one_listener_hears_all_shells(shells: Shells) -> None:
     assert [(piece.shell, piece.data) for piece in heard] == [("main", b"a"), ("other", b"b")]
 
 
-async def test_a_closed_sandbox_says_so(shells: Shells) -> None:
+async def test_a_closed_sandbox_rejects_commands(shells: Shells) -> None:
     directory = shells.log_dir
     await shells.run(CmdRun("true"))
     await shells.aclose()
@@ -124,14 +124,14 @@ async def test_a_closed_sandbox_says_so(shells: Shells) -> None:
     assert not directory.exists()
 
 
-async def test_logs_stay_where_they_were_asked_for(tmp_path: Path) -> None:
+async def test_logs_are_kept_in_the_configured_directory(tmp_path: Path) -> None:
     settings = ShellSettings(working_dir=tmp_path, log_dir=tmp_path / "logs")
     async with Shells(settings) as shells:
         await shells.run(CmdRun("echo kept"))
     assert (tmp_path / "logs" / "main.log").read_bytes() == b"kept\n"
 
 
-async def test_the_users_rc_file_is_read_only_when_asked_for(tmp_path: Path) -> None:
+async def test_the_users_rc_file_is_read_only_on_request(tmp_path: Path) -> None:
     (tmp_path / ".bashrc").write_text(
         "echo noise; PS1='$ '; alias hi='echo hello'; read x; set -o vi\n"
     )
@@ -146,7 +146,7 @@ async def test_the_users_rc_file_is_read_only_when_asked_for(tmp_path: Path) -> 
         assert running.content == "hello\n"
 
 
-def test_the_environment_has_no_secret_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shells_do_not_inherit_secrets_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SESSION_API_KEY", "secret")
     monkeypatch.setenv("PROMPT_COMMAND", "evil")
     monkeypatch.setenv("PAGER", "less")

@@ -63,7 +63,7 @@ async def execution_at(
 
 @pytest.mark.parametrize("now", ShellStage)
 @pytest.mark.parametrize("to", ShellStage)
-def test_a_shell_changes_along_its_table_and_no_other_way(now: ShellStage, to: ShellStage) -> None:
+def test_a_shell_follows_only_the_transitions_in_its_table(now: ShellStage, to: ShellStage) -> None:
     state = state_at(now)
     if to in SHELL_TRANSITIONS[now]:
         state.enter(to)
@@ -76,7 +76,7 @@ def test_a_shell_changes_along_its_table_and_no_other_way(now: ShellStage, to: S
 
 @pytest.mark.parametrize("now", CommandStage)
 @pytest.mark.parametrize("to", CommandStage)
-async def test_a_command_changes_along_its_table_and_no_other_way(
+async def test_a_command_follows_only_the_transitions_in_its_table(
     now: CommandStage, to: CommandStage
 ) -> None:
     execution = await execution_at(now)
@@ -91,7 +91,7 @@ async def test_a_command_changes_along_its_table_and_no_other_way(
 
 @pytest.mark.parametrize("now", OutputStage)
 @pytest.mark.parametrize("to", OutputStage)
-async def test_output_changes_along_its_table_and_no_other_way(
+async def test_output_follows_only_the_transitions_in_its_table(
     now: OutputStage, to: OutputStage
 ) -> None:
     execution = await execution_at(output=now)
@@ -104,7 +104,7 @@ async def test_output_changes_along_its_table_and_no_other_way(
         assert execution.output_stage is now
 
 
-async def test_those_who_wait_for_a_stage_wait_no_longer_when_a_later_one_comes() -> None:
+async def test_waiters_for_a_stage_are_released_by_a_later_stage() -> None:
     execution = await execution_at()
     waiting = [asyncio.create_task(execution.until(stage)) for stage in CommandStage]
     await asyncio.sleep(0)
@@ -117,7 +117,7 @@ async def test_those_who_wait_for_a_stage_wait_no_longer_when_a_later_one_comes(
     assert seen == [[True, True, False, False], [True, True, True, True]]
 
 
-async def test_an_interruption_only_rises() -> None:
+async def test_an_interruption_can_only_escalate() -> None:
     execution = await execution_at()
     steps = (Interruption.SIGNALLED, Interruption.ABANDONED, Interruption.SIGNALLED)
     seen = []
@@ -128,7 +128,7 @@ async def test_an_interruption_only_rises() -> None:
 
 
 @pytest.mark.parametrize(("stages", "table"), TABLES)
-def test_every_stage_can_be_reached_and_none_follows_itself(
+def test_every_stage_is_reachable_and_none_follows_itself(
     stages: type[Enum], table: Mapping[Enum, frozenset[Enum]]
 ) -> None:
     first, *others = stages
@@ -142,7 +142,7 @@ def test_every_stage_can_be_reached_and_none_follows_itself(
 
 
 @pytest.mark.parametrize("table", [COMMAND_TRANSITIONS, OUTPUT_TRANSITIONS])
-def test_a_command_never_goes_back(
+def test_a_command_never_returns_to_an_earlier_stage(
     table: Mapping[CommandStage | OutputStage, frozenset[CommandStage | OutputStage]],
 ) -> None:
     assert all(to > now for now, following in table.items() for to in following)
@@ -173,7 +173,7 @@ def test_a_shell_is_settled_once_a_command_has_ended_in_its_bash() -> None:
     assert seen == [False, False, True, False]
 
 
-def test_an_end_tells_status_options_and_directory() -> None:
+def test_an_end_reports_status_options_and_directory() -> None:
     state = started()
     ended(state)
     assert (state.status, state.options, state.cwd) == (3, "himBs", "/tmp")
@@ -181,7 +181,7 @@ def test_an_end_tells_status_options_and_directory() -> None:
     assert state.cwd == "/tmp"
 
 
-def test_a_shell_is_calm_after_a_calm_end_and_noisy_after_any_other() -> None:
+def test_only_a_calm_end_makes_a_shell_calm() -> None:
     state = started()
     noisy = replace(CALM_END, is_calm=False)
     assert [ended(state, end) for end in (CALM_END, CALM_END, noisy, noisy, CALM_END)] == [

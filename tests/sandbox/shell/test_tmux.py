@@ -170,7 +170,7 @@ async def restored(kept: ShellSettings) -> Shells:
 
 
 @pytest.mark.slow
-async def test_a_pane_that_was_closed_by_who_is_attached_is_followed_by_a_new_shell(
+async def test_a_pane_closed_by_an_attached_user_is_replaced_by_a_new_shell(
     shells: Shells,
 ) -> None:
     await shells.run(CmdRun("cd /; x=1"))
@@ -193,9 +193,7 @@ async def kill_tmux(shells: Shells) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("prelude", ["", "trap '' HUP; "])
-async def test_a_tmux_that_was_killed_is_followed_by_another_and_a_new_shell(
-    shells: Shells, prelude: str
-) -> None:
+async def test_a_killed_tmux_is_replaced_with_a_new_shell(shells: Shells, prelude: str) -> None:
     await shells.run(CmdRun(f"{prelude}cd /; x=1"))
     await shells.run(CmdRun("true", shell="other"))
     for _ in range(2):
@@ -212,7 +210,7 @@ async def test_a_tmux_that_was_killed_is_followed_by_another_and_a_new_shell(
 
 
 @pytest.mark.slow
-async def test_a_command_whose_tmux_is_killed_is_answered_with_what_it_printed(
+async def test_a_command_whose_tmux_is_killed_returns_its_output(
     shells: Shells,
 ) -> None:
     kill = f"tmux -S {shells._host.socket} kill-server"
@@ -264,7 +262,7 @@ async def test_a_program_that_bash_started_after_its_terminal_was_gone_is_ended(
 
 
 @pytest.mark.slow
-async def test_nobody_is_invited_to_a_terminal_that_is_gone(shells: Shells) -> None:
+async def test_no_note_offers_attaching_to_a_closed_terminal(shells: Shells) -> None:
     shell = shells.open("main")
     assert isinstance(shell, TmuxShell)
     await shell.run(CmdRun("true"))
@@ -281,7 +279,7 @@ async def test_nobody_is_invited_to_a_terminal_that_is_gone(shells: Shells) -> N
 
 
 @pytest.mark.slow
-async def test_a_tmux_killed_while_no_server_was_there_costs_the_shell_and_no_more(
+async def test_a_tmux_killed_without_a_server_loses_only_the_shell(
     kept: ShellSettings,
 ) -> None:
     await killed_server(kept, "x=1", f"echo seen; {GO}; sleep 60")
@@ -297,7 +295,7 @@ async def test_a_tmux_killed_while_no_server_was_there_costs_the_shell_and_no_mo
 
 
 @pytest.mark.slow
-async def test_what_a_shell_printed_before_it_ended_with_its_tmux_is_read_by_the_next_server(
+async def test_the_next_server_reads_output_of_a_shell_that_ended_with_its_tmux(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "go")
@@ -317,7 +315,7 @@ async def test_what_a_shell_printed_before_it_ended_with_its_tmux_is_read_by_the
 
 
 @pytest.mark.slow
-async def test_a_command_is_read_on_to_its_right_end_after_the_server_was_killed(
+async def test_the_next_server_reads_a_command_to_its_end_after_a_kill(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     command = f"echo before; {GO}; read < go; seq 1 5000; word=kept; (exit 7)"
@@ -337,7 +335,7 @@ async def test_a_command_is_read_on_to_its_right_end_after_the_server_was_killed
 
 
 @pytest.mark.slow
-async def test_what_was_printed_and_how_it_ended_while_no_server_was_there_is_not_lost(
+async def test_output_and_exit_code_produced_without_a_server_are_kept(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "go")
@@ -356,7 +354,7 @@ async def test_what_was_printed_and_how_it_ended_while_no_server_was_there_is_no
 
 
 @pytest.mark.slow
-async def test_a_server_killed_in_the_midst_of_output_costs_and_repeats_nothing(
+async def test_a_server_killed_during_output_loses_and_repeats_nothing(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "go")
@@ -379,7 +377,7 @@ async def test_a_server_killed_in_the_midst_of_output_costs_and_repeats_nothing(
 
 
 @pytest.mark.slow
-async def test_what_was_told_before_the_server_was_killed_is_not_told_again(
+async def test_output_returned_before_the_server_was_killed_is_not_repeated(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     for name in ("more", "sign", "go"):
@@ -396,7 +394,7 @@ async def test_what_was_told_before_the_server_was_killed_is_not_told_again(
 
 
 @pytest.mark.slow
-async def test_a_program_can_be_typed_into_and_interrupted_by_the_next_server(
+async def test_the_next_server_can_type_into_and_interrupt_a_program(
     kept: ShellSettings,
 ) -> None:
     await killed_server(kept, f"{GO}; read line; echo got $line; sleep 60")
@@ -409,7 +407,7 @@ async def test_a_program_can_be_typed_into_and_interrupted_by_the_next_server(
 
 
 @pytest.mark.slow
-async def test_a_shell_that_ended_while_no_server_was_there_says_how(
+async def test_a_shell_that_ended_without_a_server_reports_its_exit_status(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     os.mkfifo(tmp_path / "go")
@@ -426,7 +424,7 @@ async def test_a_shell_that_ended_while_no_server_was_there_says_how(
 
 
 @pytest.mark.slow
-async def test_closing_the_next_server_leaves_nothing(kept: ShellSettings) -> None:
+async def test_closing_the_next_server_leaves_no_process(kept: ShellSettings) -> None:
     mark = f"66{os.getpid()}"
     await killed_server(kept, f"setsid sleep {mark}1 & {GO}; sleep {mark}2")
     while sleepers(mark) != {f"{mark}1", f"{mark}2"}:
@@ -439,7 +437,7 @@ async def test_closing_the_next_server_leaves_nothing(kept: ShellSettings) -> No
 
 
 @pytest.mark.slow
-async def test_shells_nobody_comes_back_for_are_ended(kept: ShellSettings) -> None:
+async def test_abandoned_tmux_shells_are_ended(kept: ShellSettings) -> None:
     mark = f"65{os.getpid()}"
     await killed_server(kept, f"{GO}; sleep {mark}", keep_for=0.3)
     assert kept.state_dir is not None
@@ -449,7 +447,7 @@ async def test_shells_nobody_comes_back_for_are_ended(kept: ShellSettings) -> No
 
 
 @pytest.mark.slow
-async def test_a_server_that_wants_no_tmux_shells_ends_those_it_finds(
+async def test_a_server_without_tmux_shells_ends_existing_ones(
     kept: ShellSettings, tmp_path: Path
 ) -> None:
     mark = f"64{os.getpid()}"
@@ -462,7 +460,7 @@ async def test_a_server_that_wants_no_tmux_shells_ends_those_it_finds(
 
 
 @pytest.mark.slow
-async def test_shells_of_a_version_with_other_records_are_ended(kept: ShellSettings) -> None:
+async def test_tmux_shells_of_an_incompatible_version_are_ended(kept: ShellSettings) -> None:
     mark = f"63{os.getpid()}"
     await killed_server(kept, f"{GO}; sleep {mark}")
     assert kept.state_dir is not None
@@ -476,7 +474,7 @@ async def test_shells_of_a_version_with_other_records_are_ended(kept: ShellSetti
 
 
 @pytest.mark.slow
-async def test_shells_that_have_a_living_server_are_not_taken_from_it(kept: ShellSettings) -> None:
+async def test_tmux_shells_of_a_running_server_are_not_taken_over(kept: ShellSettings) -> None:
     async with serving(kept, f"{GO}; sleep 60") as server:
         with pytest.raises(SandboxStartFailed, match="another server"):
             async with await restored(kept):
@@ -487,7 +485,7 @@ async def test_shells_that_have_a_living_server_are_not_taken_from_it(kept: Shel
 
 
 @pytest.mark.slow
-async def test_a_killed_keeper_takes_tmux_along_and_a_new_one_comes(tmp_path: Path) -> None:
+async def test_a_killed_keeper_ends_tmux_and_is_replaced(tmp_path: Path) -> None:
     settings = ShellSettings(working_dir=tmp_path, soft_timeout=5, kind="tmux")
     async with Shells(settings) as shells:
         keeper = int((await shells.run(CmdRun("x=1; echo $PPID"))).content)
@@ -498,7 +496,7 @@ async def test_a_killed_keeper_takes_tmux_along_and_a_new_one_comes(tmp_path: Pa
         assert (answer.content, answer.metadata.new_shell) == (".\n", True)
 
 
-async def test_kinds_can_be_chosen_by_the_name_of_a_shell(tmp_path: Path) -> None:
+async def test_the_kind_of_a_shell_can_be_chosen_by_its_name(tmp_path: Path) -> None:
     settings = ShellSettings(working_dir=tmp_path, kinds={"seen": "tmux"})
     async with Shells(settings) as shells:
         for name in ("main", "seen"):
@@ -523,16 +521,14 @@ async def test_several_shells_share_one_tmux(shells: Shells) -> None:
     assert (await shells.run(CmdRun("echo $me.", shell="a"))).content == ".\n"
 
 
-async def test_a_machine_without_tmux_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_missing_tmux_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     async with Shells(ShellSettings(working_dir=tmp_path, kind="tmux")) as shells:
         with pytest.raises(MissingTool, match="apt-get install tmux"):
             await shells.run(CmdRun("true"))
 
 
-async def test_a_directory_whose_name_is_too_long_for_a_socket_says_so(tmp_path: Path) -> None:
+async def test_a_directory_path_too_long_for_a_socket_is_reported(tmp_path: Path) -> None:
     settings = ShellSettings(working_dir=tmp_path, kind="tmux", state_dir=tmp_path / ("x" * 100))
     async with Shells(settings) as shells:
         with pytest.raises(InvalidSetting, match="too long"):

@@ -27,7 +27,7 @@ def test_every_byte_comes_back(data: bytes) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["%1", "%22"]), st.binary())), st.integers(1, 40))
-def test_output_cut_anywhere_is_whole_and_ends_where_its_lines_do(
+def test_control_output_is_parsed_wherever_it_is_split(
     outputs: list[tuple[str, bytes]], size: int
 ) -> None:
     stream = b"".join(b"%%output %s %s\n" % (p.encode(), escaped(d)) for p, d in outputs)
@@ -46,7 +46,7 @@ def test_output_cut_anywhere_is_whole_and_ends_where_its_lines_do(
     assert [event.end for event in merged][-1:] == ([len(stream)] if outputs else [])
 
 
-def test_pieces_of_one_pane_that_follow_each_other_are_one() -> None:
+def test_adjacent_pieces_of_one_pane_are_joined() -> None:
     stream = b"%output %1 a\n%output %1 b\n%output %2 c\n%output %1 d\n"
     panes = [event for event in ControlReader().feed(stream) if isinstance(event, PaneOutput)]
     assert [(event.pane, event.data, event.end) for event in panes] == [
@@ -56,7 +56,7 @@ def test_pieces_of_one_pane_that_follow_each_other_are_one() -> None:
     ]
 
 
-def test_replies_are_those_to_our_own_commands() -> None:
+def test_only_replies_to_our_own_commands_are_returned() -> None:
     stream = (
         b"%begin 1 260 0\nnot ours\n%end 1 260 0\n%session-changed $0 main\n"
         b"%begin 1 261 1\n%1 /dev/pts/3\n%output is text here\n%end 1 261 1\n"
@@ -68,7 +68,7 @@ def test_replies_are_those_to_our_own_commands() -> None:
     ]
 
 
-def test_who_comes_to_look_and_leaves_is_told() -> None:
+def test_attaching_and_detaching_clients_are_reported() -> None:
     stream = b"%client-session-changed /dev/pts/5 $1 main\n%client-detached /dev/pts/5\n"
     assert ControlReader().feed(stream) == [
         TmuxClientChange("/dev/pts/5", "main"),

@@ -39,7 +39,7 @@ echo 'npm http fetch GET 200 https://registry.example/a 12ms (cache miss)' >&2
 
 
 @pytest.mark.slow
-def test_it_is_made_from_three_locks_and_says_how_far_it_is(npm: Path, tmp_path: Path) -> None:
+def test_vscode_is_installed_from_three_lock_files_with_progress(npm: Path, tmp_path: Path) -> None:
     script(npm, FETCHES)
     installation = Installation.below(tmp_path / "cache")
     told: list[tuple[int, int]] = []
@@ -59,7 +59,7 @@ def test_it_is_made_from_three_locks_and_says_how_far_it_is(npm: Path, tmp_path:
 
 
 @pytest.mark.slow
-def test_what_is_there_is_not_fetched_again(npm: Path, tmp_path: Path) -> None:
+def test_a_complete_installation_is_not_downloaded_again(npm: Path, tmp_path: Path) -> None:
     script(npm, FETCHES)
     installation = Installation.below(tmp_path / "cache")
     installation.install()
@@ -71,7 +71,9 @@ def test_what_is_there_is_not_fetched_again(npm: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_that_failed_leaves_nothing_and_tells_what_npm_said(npm: Path, tmp_path: Path) -> None:
+def test_a_failed_installation_leaves_nothing_and_reports_the_npm_output(
+    npm: Path, tmp_path: Path
+) -> None:
     script(npm, "echo 'npm error the disk is full' >&2; exit 1")
     installation = Installation.below(tmp_path / "cache")
 
@@ -83,7 +85,7 @@ def test_one_that_failed_leaves_nothing_and_tells_what_npm_said(npm: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_what_an_interrupted_one_left_is_swept_away(npm: Path, tmp_path: Path) -> None:
+def test_remains_of_an_interrupted_installation_are_removed(npm: Path, tmp_path: Path) -> None:
     script(npm, FETCHES)
     installation = Installation.below(tmp_path / "cache")
     partial = installation.home.with_name(f"{installation.home.name}.partial")
@@ -95,7 +97,7 @@ def test_what_an_interrupted_one_left_is_swept_away(npm: Path, tmp_path: Path) -
     assert not (installation.home / "half").exists()
 
 
-def test_every_package_is_locked_and_none_by_where_it_comes_from() -> None:
+def test_every_package_is_locked_without_a_download_url() -> None:
     for lock in LOCKS.glob("*.json"):
         packages = json.loads(lock.read_text()).get("packages", {})
         named = {name: each for name, each in packages.items() if name}
@@ -103,7 +105,9 @@ def test_every_package_is_locked_and_none_by_where_it_comes_from() -> None:
         assert [name for name, each in named.items() if "resolved" in each] == []
 
 
-def test_without_npm_and_pip_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_without_npm_and_pip_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 
@@ -112,7 +116,7 @@ def test_without_npm_and_pip_it_says_so(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_what_pip_said_is_told_when_it_cannot_fetch_node(
+def test_the_pip_output_is_reported_if_node_cannot_be_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -125,7 +129,7 @@ def test_what_pip_said_is_told_when_it_cannot_fetch_node(
 
 @pytest.mark.slow
 @pytest.mark.network
-def test_without_npm_one_is_fetched_and_gone_afterwards(
+def test_without_npm_a_temporary_node_is_downloaded_and_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -137,6 +141,6 @@ def test_without_npm_one_is_fetched_and_gone_afterwards(
     assert not node.exists()
 
 
-def test_one_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_vscode_says_how_to_install_it(tmp_path: Path) -> None:
     with pytest.raises(MissingTool, match="bascule install vscode"):
         Installation.below(tmp_path).ensure_complete()

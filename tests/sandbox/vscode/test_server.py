@@ -44,7 +44,7 @@ def client() -> httpx.AsyncClient:
 
 
 @pytest.mark.editor
-async def test_who_has_the_address_gets_in_and_nobody_else(make: Make, tmp_path: Path) -> None:
+async def test_vscode_opens_only_with_the_full_url(make: Make, tmp_path: Path) -> None:
     async with make() as server, client() as invited, client() as stranger:
         page = await invited.get(server.address(tmp_path))
         refused = await stranger.get(server.url)
@@ -57,7 +57,7 @@ async def test_who_has_the_address_gets_in_and_nobody_else(make: Make, tmp_path:
 
 
 @pytest.mark.editor
-async def test_started_again_it_is_at_the_same_address_and_knows_its_browsers(
+async def test_a_restarted_vscode_keeps_its_url_and_browser_sessions(
     make: Make, tmp_path: Path
 ) -> None:
     async with client() as browser:
@@ -72,7 +72,7 @@ async def test_started_again_it_is_at_the_same_address_and_knows_its_browsers(
 
 
 @pytest.mark.editor
-async def test_the_token_is_for_its_owner_s_eyes_and_ends_with_the_server(
+async def test_the_vscode_token_file_is_private_and_removed_with_the_server(
     make: Make, tmp_path: Path
 ) -> None:
     async with make() as server:
@@ -86,14 +86,14 @@ async def test_the_token_is_for_its_owner_s_eyes_and_ends_with_the_server(
 
 
 @pytest.mark.editor
-async def test_two_do_not_share_their_data(make: Make) -> None:
+async def test_two_vscode_servers_cannot_share_a_data_directory(make: Make) -> None:
     async with make():
         with pytest.raises(SandboxStartFailed, match="runs already"):
             async with make():
                 pass
 
 
-async def test_one_that_is_not_installed_does_not_start(tmp_path: Path) -> None:
+async def test_a_vscode_that_is_not_installed_does_not_start(tmp_path: Path) -> None:
     settings = VSCodeSettings(data=tmp_path / "data", extension=tmp_path / "none.vsix")
     with pytest.raises(MissingTool):
         async with VSCodeServer(Installation(tmp_path), settings):

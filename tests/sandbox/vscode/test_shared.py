@@ -29,7 +29,7 @@ def packed(file: Path, text: str) -> Path:
     return file
 
 
-def test_vs_code_s_own_and_ours_are_in_one_directory(
+def test_built_in_and_bascule_extensions_are_in_one_directory(
     installation: Installation, tmp_path: Path
 ) -> None:
     place = shared_extensions(installation, packed(tmp_path / "a.vsix", "ours"))
@@ -40,14 +40,18 @@ def test_vs_code_s_own_and_ours_are_in_one_directory(
     assert (place / "git/package.json").read_text() == "{}"
 
 
-def test_it_can_be_shown_at_another_place(installation: Installation, tmp_path: Path) -> None:
+def test_shared_extensions_can_be_moved_to_another_path(
+    installation: Installation, tmp_path: Path
+) -> None:
     place = shared_extensions(installation, packed(tmp_path / "a.vsix", "ours"))
     elsewhere = (tmp_path / "home").rename(tmp_path / "elsewhere")
 
     assert (elsewhere / place.name / "git/package.json").exists()
 
 
-def test_it_is_made_once_for_each_build(installation: Installation, tmp_path: Path) -> None:
+def test_the_shared_extensions_are_created_once_per_build(
+    installation: Installation, tmp_path: Path
+) -> None:
     first = shared_extensions(installation, packed(tmp_path / "a.vsix", "ours"))
     before = first.stat().st_ino
     again = shared_extensions(installation, tmp_path / "a.vsix")
@@ -58,7 +62,7 @@ def test_it_is_made_once_for_each_build(installation: Installation, tmp_path: Pa
     assert not list(installation.home.glob("*.partial"))
 
 
-def test_what_is_no_extension_leaves_nothing(installation: Installation, tmp_path: Path) -> None:
+def test_an_invalid_extension_leaves_nothing(installation: Installation, tmp_path: Path) -> None:
     (tmp_path / "a.vsix").write_text("nothing of the kind")
 
     with pytest.raises(MissingTool, match="is not a packaged extension"):

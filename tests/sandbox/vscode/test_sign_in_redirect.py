@@ -21,7 +21,7 @@ async def get(address: str) -> httpx.Response:
         return await client.get(address)
 
 
-async def test_the_address_brings_the_cookie_and_leads_to_the_folder(
+async def test_the_sign_in_url_sets_the_cookie_and_redirects_to_the_folder(
     sign_in: SignInRedirect,
 ) -> None:
     answer = await get(sign_in.address(Path("/a b/ü")))

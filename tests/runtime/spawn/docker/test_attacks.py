@@ -57,7 +57,7 @@ def of_the_machine(report: Report) -> set[str]:
     return {path for path in found if path.startswith(tops)} - MASKED_BY_NEWER_ENGINES
 
 
-async def test_a_session_with_a_workspace_of_its_own_gains_files_of_its_leased_uid_alone(
+async def test_a_session_with_its_own_workspace_gains_only_files_of_its_leased_uid(
     place: Path, settings_in: MakeSettings
 ) -> None:
     async with session(settings_in(place)) as runtime:
@@ -68,7 +68,7 @@ async def test_a_session_with_a_workspace_of_its_own_gains_files_of_its_leased_u
 
 
 @pytest.mark.parametrize("owner", [0, PERSON])
-async def test_a_session_in_a_folder_gains_nothing(
+async def test_a_session_in_a_host_folder_gains_no_rights(
     place: Path, settings_in: MakeSettings, owner: int
 ) -> None:
     """Also where that is root's and allowed, for which it is UID 0 in its container."""
@@ -82,7 +82,7 @@ async def test_a_session_in_a_folder_gains_nothing(
     assert report.seen["uid"] == owner
 
 
-async def test_a_session_cannot_take_the_machines_terminals(
+async def test_a_session_cannot_control_terminals_of_the_host(
     place: Path, settings_in: MakeSettings
 ) -> None:
     settings = settings_in(place)

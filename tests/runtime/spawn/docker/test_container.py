@@ -50,38 +50,38 @@ def test_a_session_sees_its_own_directories_at_fixed_places() -> None:
     }
 
 
-def test_nothing_secret_and_no_port_is_in_the_configuration() -> None:
+def test_the_container_configuration_has_no_secret_and_no_port() -> None:
     text = json.dumps(SPEC.configuration())
     assert "a-key" not in text
     assert "secret" not in text
     assert "Port" not in text
 
 
-def test_a_folder_of_the_host_takes_the_place_of_the_workspace() -> None:
+def test_a_host_folder_replaces_the_workspace() -> None:
     spec = replace(SPEC, plan=replace(PLAN, folder=Path("/home/me/project")))
     assert mounts(spec)["/workspace"] == ("/home/me/project", False)
 
 
-def test_the_directory_of_the_hubs_socket_is_shown_so_that_a_new_socket_is_seen() -> None:
+def test_the_directory_of_the_hub_socket_is_mounted_so_a_new_socket_is_visible() -> None:
     spec = replace(SPEC, plan=replace(PLAN, hub_socket=Path("/h/abc123abc/hub.sock")))
     assert mounts(spec)["/run/hub"] == ("/h/abc123abc", True)
     assert spec.launch({}).hub_socket == "/run/hub/hub.sock"
 
 
-def test_a_directory_that_is_not_the_sessions_alone_is_not_shown() -> None:
+def test_a_shared_directory_of_the_hub_socket_is_not_mounted() -> None:
     spec = replace(SPEC, plan=replace(PLAN, hub_socket=Path("/h/hub.sock")))
     assert mounts(spec)["/run/hub/hub.sock"] == ("/h/hub.sock", True)
     assert "/h" not in {source for source, _ in mounts(spec).values()}
 
 
-def test_limits_that_are_not_set_are_none() -> None:
+def test_unset_limits_are_omitted() -> None:
     limits = SessionLimits(memory=None, cpus=None, processes=None)
     host = replace(SPEC, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
     assert (host["Memory"], host["MemorySwap"], host["NanoCpus"]) == (0, 0, 0)
     assert host["PidsLimit"] is None
 
 
-def test_limits_leave_no_swap_to_hide_in() -> None:
+def test_a_memory_limit_also_excludes_swap() -> None:
     limits = SessionLimits(memory=1 << 20, cpus=0.5, processes=7)
     host = replace(SPEC, plan=replace(PLAN, limits=limits)).configuration()["HostConfig"]
     assert (host["Memory"], host["MemorySwap"]) == (1 << 20, 1 << 20)
@@ -99,7 +99,7 @@ def test_only_open_egress_has_a_network(mode: str, network: str) -> None:
     assert spec.launch({}).egress_socket == ("/run/egress/proxy.sock" if mode == "proxy" else "")
 
 
-def test_the_plan_has_the_last_word_on_the_environment_and_home_is_ours() -> None:
+def test_the_plan_overrides_the_image_environment_except_home() -> None:
     launch = SPEC.launch({"Config": {"Env": ["PATH=/image", "HOME=/root", "NODE=24"]}})
     assert launch.environment["PATH"] == "/mine"
     assert launch.environment["NODE"] == "24"
@@ -107,14 +107,14 @@ def test_the_plan_has_the_last_word_on_the_environment_and_home_is_ours() -> Non
     assert launch.key == "a-key"
 
 
-def test_an_image_says_by_labels_where_its_vs_code_is() -> None:
+def test_image_labels_give_the_path_of_vs_code() -> None:
     labels = {"org.bascule.vscode": "/v", "org.bascule.vscode-extensions": "/e"}
     launch = SPEC.launch({"Config": {"Labels": labels}})
     assert (launch.vscode, launch.vscode_extensions) == ("/v", "/e")
     assert SPEC.launch({"Config": {"Labels": None}}).vscode == ""
 
 
-def test_the_number_it_runs_as_has_a_name() -> None:
+def test_the_container_user_id_has_a_name_in_passwd() -> None:
     with tarfile.open(fileobj=io.BytesIO(SPEC.initial_files())) as tar:
         passwd = tar.extractfile("etc/passwd")
         assert tar.getnames() == ["etc/passwd", "etc/group"]
@@ -122,7 +122,7 @@ def test_the_number_it_runs_as_has_a_name() -> None:
         assert b"bascule:x:1234:5678:" in passwd.read()
 
 
-def test_it_is_called_and_looks_as_was_asked() -> None:
+def test_the_container_has_the_requested_user_name_and_file_layout() -> None:
     asked = replace(PLAN, user="openhands", file_layout="openhands")
     spec = replace(SPEC, plan=asked)
     with tarfile.open(fileobj=io.BytesIO(spec.initial_files())) as tar:
@@ -138,25 +138,25 @@ def test_it_is_called_and_looks_as_was_asked() -> None:
     assert (launch.environment["USER"], launch.file_layout) == ("openhands", "openhands")
 
 
-def test_it_is_not_called_root_unless_the_engine_is_the_users_own() -> None:
+def test_the_container_user_is_root_only_in_a_rootless_engine() -> None:
     asked = replace(PLAN, user="root")
     ensure_can(asked, is_rootless=True)
     with pytest.raises(NotSupported, match="run_as_openhands"):
         ensure_can(asked, is_rootless=False)
 
 
-def test_a_name_that_would_be_more_than_a_name_is_refused() -> None:
+def test_an_invalid_user_name_is_rejected() -> None:
     with pytest.raises(InvalidRequest, match="valid user name"):
         ensure_can(replace(PLAN, user="x:x:0:0::/:/bin/sh\nx"), is_rootless=False)
 
 
-def test_root_of_a_rootless_engine_is_the_user_outside() -> None:
+def test_root_in_a_rootless_engine_maps_to_the_host_user() -> None:
     configuration = replace(SPEC, is_rootless=True).configuration()
     assert configuration["User"] == "0:0"
     assert configuration["Labels"]["org.bascule.uid"] == "1234"
 
 
-def test_labels_tell_all_that_another_spawner_needs() -> None:
+def test_labels_hold_everything_that_another_spawner_needs() -> None:
     plan = replace(PLAN, egress=Egress(mode="proxy", domains=["a.example"]))
     labels = replace(SPEC, plan=plan).configuration()["Labels"]
     found = ContainerInfo.read("id", labels, "paused")
@@ -166,7 +166,7 @@ def test_labels_tell_all_that_another_spawner_needs() -> None:
     assert found.as_running().is_paused
 
 
-def test_hubs_with_directories_of_their_own_do_not_see_each_other() -> None:
+def test_hubs_with_separate_directories_do_not_see_each_others_containers() -> None:
     other = replace(SETTINGS, sessions_dir=Path("/t"))
     assert other.scope != SETTINGS.scope
     assert DockerSettings(sessions_dir=Path("/s"), run_dir=Path("/else")).scope == SETTINGS.scope
@@ -177,6 +177,6 @@ def test_an_images_environment_is_read() -> None:
     assert environment_of({"Config": {"Env": None}}) == {}
 
 
-def test_an_engine_elsewhere_is_refused() -> None:
+def test_a_container_engine_on_another_machine_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match="this machine"):
         DockerSpawner(replace(SETTINGS, engine="tcp://elsewhere:2375"))

@@ -121,7 +121,7 @@ def machine(engine: Dockerd, image: str) -> Iterator[Machine]:
     shutil.rmtree(place)
 
 
-def test_sessions_outlive_a_hub_however_it_ends_and_leave_nothing_when_removed(
+def test_container_sessions_outlive_the_hub_and_leave_nothing_when_removed(
     machine: Machine,
 ) -> None:
     folder = machine.place / "project"
@@ -182,7 +182,7 @@ def test_forks_of_a_session_are_containers_whose_changes_are_merged_back(machine
     assert os.listdir(machine.state / "bases") == []
 
 
-def test_vs_code_and_an_app_of_a_session_are_drawn_by_a_browser(
+def test_vs_code_and_an_app_of_a_session_render_in_a_browser(
     machine: Machine, tmp_path: Path
 ) -> None:
     with machine.hub(), _browser_page(tmp_path) as page:
@@ -203,7 +203,7 @@ def test_vs_code_and_an_app_of_a_session_are_drawn_by_a_browser(
     assert machine.containers() == 0
 
 
-def test_actions_of_a_session_are_done_in_its_own_window_where_that_is_asked(
+def test_actions_of_a_session_run_in_its_window_if_requested(
     machine: Machine,
 ) -> None:
     with machine.hub():

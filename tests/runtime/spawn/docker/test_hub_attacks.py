@@ -24,5 +24,5 @@ def site(machine: Machine) -> Iterator[Site]:
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
-def test_a_hub_withstands_its_sessions(site: Site, attack: Attack) -> None:
+def test_attacks_from_sessions_do_not_compromise_the_hub(site: Site, attack: Attack) -> None:
     asyncio.run(attack(site))

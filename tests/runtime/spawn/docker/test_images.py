@@ -89,7 +89,7 @@ class TestPulling:
                     raise
         await asked.docker.images.delete(f"{name}:v1")
 
-    async def test_one_that_no_registry_has_is_named_with_the_registrys_answer(
+    async def test_a_missing_image_is_reported_with_the_registry_response(
         self, registry: str, place: Path, settings_in: MakeSettings
     ) -> None:
         async with DockerSpawner(settings_in(place)) as spawner:
@@ -99,7 +99,7 @@ class TestPulling:
                 await spawner.start(plan)
             assert await spawner.running() == []
 
-    async def test_one_that_holds_no_sandbox_says_so(
+    async def test_an_image_without_a_sandbox_is_reported(
         self, place: Path, settings_in: MakeSettings
     ) -> None:
         async with DockerSpawner(settings_in(place, image=BASE)) as spawner:
@@ -109,7 +109,9 @@ class TestPulling:
                 await spawner.start(plan)
             assert await spawner.running() == []
 
-    async def test_a_build_that_fails_says_at_what(self, engine: Dockerd, tmp_path: Path) -> None:
+    async def test_a_failed_image_build_names_its_step(
+        self, engine: Dockerd, tmp_path: Path
+    ) -> None:
         project = a_project(tmp_path / "project", "RUN echo about to fail && false")
         lines: list[str] = []
         async with Engine(engine.address) as asked:
@@ -160,12 +162,12 @@ def test_certificates_that_were_given_are_in_the_context(tmp_path: Path) -> None
         assert file.read() == b"PEM"
 
 
-def test_a_directory_that_is_no_clone_cannot_be_built(tmp_path: Path) -> None:
+def test_an_image_can_be_built_only_from_a_clone(tmp_path: Path) -> None:
     with pytest.raises(MissingTool, match="a clone of the project"):
         Build(project=tmp_path).context()
 
 
-def test_the_extension_has_to_be_built_before_what_holds_it(tmp_path: Path) -> None:
+def test_the_extension_must_be_built_before_its_image(tmp_path: Path) -> None:
     project = a_project(tmp_path / "project", "RUN true")
     (project / EXTENSION).unlink()
     with pytest.raises(MissingTool, match="extension is not built"):
@@ -173,7 +175,7 @@ def test_the_extension_has_to_be_built_before_what_holds_it(tmp_path: Path) -> N
     Build(project=project, target="sandbox").context().close()
 
 
-def test_what_is_asked_of_the_engine_names_target_and_arguments(tmp_path: Path) -> None:
+def test_build_requests_name_target_and_arguments(tmp_path: Path) -> None:
     build = Build(project=tmp_path, base="b", arguments={"MICROMAMBA": "2"}, network="host")
     asked = build.build_options()
     assert asked["target"] == "full"

@@ -48,7 +48,7 @@ class ContainerVictims(Victims):
         return [each.id for each in found if any(session_id in name for name in each["Names"])]
 
 
-async def test_starts_and_stops_of_containers_with_a_kill_each_lose_no_file_and_leave_none(
+async def test_kills_during_container_starts_and_stops_lose_no_file(
     engine: Dockerd, image: str, place: Path
 ) -> None:
     settings = {

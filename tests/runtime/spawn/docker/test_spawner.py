@@ -63,7 +63,7 @@ class TestDocker(SpawnerSuite):
 
     # Owners -------------------------------------------------------------------------------
 
-    async def test_what_a_tmux_shell_writes_in_a_folder_of_the_host_is_its_owners(
+    async def test_files_a_tmux_shell_writes_in_a_host_folder_belong_to_its_owner(
         self, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         folder = place / "project"
@@ -79,7 +79,7 @@ class TestDocker(SpawnerSuite):
         for made in (folder / "a", folder / "a/b"):
             assert (made.stat().st_uid, made.stat().st_gid) == (12345, 23456)
 
-    async def test_a_session_of_a_hub_that_is_root_is_nobody_else(
+    async def test_each_session_of_a_root_hub_has_its_own_uid(
         self, spawner: Spawner, new_plan: Callable[[], SandboxPlan]
     ) -> None:
         one, two = new_plan(), new_plan()
@@ -92,7 +92,7 @@ class TestDocker(SpawnerSuite):
         await spawner.stop(one.session_id)
         assert (await spawner.start(one)).uid == first.uid
 
-    async def test_a_session_is_called_and_looks_as_was_asked(
+    async def test_a_session_has_the_requested_user_name_and_file_layout(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         asked = replace(plan, user="openhands", file_layout="openhands")
@@ -108,7 +108,7 @@ class TestDocker(SpawnerSuite):
         assert "/openhands/poetry/openhands-ai-5O4_aCHf-py3.12/bin/python ERROR:" in cell.content
         assert sudo.exit_code == 127
 
-    async def test_roots_folder_needs_to_be_allowed(
+    async def test_a_folder_of_root_needs_allow_root(
         self, plan: SandboxPlan, place: Path, settings_in: MakeSettings
     ) -> None:
         async with DockerSpawner(settings_in(place)) as strict:
@@ -118,14 +118,14 @@ class TestDocker(SpawnerSuite):
                 await strict.start(replace(plan, folder=place / "project"))
 
     @pytest.mark.parametrize("folder", ["/etc", "{place}/link"])
-    async def test_a_folder_elsewhere_is_refused(
+    async def test_a_folder_outside_the_allowed_roots_is_rejected(
         self, spawner: Spawner, plan: SandboxPlan, place: Path, folder: str
     ) -> None:
         (place / "link").symlink_to("/etc")
         with pytest.raises(AccessDenied):
             await spawner.start(replace(plan, folder=Path(folder.format(place=place))))
 
-    async def test_a_session_has_no_rights_over_its_container(
+    async def test_a_session_has_no_privileges_in_its_container(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -153,7 +153,7 @@ class TestDocker(SpawnerSuite):
         assert changed.exit_code != 0
         assert unreachable == [not networks, not networks, False]
 
-    async def test_what_a_container_writes_elsewhere_counts_as_disk(
+    async def test_container_writes_outside_the_workspace_count_as_disk_use(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(plan)
@@ -162,7 +162,7 @@ class TestDocker(SpawnerSuite):
             await runtime.run("head -c 8M /dev/urandom >/var/tmp/big; sync /var/tmp/big")
         assert await spawner.disk(plan.directory) >= before + (8 << 20)
 
-    async def test_nothing_secret_is_kept_by_the_engine(
+    async def test_the_engine_stores_no_secret(
         self, spawner: Spawner, plan: SandboxPlan, engine: Dockerd
     ) -> None:
         assert isinstance(spawner, DockerSpawner)
@@ -197,7 +197,7 @@ class TestDocker(SpawnerSuite):
             assert why == "Resource temporarily unavailable\n"
         assert (await spawner.usage(plan.session_id)).processes <= 40
 
-    async def test_cpu_past_the_limit_is_not_given(
+    async def test_cpu_time_is_capped_at_the_limit(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(replace(plan, limits=SessionLimits(cpus=0.2)))
@@ -217,7 +217,7 @@ class TestDocker(SpawnerSuite):
         async with client(plan) as runtime:
             assert (await runtime.run("ls /sys/class/net")).content == "lo\n"
 
-    async def test_egress_through_the_proxy_reaches_it_also_after_a_restart(
+    async def test_proxy_egress_works_after_a_hub_restart(
         self, make: MakeSpawner, plan: SandboxPlan
     ) -> None:
         asking = "curl -sS -o /dev/null -w '%{http_code}\\n' http://elsewhere.example/"
@@ -267,7 +267,7 @@ class TestDocker(SpawnerSuite):
     # Spawners that die --------------------------------------------------------------------
 
     @pytest.mark.parametrize("stage", range(5))
-    async def test_a_spawner_killed_at_any_stage_leaves_nothing_that_is_not_found(
+    async def test_containers_left_by_a_killed_spawner_are_found(
         self, spawner: Spawner, plan: SandboxPlan, engine: Dockerd, stage: int
     ) -> None:
         assert isinstance(spawner, DockerSpawner)
@@ -292,7 +292,7 @@ class TestDocker(SpawnerSuite):
             left = await asked.all(f"{SCOPE}={settings.scope}")
         assert [found.session_id for found in left] == [plan.session_id]
 
-    async def test_a_sandbox_that_was_never_told_its_key_ends_by_itself(
+    async def test_a_sandbox_without_launch_parameters_ends_by_itself(
         self, spawner: Spawner, plan: SandboxPlan, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("bascule.sandbox.session.launch.SandboxLaunch.to_json", lambda _: b"")
@@ -308,7 +308,7 @@ class TestDocker(SpawnerSuite):
             while "Z" in (await runtime.run("ps -eo stat=")).content:
                 pass
 
-    async def test_the_last_words_of_a_killed_server_outlive_its_container(
+    async def test_the_log_tail_of_a_killed_server_outlives_its_container(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         await spawner.start(replace(plan, shells="pty"))
@@ -320,7 +320,7 @@ class TestDocker(SpawnerSuite):
         assert processes_with(plan.session_id) == []
 
 
-async def test_a_hub_without_rights_shares_its_own_files_alone(
+async def test_an_unprivileged_hub_shares_only_its_own_files(
     engine: Dockerd, settings_in: MakeSettings
 ) -> None:
     """As a user that is in the engine's group, and nobody else."""
@@ -362,7 +362,7 @@ async def until(stream: asyncio.StreamReader, last: bytes) -> AsyncIterator[byte
             return
 
 
-async def test_an_engine_that_is_not_there_is_named(
+async def test_an_unreachable_engine_is_reported_by_address(
     tmp_path: Path, settings_in: MakeSettings
 ) -> None:
     spawner = DockerSpawner(settings_in(tmp_path, engine=f"unix://{tmp_path}/none.sock"))

@@ -103,7 +103,7 @@ def owners_of(pid: int) -> set[str]:
 # The list ---------------------------------------------------------------------------------
 
 
-async def test_a_session_in_a_folder_of_root_gains_nothing(place: Path, folder: Path) -> None:
+async def test_a_session_in_a_folder_of_root_gains_no_rights(place: Path, folder: Path) -> None:
     async with session(place, folder=folder) as (plan, runtime):
         report = await attacked(runtime, place.name)
         server = owners_of(server_of(plan))
@@ -112,7 +112,7 @@ async def test_a_session_in_a_folder_of_root_gains_nothing(place: Path, folder: 
     assert report.seen["seccomp"] == "2"
 
 
-async def test_a_session_in_a_folder_of_a_person_gains_nothing(place: Path, folder: Path) -> None:
+async def test_a_session_in_a_users_folder_gains_no_rights(place: Path, folder: Path) -> None:
     os.chown(folder, PERSON, PERSON)
     async with session(place, folder=folder) as (plan, runtime):
         report = await attacked(runtime, place.name)
@@ -121,7 +121,9 @@ async def test_a_session_in_a_folder_of_a_person_gains_nothing(place: Path, fold
     assert not {"0", str(PERSON)} & server
 
 
-async def test_a_session_that_is_called_root_gains_nothing(place: Path, folder: Path) -> None:
+async def test_a_session_whose_user_is_named_root_gains_no_rights(
+    place: Path, folder: Path
+) -> None:
     async with session(place, folder=folder, user="root") as (plan, runtime):
         report = await attacked(runtime, place.name)
         server = owners_of(server_of(plan))
@@ -130,7 +132,7 @@ async def test_a_session_that_is_called_root_gains_nothing(place: Path, folder: 
     assert "0" not in server
 
 
-async def test_a_session_with_a_workspace_of_its_own_gains_files_of_its_leased_uid_alone(
+async def test_a_session_with_its_own_workspace_gains_only_files_of_its_leased_uid(
     place: Path,
 ) -> None:
     async with session(place) as (_, runtime):
@@ -139,13 +141,13 @@ async def test_a_session_with_a_workspace_of_its_own_gains_files_of_its_leased_u
     assert set(report.attacks["set_id_files"]) <= set(SET_ID)
 
 
-async def test_a_session_of_a_warden_without_rights_gains_nothing(place: Path) -> None:
+async def test_a_session_of_an_unprivileged_warden_gains_no_rights(place: Path) -> None:
     async with session(place, warden=SOMEBODY) as (_, runtime):
         report = await attacked(runtime, place.name)
     assert report.gained() == {}
 
 
-async def test_a_session_of_a_hub_with_a_user_of_its_own_gains_nothing(place: Path) -> None:
+async def test_a_session_of_a_hub_with_its_own_user_gains_no_rights(place: Path) -> None:
     os.chown(place, SOMEBODY, SOMEBODY)
     async with session(place, hub_uid=SOMEBODY) as (plan, runtime):
         report = await attacked(runtime, place.name)
@@ -154,7 +156,7 @@ async def test_a_session_of_a_hub_with_a_user_of_its_own_gains_nothing(place: Pa
     assert not {"0", str(SOMEBODY)} & server
 
 
-async def test_a_session_with_sudo_gains_what_its_root_is_for(place: Path) -> None:
+async def test_a_session_with_sudo_gains_only_the_intended_root_rights(place: Path) -> None:
     async with session(place, user="openhands", file_layout="openhands") as (_, runtime):
         report = await attacked(runtime, place.name)
     bounding = ["CapBnd 00000000000000fb"]
@@ -168,7 +170,7 @@ async def test_a_session_with_sudo_gains_what_its_root_is_for(place: Path) -> No
 # One by one -------------------------------------------------------------------------------
 
 
-async def test_what_a_session_makes_in_a_folder_is_its_owners_on_the_host(
+async def test_files_a_session_creates_in_a_folder_belong_to_the_folders_owner(
     place: Path, folder: Path
 ) -> None:
     for owner in (0, PERSON):
@@ -190,7 +192,9 @@ async def test_what_a_session_makes_in_a_folder_is_its_owners_on_the_host(
         (folder / "code.py").write_text("print(1)\n")
 
 
-async def test_files_of_others_in_a_folder_keep_their_owners(place: Path, folder: Path) -> None:
+async def test_files_of_other_users_in_a_folder_keep_their_owners(
+    place: Path, folder: Path
+) -> None:
     (folder / "theirs").write_text("theirs")
     (folder / "theirs").chmod(0o640)
     os.chown(folder / "theirs", PERSON, PERSON)
@@ -202,7 +206,7 @@ async def test_files_of_others_in_a_folder_keep_their_owners(place: Path, folder
     assert removed.exit_code != 0  # whose the folder is may remove what is in it
 
 
-async def test_no_two_sessions_of_one_persons_folders_are_one_user(
+async def test_two_sessions_in_one_users_folders_have_different_uids(
     place: Path, folder: Path
 ) -> None:
     os.chown(folder, PERSON, PERSON)
@@ -241,7 +245,7 @@ def overlay(place: Path) -> Iterator[Path]:
     subprocess.run(["umount", merged], check=True)
 
 
-async def test_where_owners_cannot_be_mapped_roots_folder_is_refused_with_a_way_out(
+async def test_without_id_mapped_mounts_a_folder_of_root_is_rejected_with_advice(
     place: Path, overlay: Path
 ) -> None:
     with pytest.raises(AccessDenied, match=r"project belongs to root.*id-mapped mounts.*chown"):
@@ -249,7 +253,7 @@ async def test_where_owners_cannot_be_mapped_roots_folder_is_refused_with_a_way_
             pass
 
 
-async def test_where_owners_cannot_be_mapped_a_session_is_the_folders_owner(
+async def test_without_id_mapped_mounts_a_session_runs_as_the_folders_owner(
     place: Path, overlay: Path
 ) -> None:
     os.chown(overlay, PERSON, PERSON)
@@ -263,7 +267,7 @@ async def test_where_owners_cannot_be_mapped_a_session_is_the_folders_owner(
     assert server == {str(PERSON)}
 
 
-async def test_a_key_of_whoever_starts_the_warden_is_not_the_sessions(
+async def test_a_session_cannot_read_the_keyring_of_the_user_who_started_the_warden(
     place: Path, folder: Path
 ) -> None:
     add_key, keyctl = (248, 250) if platform.machine() == "x86_64" else (217, 219)

@@ -33,14 +33,14 @@ def first(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_version_2_is_found_and_its_controllers_are_switched_on(second: Path) -> None:
+def test_cgroups_v2_is_detected_and_its_controllers_enabled(second: Path) -> None:
     cgroups, why = find_cgroups("ours", second)
     assert isinstance(cgroups, CgroupsV2), why
     for place in (second, second / "ours"):
         assert (place / "cgroup.subtree_control").read_text() == "+memory +cpu +pids"
 
 
-def test_version_2_has_limits_in_one_group(second: Path) -> None:
+def test_cgroups_v2_sets_all_limits_in_one_group(second: Path) -> None:
     joins = CgroupsV2("ours", second).make("one", LIMITS)
     group = second / "ours" / "one"
     assert joins == [group / "cgroup.procs"]
@@ -48,7 +48,7 @@ def test_version_2_has_limits_in_one_group(second: Path) -> None:
     assert written == {"memory.max": "67108864", "cpu.max": "50000 100000", "pids.max": "20"}
 
 
-def test_version_2_is_asked_for_swap_only_where_there_is_some(second: Path) -> None:
+def test_cgroups_v2_limits_swap_only_if_swap_accounting_exists(second: Path) -> None:
     group = second / "ours" / "one"
     group.mkdir(parents=True)
     (group / "memory.swap.max").write_text("max")
@@ -56,7 +56,7 @@ def test_version_2_is_asked_for_swap_only_where_there_is_some(second: Path) -> N
     assert (group / "memory.swap.max").read_text() == "0"
 
 
-def test_version_2_freezes_kills_and_tells_what_is_used(second: Path) -> None:
+def test_cgroups_v2_freezes_kills_and_reports_usage(second: Path) -> None:
     cgroups = CgroupsV2("ours", second)
     cgroups.make("one", LIMITS)
     group = second / "ours" / "one"
@@ -82,7 +82,7 @@ def test_version_2_freezes_kills_and_tells_what_is_used(second: Path) -> None:
     assert cgroups.names() == ["one"]
 
 
-def test_version_1_has_limits_in_each_hierarchy(first: Path) -> None:
+def test_cgroups_v1_sets_limits_in_each_hierarchy(first: Path) -> None:
     cgroups, why = find_cgroups("ours", first)
     assert isinstance(cgroups, CgroupsV1), why
     joins = cgroups.make("one", LIMITS)
@@ -102,12 +102,12 @@ def test_version_1_has_limits_in_each_hierarchy(first: Path) -> None:
 
 
 @pytest.mark.parametrize("limits", [SessionLimits(memory=None, cpus=None, processes=None)])
-def test_no_limit_is_nothing_written(second: Path, limits: SessionLimits) -> None:
+def test_unset_limits_write_no_cgroup_file(second: Path, limits: SessionLimits) -> None:
     CgroupsV2("ours", second).make("one", limits)
     assert list((second / "ours" / "one").iterdir()) == []
 
 
-def test_groups_are_removed_with_our_own_when_none_is_left(second: Path) -> None:
+def test_the_parent_cgroup_is_removed_with_the_last_group(second: Path) -> None:
     cgroups = CgroupsV2("ours", second)
     cgroups.make("one", SessionLimits(memory=None, cpus=None, processes=None))
     cgroups.remove("one")
@@ -116,14 +116,14 @@ def test_groups_are_removed_with_our_own_when_none_is_left(second: Path) -> None
     assert cgroups.usage("one").processes == 0
 
 
-def test_a_machine_without_cgroups_is_told_why(tmp_path: Path) -> None:
+def test_a_machine_without_cgroups_gets_the_reason(tmp_path: Path) -> None:
     cgroups, why = find_cgroups("ours", tmp_path)
     assert cgroups is None
     assert str(tmp_path) in why
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_tree_that_we_may_not_write_is_told(second: Path) -> None:
+def test_a_read_only_cgroup_tree_is_reported(second: Path) -> None:
     second.chmod(0o500)
     cgroups, why = find_cgroups("ours", second)
     assert cgroups is None

@@ -24,7 +24,7 @@ from .wardens import settings_in
 
 
 @pytest.mark.parametrize("host", ["example.org", "EXAMPLE.org.", "a.sub.net", "a.b.sub.net"])
-def test_names_that_are_listed_are_allowed(host: str) -> None:
+def test_listed_domains_are_allowed(host: str) -> None:
     assert EgressRules(["example.org", "*.sub.net"]).allows_name(host, 443)
 
 
@@ -40,11 +40,11 @@ def test_names_that_are_listed_are_allowed(host: str) -> None:
         "",
     ],
 )
-def test_other_names_are_not(host: str) -> None:
+def test_unlisted_domains_are_rejected(host: str) -> None:
     assert not EgressRules(["example.org", "*.sub.net"]).allows_name(host, 443)
 
 
-def test_ports_other_than_those_of_the_web_are_not_allowed() -> None:
+def test_only_http_and_https_ports_are_allowed() -> None:
     assert not EgressRules(["example.org"]).allows_name("example.org", 22)
 
 
@@ -57,12 +57,12 @@ def test_ports_other_than_those_of_the_web_are_not_allowed() -> None:
         *("2002:7f00:1::", "ff02::1", "8.8.4.4"),
     ],
 )
-def test_no_address_of_this_machine_or_its_neighbourhood_is_allowed(address: str) -> None:
+def test_local_and_private_addresses_are_rejected(address: str) -> None:
     assert not EgressRules([], own_addresses={"8.8.4.4"}).allows_address(address)
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
-def test_addresses_of_the_internet_are(address: str) -> None:
+def test_public_addresses_are_allowed(address: str) -> None:
     assert EgressRules([]).allows_address(address)
 
 
@@ -123,7 +123,7 @@ async def proxied(place: Path) -> AsyncIterator[tuple[Path, int, list[bytes]]]:
             yield place / "proxy.sock", port, asked
 
 
-async def test_a_plain_request_is_passed_on_as_a_server_expects_it(
+async def test_a_plain_http_request_is_forwarded_in_origin_form(
     proxied: tuple[Path, int, list[bytes]],
 ) -> None:
     path, port, asked = proxied
@@ -181,7 +181,7 @@ async def test_a_tunnel_carries_bytes_both_ways(proxied: tuple[Path, int, list[b
         ("GET http://allowed.example:{port}/\x85 HTTP/1.1", b"400"),
     ],
 )
-async def test_what_is_not_allowed_is_refused_and_reaches_nobody(
+async def test_a_forbidden_request_is_rejected_and_not_forwarded(
     proxied: tuple[Path, int, list[bytes]], request_line: str, status: bytes
 ) -> None:
     path, port, asked = proxied
@@ -228,7 +228,7 @@ async def test_a_request_with_a_malformed_header_is_refused(
     ],
 )
 @pytest.mark.parametrize("form", ["CONNECT {}:{}", "GET http://{}:{}/"])
-async def test_a_host_that_is_no_name_is_never_looked_up(place: Path, host: str, form: str) -> None:
+async def test_an_invalid_host_name_is_never_resolved(place: Path, host: str, form: str) -> None:
     """The resolver would stop at a NUL byte, and find another host than the one that was judged."""
     looked_up: list[str] = []
 
@@ -263,7 +263,7 @@ async def test_a_session_has_a_limited_number_of_connections(place: Path) -> Non
         assert answer.startswith(b"HTTP/1.1 403")
 
 
-async def test_a_listed_name_that_points_inside_is_refused(place: Path) -> None:
+async def test_a_listed_domain_that_resolves_to_a_private_address_is_rejected(place: Path) -> None:
     """However it is resolved: loopback, a private network, or the machine's own address."""
     async with website() as (port, asked):
         rules = EgressRules(["allowed.example"], ports={port})
@@ -305,7 +305,7 @@ async def session(place: Path, egress: Egress) -> AsyncIterator[SandboxPlan]:
 
 @in_a_session
 @pytest.mark.slow
-async def test_programs_of_a_session_find_the_proxy_by_themselves(place: Path) -> None:
+async def test_programs_of_a_session_use_the_egress_proxy_by_default(place: Path) -> None:
     egress = Egress(mode="proxy", domains=("allowed.example",))
     async with session(place, egress) as plan, client(plan) as runtime:
         refused = await runtime.run(

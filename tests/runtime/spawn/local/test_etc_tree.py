@@ -60,7 +60,7 @@ for seen in (good, bad, other):
 """
 
 
-def test_a_replaced_file_is_shown_and_none_can_be_changed(tmp_path: Path) -> None:
+def test_a_replaced_etc_file_is_visible_and_none_can_be_changed(tmp_path: Path) -> None:
     machine, stage = tmp_path / "machine", tmp_path / "stage"
     (machine / "certs").mkdir(parents=True)
     stage.mkdir()
@@ -81,7 +81,7 @@ def test_a_replaced_file_is_shown_and_none_can_be_changed(tmp_path: Path) -> Non
     assert list(stage.iterdir()) == [], "mounts are seen outside of the process"
 
 
-def test_a_start_after_one_that_failed_makes_the_tree_anew(tmp_path: Path) -> None:
+def test_a_start_after_a_failed_one_rebuilds_the_etc_tree(tmp_path: Path) -> None:
     (tmp_path / "zone").write_text("a file, below which nothing can be shown")
     (tmp_path / "stage").mkdir()
 

@@ -111,7 +111,7 @@ async def one(two: tuple[Session, Session]) -> Session:
 # Between sessions -------------------------------------------------------------------------
 
 
-async def test_a_session_sees_its_own_processes_alone(two: tuple[Session, Session]) -> None:
+async def test_a_session_sees_only_its_own_processes(two: tuple[Session, Session]) -> None:
     (_, first), (_, second) = two
     word = secrets.token_hex(8)
     await first.run(f"(setsid bash -c 'sleep 1000; :' {word} &)")
@@ -141,7 +141,7 @@ async def test_a_session_sees_no_file_of_another_or_of_the_hub(
     ]
 
 
-async def test_a_descriptor_of_a_neighbouring_process_leads_nowhere_outside(
+async def test_a_session_cannot_leave_through_descriptors_of_other_processes(
     one: Session, place: Path
 ) -> None:
     """Of all that can be opened through `/proc`, nothing goes up to the machine's own root."""
@@ -154,7 +154,7 @@ async def test_a_descriptor_of_a_neighbouring_process_leads_nowhere_outside(
     assert (await runtime.run(walk)).content == "done\n"
 
 
-async def test_ports_of_one_session_are_unknown_to_another_and_to_the_host(
+async def test_ports_of_a_session_are_unreachable_from_other_sessions_and_the_host(
     two: tuple[Session, Session],
 ) -> None:
     (_, first), (_, second) = two
@@ -167,7 +167,7 @@ async def test_ports_of_one_session_are_unknown_to_another_and_to_the_host(
         assert sock.connect_ex(("127.0.0.1", 8123)) != 0
 
 
-async def test_services_of_the_host_cannot_be_reached(one: Session) -> None:
+async def test_a_session_cannot_reach_services_of_the_host(one: Session) -> None:
     _, runtime = one
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -176,7 +176,7 @@ async def test_services_of_the_host_cannot_be_reached(one: Session) -> None:
     assert (await runtime.run("tail -n +2 /proc/net/route")).content == ""
 
 
-async def test_abstract_sockets_and_shared_memory_are_its_own(one: Session) -> None:
+async def test_a_session_has_its_own_abstract_sockets_and_shared_memory(one: Session) -> None:
     _, runtime = one
     name = secrets.token_hex(8)
     with socket.socket(socket.AF_UNIX) as server:
@@ -193,7 +193,7 @@ async def test_abstract_sockets_and_shared_memory_are_its_own(one: Session) -> N
         shared.unlink()
 
 
-async def test_nothing_of_the_machine_can_be_written(one: Session) -> None:
+async def test_a_session_cannot_write_host_files(one: Session) -> None:
     _, runtime = one
     for path in ("/x", "/usr/x", "/etc/x", "/opt/x", "/run/x", "/proc/sys/kernel/hostname"):
         assert (await runtime.run(f"echo 1 > {path}")).exit_code != 0, path
@@ -203,7 +203,7 @@ async def test_nothing_of_the_machine_can_be_written(one: Session) -> None:
     assert (await runtime.run(f"touch {venv}/x")).exit_code != 0
 
 
-async def test_nobody_in_it_has_any_capability_or_can_get_one(one: Session) -> None:
+async def test_no_process_of_a_session_has_or_can_gain_capabilities(one: Session) -> None:
     _, runtime = one
     seen = await runtime.run(
         "grep -hE 'CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs' /proc/self/status; "
@@ -215,7 +215,7 @@ async def test_nobody_in_it_has_any_capability_or_can_get_one(one: Session) -> N
     assert seen.content.lower().count("permi") + seen.content.lower().count("must be") >= 3
 
 
-async def test_one_that_is_called_root_has_the_number_and_no_right(
+async def test_a_session_user_named_root_has_uid_0_but_no_capabilities(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
     plan = replace(new_plan(), user="root", file_layout="openhands")
@@ -244,7 +244,9 @@ async def sudoer(place: Path, new_plan: Callable[[], SandboxPlan]) -> AsyncItera
             yield plan, runtime
 
 
-async def test_root_of_a_session_is_root_among_what_is_the_sessions(sudoer: Session) -> None:
+async def test_root_of_a_session_has_root_rights_over_the_sessions_own_resources(
+    sudoer: Session,
+) -> None:
     _, runtime = sudoer
     who = await runtime.run("id -un; sudo id -un; sudo sh -c 'echo ~; echo $USER $SUDO_USER'")
     given = await runtime.run(
@@ -293,7 +295,7 @@ async def test_root_of_a_session_has_no_right_over_the_machine_or_another_sessio
     assert (await runtime.run("echo still here")).content == "still here\n"
 
 
-async def test_what_root_of_a_session_made_is_the_users_when_it_starts_again(
+async def test_files_created_by_a_sessions_root_belong_to_its_user_after_a_restart(
     place: Path, new_plan: Callable[[], SandboxPlan]
 ) -> None:
     plan = replace(new_plan(), user="openhands", file_layout="openhands")
@@ -314,7 +316,7 @@ async def test_what_root_of_a_session_made_is_the_users_when_it_starts_again(
     }
 
 
-async def test_the_key_cannot_be_read_from_the_server(one: Session) -> None:
+async def test_a_session_cannot_read_the_key_from_its_server(one: Session) -> None:
     plan, runtime = one
     await runtime.run("true")
     script = (
@@ -337,7 +339,7 @@ async def test_the_key_cannot_be_read_from_the_server(one: Session) -> None:
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
-async def test_no_two_sessions_are_one_user_and_files_are_their_own(
+async def test_sessions_have_different_uids_and_private_files(
     two: tuple[Session, Session], spawner: LocalSpawner
 ) -> None:
     users = {each.session_id: each.uid for each in await spawner.running()}
@@ -351,7 +353,7 @@ async def test_no_two_sessions_are_one_user_and_files_are_their_own(
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
-async def test_a_session_is_the_same_user_when_it_starts_again(
+async def test_a_restarted_session_keeps_its_uid(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
     plan = new_plan()
@@ -361,7 +363,7 @@ async def test_a_session_is_the_same_user_when_it_starts_again(
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
-async def test_a_link_planted_among_the_sockets_is_not_followed(
+async def test_a_symlink_in_the_socket_directory_is_not_followed(
     two: tuple[Session, Session],
 ) -> None:
     (mine, first), (other, _) = two
@@ -377,7 +379,7 @@ async def test_a_link_planted_among_the_sockets_is_not_followed(
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
-async def test_directories_elsewhere_are_not_given_to_a_session(
+async def test_a_session_directory_outside_sessions_dir_is_rejected(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan], place: Path
 ) -> None:
     plan = new_plan()
@@ -402,7 +404,7 @@ async def test_directories_elsewhere_are_not_given_to_a_session(
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
-async def test_the_files_of_a_session_are_removed_whoever_owns_them(
+async def test_removing_a_session_deletes_its_files_whoever_owns_them(
     spawner: LocalSpawner, one: Session, place: Path
 ) -> None:
     plan, runtime = one
@@ -420,7 +422,7 @@ async def test_the_files_of_a_session_are_removed_whoever_owns_them(
 # Ways in and out -------------------------------------------------------------------------
 
 
-async def test_the_hubs_socket_of_a_session_is_seen_also_when_a_new_hub_makes_it_anew(
+async def test_a_session_sees_the_hub_socket_after_a_new_hub_recreates_it(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan], place: Path
 ) -> None:
     plan = new_plan()
@@ -445,7 +447,7 @@ async def test_the_hubs_socket_of_a_session_is_seen_also_when_a_new_hub_makes_it
 
 
 @pytest.mark.parametrize("spawner", ["root"], indirect=True)
-async def test_memory_past_the_limit_ends_what_took_it(
+async def test_a_process_past_the_memory_limit_is_killed(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
     plan = replace(new_plan(), limits=SessionLimits(memory=96 << 20))
@@ -456,7 +458,7 @@ async def test_memory_past_the_limit_ends_what_took_it(
         assert (await runtime.run("echo still here")).content == "still here\n"
 
 
-async def test_no_more_processes_than_the_limit_can_be_forked(
+async def test_a_session_cannot_fork_past_the_process_limit(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
     plan = replace(new_plan(), limits=SessionLimits(processes=40))
@@ -471,7 +473,7 @@ async def test_no_more_processes_than_the_limit_can_be_forked(
 
 
 @pytest.mark.parametrize("spawner", ["somebody"], indirect=True)
-async def test_without_cgroups_a_process_alone_cannot_pass_the_limit_of_memory(
+async def test_without_cgroups_each_process_is_held_to_the_memory_limit(
     spawner: LocalSpawner, new_plan: Callable[[], SandboxPlan]
 ) -> None:
     plan = replace(new_plan(), limits=SessionLimits(memory=256 << 20))
@@ -498,7 +500,7 @@ async def test_cpu_time_is_held_to_the_limit(
     assert used / took < 0.26
 
 
-async def test_a_session_cannot_take_the_machines_terminals(
+async def test_a_session_cannot_control_terminals_of_the_host(
     two: tuple[Session, Session],
 ) -> None:
     """One had 3,059, and then nobody on the machine could open another."""
@@ -511,7 +513,7 @@ async def test_a_session_cannot_take_the_machines_terminals(
 # Machines that cannot -------------------------------------------------------------------
 
 
-async def test_a_machine_without_bubblewrap_is_refused_with_the_way_out(
+async def test_a_machine_without_bubblewrap_is_rejected_with_advice(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = place / "bin"
@@ -523,7 +525,7 @@ async def test_a_machine_without_bubblewrap_is_refused_with_the_way_out(
     await spawner.aclose()
 
 
-async def test_without_isolation_sandboxes_run_when_that_is_meant_and_it_is_said_loudly(
+async def test_unisolated_sandboxes_run_with_allow_unisolated_and_log_a_warning(
     place: Path, new_plan: Callable[[], SandboxPlan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = place / "bin"

@@ -8,7 +8,7 @@ from bascule.core.sessions import new_session_id
 from bascule.runtime.spawn.local.logs import SandboxLogs
 
 
-def test_of_a_log_that_grew_too_large_the_end_is_left_and_writing_goes_on(tmp_path: Path) -> None:
+def test_an_oversized_log_keeps_its_end_and_stays_writable(tmp_path: Path) -> None:
     logs, session, other = SandboxLogs(tmp_path / "logs"), new_session_id(), new_session_id()
     logs.open()
     (logs.directory / other).write_text("small\n")

@@ -124,7 +124,7 @@ async def ensure_nothing_is_left(place: Path, *plans: SandboxPlan) -> None:
         assert not plan.run_dir.exists()
 
 
-async def test_sandboxes_go_on_when_the_warden_is_killed_and_are_found_by_the_next(
+async def test_sandboxes_survive_a_killed_warden_and_are_found_by_the_next(
     place: Path,
 ) -> None:
     plan = new_plan(place)
@@ -145,7 +145,7 @@ async def test_sandboxes_go_on_when_the_warden_is_killed_and_are_found_by_the_ne
     await ensure_nothing_is_left(place, plan)
 
 
-async def test_whoever_asks_for_a_new_warden_and_leaves_is_in_nobodys_way(place: Path) -> None:
+async def test_a_cancelled_request_for_a_new_warden_does_not_block_others(place: Path) -> None:
     """At the moment when there is one and nobody has spoken to it yet."""
     plan = new_plan(place)
     async with LocalSpawner(settings_in(place)) as spawner:
@@ -165,7 +165,7 @@ async def test_whoever_asks_for_a_new_warden_and_leaves_is_in_nobodys_way(place:
     await ensure_nothing_is_left(place, plan)
 
 
-async def test_a_question_taken_back_before_the_warden_has_read_it_is_answered(
+async def test_a_request_cancelled_before_the_warden_reads_it_is_answered(
     place: Path,
 ) -> None:
     """As while it starts: both then come at once."""
@@ -181,7 +181,7 @@ async def test_a_question_taken_back_before_the_warden_has_read_it_is_answered(
         assert await spawner.running() == []
 
 
-async def test_sandboxes_go_on_when_the_zygote_is_killed_and_more_can_be_started(
+async def test_sandboxes_survive_a_killed_zygote_and_new_ones_can_be_started(
     place: Path,
 ) -> None:
     first, second = new_plan(place), new_plan(place)
@@ -200,7 +200,7 @@ async def test_sandboxes_go_on_when_the_zygote_is_killed_and_more_can_be_started
 
 
 @pytest.mark.parametrize("which", [0, 1])
-async def test_a_sandbox_whose_bubblewrap_is_killed_is_ended_or_goes_on_and_can_be_stopped(
+async def test_a_sandbox_whose_bubblewrap_is_killed_can_still_be_stopped(
     place: Path, which: int
 ) -> None:
     """The outer one only waits; the inner one is the first process of the namespace."""
@@ -221,7 +221,7 @@ async def test_a_sandbox_whose_bubblewrap_is_killed_is_ended_or_goes_on_and_can_
     await ensure_nothing_is_left(place, plan)
 
 
-async def test_all_of_it_killed_at_once_leaves_what_the_next_spawner_clears_up(
+async def test_after_killing_every_process_the_next_spawner_cleans_up(
     place: Path,
 ) -> None:
     plan = new_plan(place)
@@ -265,7 +265,7 @@ async def test_a_kill_at_any_moment_of_a_start_leaves_nothing(place: Path) -> No
     )
 
 
-async def test_a_new_hub_serves_the_way_out_of_sandboxes_it_did_not_start(place: Path) -> None:
+async def test_a_new_hub_serves_egress_for_sandboxes_it_did_not_start(place: Path) -> None:
     plan = replace(new_plan(place), egress=Egress(mode="proxy", domains=("example.org",)))
     ask = "curl -s -o /dev/null -w '%{http_code}' http://elsewhere.example/"
     async with LocalSpawner(settings_in(place)) as spawner:

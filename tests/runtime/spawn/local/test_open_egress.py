@@ -86,7 +86,7 @@ async def spawner_of(
                 await spawner.stop(each.session_id, grace=1)
 
 
-async def test_an_ordinary_user_who_may_not_open_the_device_is_told_how_to(
+async def test_a_user_without_access_to_dev_net_tun_gets_advice(
     place: Path, new_plan: NewPlan
 ) -> None:
     """At once and in a sentence; and the session can be had without a network."""
@@ -159,7 +159,7 @@ async def reached(spawner: LocalSpawner, plan: SandboxPlan) -> set[str]:
 
 
 @pytest.mark.parametrize("who", ["root", "somebody"])
-async def test_an_open_session_reaches_public_addresses_alone(
+async def test_an_open_session_reaches_only_public_addresses(
     place: Path, new_plan: NewPlan, internet: int, who: str
 ) -> None:
     """Not the metadata service of a cloud, no private network, not the machine it runs on."""
@@ -177,7 +177,7 @@ async def test_an_open_session_reaches_public_addresses_alone(
         (("0.0.0.0/0",), {OWN, METADATA, *PRIVATE}),
     ],
 )
-async def test_the_operator_can_name_networks_that_are_reached_all_the_same(
+async def test_the_operator_can_permit_private_networks(
     place: Path,
     new_plan: NewPlan,
     internet: int,
@@ -192,7 +192,7 @@ async def test_the_operator_can_name_networks_that_are_reached_all_the_same(
         assert await reached(spawner, new_plan()) == {PUBLIC, *more}
 
 
-async def test_nobody_in_a_session_can_change_where_it_reaches(
+async def test_a_session_cannot_change_its_network_reach(
     place: Path, new_plan: NewPlan, internet: int
 ) -> None:
     attacks = (
@@ -211,7 +211,7 @@ async def test_nobody_in_a_session_can_change_where_it_reaches(
         assert "tap0\t00000000" in routes.content
 
 
-def test_what_is_no_network_is_named() -> None:
+def test_an_invalid_open_network_is_named() -> None:
     with pytest.raises(InvalidSetting, match=r"open_networks: '10\.1\.2\.3/8' is not a network"):
         network_reach(["10.1.2.3/8"], [])
 

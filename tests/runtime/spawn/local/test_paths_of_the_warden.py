@@ -165,7 +165,7 @@ async def test_a_link_in_place_of_a_session_is_refused(
     victim.ensure_untouched()
 
 
-async def test_directories_that_are_exchanged_again_and_again_lead_nowhere(
+async def test_swapping_directories_in_a_loop_never_escapes_sessions_dir(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     """A race between the look and the act: two names change places all the time."""
@@ -202,7 +202,7 @@ def exchanging(first: Path, second: Path) -> Iterator[None]:
         thread.join()
 
 
-async def test_a_directory_of_another_user_is_not_a_sessions(
+async def test_a_directory_of_another_user_is_rejected_as_a_session(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     """One that everybody may move can be put in place of a session's."""
@@ -220,7 +220,7 @@ async def test_a_directory_of_another_user_is_not_a_sessions(
     assert (theirs / "kept").is_dir()
 
 
-async def test_files_of_root_are_not_handed_over_to_a_session(
+async def test_files_of_root_are_not_chowned_to_a_session(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     """As a hard link to one would be, on a machine that lets users make such links."""
@@ -236,7 +236,7 @@ async def test_files_of_root_are_not_handed_over_to_a_session(
     assert precious.stat().st_uid == 0
 
 
-async def test_a_link_at_run_dir_gets_no_mount_and_no_session(
+async def test_a_symlink_at_run_dir_is_rejected_without_a_mount_or_session(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     victim = Victim(place, plan)
@@ -248,7 +248,7 @@ async def test_a_link_at_run_dir_gets_no_mount_and_no_session(
     victim.ensure_untouched()
 
 
-async def test_a_link_planted_after_the_start_is_not_mounted_over_or_cleared(
+async def test_a_symlink_planted_after_the_start_is_not_mounted_over_or_emptied(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     """The parent of `run_dir` is the hub's, so all of it can be exchanged while a session runs."""
@@ -280,7 +280,7 @@ async def test_a_link_planted_after_the_start_is_not_mounted_over_or_cleared(
 
 
 @pytest.mark.parametrize("what", ["egress", "hub", "vscode", "folder"])
-async def test_a_link_at_what_a_session_is_shown_is_refused(
+async def test_a_symlink_in_place_of_a_mounted_path_is_rejected(
     place: Path, settings: LocalSettings, plan: SandboxPlan, what: str
 ) -> None:
     """Root's warden would show it a directory that is closed to all others."""
@@ -323,7 +323,7 @@ async def start_by_the_warden(spawner: LocalSpawner, plan: SandboxPlan) -> None:
     await spawner._request("start", plan=plan_to_wire(plan))
 
 
-async def test_root_may_have_links_on_the_way(
+async def test_symlinks_of_root_in_a_path_are_followed(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     """As `/var/lib/bascule` that an operator moved to another disk."""
@@ -349,7 +349,7 @@ async def test_root_may_have_links_on_the_way(
 
 
 @pytest.mark.parametrize("way", ["own", "shared", "loop", "file", "relative", "up"])
-def test_paths_that_others_could_lead_elsewhere_are_refused(place: Path, way: str) -> None:
+def test_paths_that_other_users_could_redirect_are_rejected(place: Path, way: str) -> None:
     path = place / "a" / "b"
     (place / "a").mkdir()
     match way:
@@ -371,7 +371,7 @@ def test_paths_that_others_could_lead_elsewhere_are_refused(place: Path, way: st
         open_real(path)
 
 
-def test_links_of_roots_own_are_followed_also_upwards(place: Path) -> None:
+def test_symlinks_of_root_are_followed_even_through_parent_directories(place: Path) -> None:
     (place / "a" / "b").mkdir(parents=True)
     (place / "c").symlink_to("a/../a/b/.")
     (place / "d").symlink_to(place / "c")
@@ -383,7 +383,7 @@ def test_links_of_roots_own_are_followed_also_upwards(place: Path) -> None:
         os.close(opened)
 
 
-async def test_nothing_here_blocks_the_warden(
+async def test_a_pipe_in_place_of_a_directory_does_not_block_the_warden(
     place: Path, settings: LocalSettings, plan: SandboxPlan
 ) -> None:
     """A pipe in place of a directory is refused, and not waited for."""

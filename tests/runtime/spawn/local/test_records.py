@@ -59,7 +59,7 @@ def test_a_record_is_held_while_any_process_has_its_lock(records: SandboxRecords
     assert records.held(ID) is None
 
 
-def test_the_kernel_tells_which_process_claimed_it(records: SandboxRecords) -> None:
+def test_the_kernel_reports_which_process_holds_a_record(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
     pid, lives = in_a_fork(lock)
@@ -72,7 +72,7 @@ def test_the_kernel_tells_which_process_claimed_it(records: SandboxRecords) -> N
     assert records.held(ID) is None
 
 
-def test_what_is_left_is_cleared_up_by_one(records: SandboxRecords) -> None:
+def test_a_stale_record_is_claimed_by_only_one_cleaner(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
     os.close(lock)
@@ -85,7 +85,7 @@ def test_what_is_left_is_cleared_up_by_one(records: SandboxRecords) -> None:
     assert records.stale(ID) is None
 
 
-def test_more_can_be_written_later(records: SandboxRecords) -> None:
+def test_a_held_record_can_be_updated(records: SandboxRecords) -> None:
     lock = records.take(record())
     assert lock is not None
     known = replace(record(), namespace=4026531836)
@@ -96,7 +96,7 @@ def test_more_can_be_written_later(records: SandboxRecords) -> None:
     os.close(lock)
 
 
-def test_no_number_is_lent_twice_and_a_wanted_one_comes_first(tmp_path: Path) -> None:
+def test_no_uid_is_leased_twice_and_a_preferred_one_is_given_first(tmp_path: Path) -> None:
     leases = UidLeases(tmp_path / "uids", 100, 3)
     taken = [leases.take([102]), leases.take([102]), leases.take([5])]
     numbers = [lent[0] for lent in taken if lent is not None]

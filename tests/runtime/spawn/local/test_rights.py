@@ -63,20 +63,20 @@ def ensure_it_went_well(told: dict[str, Any], settings: LocalSettings) -> None:
     assert not told["left"]
 
 
-async def test_a_hub_without_rights_asks_a_warden_that_listens(place: Path) -> None:
+async def test_an_unprivileged_hub_uses_a_listening_warden(place: Path) -> None:
     settings = settings_in(place, hub_uid=SOMEBODY)
     async with warden_of(0, settings, place / "warden.sock") as path:
         ensure_it_went_well(await be_hub(settings, SOMEBODY, str(path)), settings)
 
 
-async def test_a_hub_that_starts_as_root_drops_its_rights_and_keeps_its_warden(
+async def test_a_hub_started_as_root_drops_privileges_but_keeps_its_warden(
     place: Path,
 ) -> None:
     settings = settings_in(place, hub_uid=SOMEBODY)
     ensure_it_went_well(await be_hub(settings, 0), settings)
 
 
-async def test_nobody_but_the_hub_may_ask(place: Path) -> None:
+async def test_the_warden_answers_only_the_hubs_user(place: Path) -> None:
     settings = settings_in(place, hub_uid=SOMEBODY)
     async with warden_of(0, settings, place / "warden.sock") as path:
         path.chmod(0o666)  # as if its permissions were not enough

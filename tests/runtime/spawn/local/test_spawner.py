@@ -49,7 +49,7 @@ class TestLocal(SpawnerSuite):
     def make(self, place: Path) -> MakeSpawner:
         return lambda: LocalSpawner(settings_in(place))
 
-    async def test_the_log_of_its_server_counts_as_disk_use(
+    async def test_the_log_of_a_sandbox_server_counts_as_disk_use(
         self, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         """A session can write there: the descriptor is in reach of its user."""
@@ -61,7 +61,7 @@ class TestLocal(SpawnerSuite):
             os.fsync(log.fileno())
         assert await spawner.disk(plan.directory) >= before + (4 << 20)
 
-    async def test_its_server_imports_and_compiles_nothing_after_the_fork(
+    async def test_the_sandbox_server_imports_and_compiles_nothing_after_the_fork(
         self, imports_logged: None, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         """The zygote has loaded everything. An import would cost each session time and memory."""
@@ -75,7 +75,7 @@ class TestLocal(SpawnerSuite):
         assert FORKED in log, "imports are logged"
         assert [line for line in log if line.startswith((IMPORTED, COMPILED))] == []
 
-    async def test_its_server_imports_nothing_for_less_common_actions(
+    async def test_the_sandbox_server_does_not_preload_modules_of_rare_actions(
         self, imports_logged: None, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         await spawner.start(plan)
@@ -87,7 +87,7 @@ class TestLocal(SpawnerSuite):
         assert FORKED in log, "imports are logged"
         assert [line for line in log if line.startswith(IMPORTED)] == []
 
-    async def test_its_server_opens_the_checkpoint_store_with_the_first_change(
+    async def test_the_sandbox_server_opens_the_checkpoint_store_at_the_first_change(
         self, spawner: Spawner, plan: SandboxPlan
     ) -> None:
         """Opening it would cost each session time and memory."""
@@ -105,7 +105,7 @@ class TestLocal(SpawnerSuite):
             assert [each["files"] for each in (await runtime.checkpoints()).items] == [1]
 
     @needs_root
-    async def test_a_folder_of_the_host_can_be_its_workspace(
+    async def test_a_host_folder_can_be_the_workspace(
         self, spawner: Spawner, plan: SandboxPlan, place: Path
     ) -> None:
         folder = place / "project"
