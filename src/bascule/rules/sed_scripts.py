@@ -13,7 +13,7 @@ _PRINT = re.compile(
     rf"[ \t]*{_ADDRESS}(?:[ \t]*,[ \t]*(?:{_ADDRESS}|[+~][0-9]+))?[ \t]*[pdq][ \t]*"
 )
 # The delimiter is any printable ASCII character but a backslash.
-_REPLACED = r"(?:\\[^\n]|(?!(?P=d))[^\\\n])*+(?P=d)"
+_REPLACED = r"(?:\\[^\n]|(?!(?P=d))[^\\\n])*(?P=d)"
 _SUBSTITUTION = re.compile(rf"[ \t]*s(?P<d>[ -\[\]-~]){_REPLACED}{_REPLACED}[giIp0-9]*[ \t]*")
 _LONG_SCRIPT = re.compile(r"--e[a-z]*(?==|$)")
 _SHORT_SCRIPT = re.compile("-[^-efil]*e")
