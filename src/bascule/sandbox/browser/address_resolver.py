@@ -90,6 +90,8 @@ class AddressResolver:
 
     def explain(self, url: str, message: str) -> str:
         """Return the reason why a page did not load; `message` is the browser's error."""
+        if url.partition(":")[0].lower() in ("about", "data"):  # no host
+            return f"{url} could not be opened: {message.splitlines()[0]}"
         if self.is_blocked(url if "://" in url else f"http://{url}"):
             return self.refusal("", url)
         code = found[1] if (found := _CODE.search(message)) else ""
