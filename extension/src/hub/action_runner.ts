@@ -64,6 +64,8 @@ const READING_ACTIONS = new Set([
   "language",
   "debug_configurations",
   "debug_state",
+  "test_results",
+  "read_cells",
   "selection",
   "checkpoints",
   "checkpoint",

@@ -90,6 +90,8 @@ export class HubConnection implements Disposable {
   private readonly socket: Socket<FromHub, ToHub>;
   private maxMessageBytes = DEFAULT_MESSAGE_BYTES;
   private isRegistered = false;
+  /** The description in the latest registration. */
+  private described: WindowDescription | undefined;
 
   constructor(
     private readonly settings: HubConnectionSettings,
@@ -187,7 +189,12 @@ export class HubConnection implements Disposable {
     socket.on("disconnect", (reason) => this.lost(reason));
     socket.on("connect_error", (error) => this.failed(error));
     socket.on("health", (_, ack) => void this.health(ack));
-    socket.on("oh_event", (message) => receiver.action(message));
+    socket.on("oh_event", (message) => {
+      // The hub sends actions only to a registered window. On a busy machine an action may overtake
+      // the response to the registration, and its observation must not be dropped.
+      this.registered();
+      receiver.action(message);
+    });
     socket.on("oh_cancel", ({ id }, ack) => {
       void receiver.cancel(id).then((known) => ack?.({ known }));
     });
@@ -218,15 +225,14 @@ export class HubConnection implements Disposable {
     const { hub, token, identity, describe, probe } = this.settings;
     const socket = this.socket.id;
     this.maxMessageBytes = hello.limits.message_bytes;
-    let described: WindowDescription;
     try {
       await within(probe(), PROBE_MS, () => new Failure("link", "the editor does not answer"));
       if (socket !== this.socket.id) return;
-      described = describe();
+      this.described = describe();
       const response = await fetch(new URL("/api/vscode/register", hub), {
         method: "POST",
         headers: { Authorization: `Bearer ${token}`, "Content-Type": "application/json" },
-        body: JSON.stringify({ nonce: hello.nonce, ...identity, ...described }),
+        body: JSON.stringify({ nonce: hello.nonce, ...identity, ...this.described }),
         signal: AbortSignal.timeout(REGISTER_MS),
       });
       if (socket !== this.socket.id || this.current.is === "closed") return; // a newer connection registers
@@ -237,15 +243,22 @@ export class HubConnection implements Disposable {
         return;
       }
     } catch (error) {
-      if (socket === this.socket.id) this.retryRegistration(messageOf(error));
+      if (socket === this.socket.id && !this.isRegistered) this.retryRegistration(messageOf(error));
       return;
     }
+    this.registered();
+  }
+
+  /** Called when the hub has registered the window; again only after a reconnect. */
+  private registered(): void {
+    if (this.isRegistered || !this.socket.connected) return;
+    const { hub, identity, describe } = this.settings;
     this.isRegistered = true;
     this.log.info(`registered with ${hub} as ${identity.window_id}`);
     this.setState({ is: "connected", hub });
     const current = describe();
     // The description changed while the window was registering, so send the change now.
-    if (!isDeepStrictEqual(current, described)) this.changed(current);
+    if (!isDeepStrictEqual(current, this.described)) this.changed(current);
     this.receiver.ready();
     this.reviewChanged();
   }

@@ -282,6 +282,28 @@ test("a new host answers what an earlier one ended, and knows what it left unfin
   expect(worker.begun).toEqual([ended, unfinished]);
 });
 
+test("an action that overtakes the response to the registration is answered", async () => {
+  const unfinished = hub.act("run", {}, { progress: true });
+  await hub.until(() => hub.progress.length === 1);
+  close();
+  for (const name of fs.readdirSync(directory))
+    fs.renameSync(path.join(directory, name), path.join(directory, "4194999.host.jsonl"));
+  let begun = "";
+  hub.onRegistration = async () => {
+    hub.send({ id: unfinished, action: "run", args: {}, agent: "tester" });
+    begun = hub.act("run", {}, { progress: true });
+    await hub.health(); // the actions were handled before the registration is answered
+  };
+  open(TOKEN, "next");
+  await ready();
+  await hub.until(() => hub.progress.length === 2);
+  await answered(1);
+  expect(hub.observations).toMatchObject([
+    { cause: unfinished, extras: { error_id: "outcome.unknown" } },
+  ]);
+  expect(hub.progress[1]).toMatchObject({ cause: begun });
+});
+
 test("cancelling ends the action, and is confirmed once it has", async () => {
   const id = hub.act("run", {}, { progress: true });
   await hub.until(() => hub.progress.length === 1);

@@ -16,8 +16,8 @@ export class FakeHub {
   readonly progress: { cause: string; offset: number; data: string }[] = [];
   readonly changes: Record<string, unknown>[] = [];
   readonly reviews: ReviewList[] = [];
-  /** Called when a registration has come and is not yet answered. */
-  onRegistration: () => void = () => undefined;
+  /** Called when a registration has come; it is answered afterwards. */
+  onRegistration: () => void | Promise<void> = () => undefined;
   /** Whether observations are confirmed. */
   confirms = true;
   /** What registering answers with. */
@@ -150,7 +150,7 @@ export class FakeHub {
     for await (const chunk of request) text += String(chunk);
     const registration = JSON.parse(text) as Registration;
     this.registrations.push(registration);
-    this.onRegistration();
+    await this.onRegistration();
     setImmediate(() => this.came());
     if (this.status !== 200) return [this.status, { code: "window.taken", message: "taken" }];
     if (registration.nonce !== this.nonce)
