@@ -99,16 +99,28 @@ class KernelProcess:
         self.is_introduced = False
         """A caller has been told that this is a new kernel."""
         self.starting: asyncio.Future[str | None]
+        self._process: asyncio.subprocess.Process | None = None
+        """None until `start` has started the process. Requests may be cancelled before that."""
         self.dead = asyncio.Event()
         self.status = 0
 
     @property
     def pid(self) -> int:
+        assert self._process is not None
         return self._process.pid
 
     async def start(self, cwd: str) -> str | None:
         """Start the kernel. Returns None once it answers, or the reason of the failure."""
-        from jupyter_client.asynchronous.client import AsyncKernelClient
+        try:
+            process, connection_file = await self._start_process(cwd)
+        except OSError as error:
+            return f"the kernel could not be started: {error}"
+        self._process = process
+        self._connect(process, connection_file)
+        return await self._wait_for_channels()
+
+    async def _start_process(self, cwd: str) -> tuple[asyncio.subprocess.Process, str]:
+        """Returns the kernel's process and its connection file."""
         from jupyter_client.connect import write_connection_file
 
         file, transport = await asyncio.to_thread(self._connection_file)
@@ -121,7 +133,7 @@ class KernelProcess:
             key=secrets.token_hex(16).encode(),
         )
         with self._stderr_path.open("wb") as stderr:
-            self._process = await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-Xfrozen_modules=off", KERNEL_MAIN, "-f", name),
                 "--HistoryManager.hist_file=:memory:",
                 cwd=cwd,
@@ -131,8 +143,13 @@ class KernelProcess:
                 stderr=stderr,
                 start_new_session=True,
             )
+        return process, name
+
+    def _connect(self, process: asyncio.subprocess.Process, connection_file: str) -> None:
+        from jupyter_client.asynchronous.client import AsyncKernelClient
+
         self._client = client = AsyncKernelClient()
-        client.load_connection_file(name)
+        client.load_connection_file(connection_file)
         # Unlimited receive queue: by default, ZeroMQ drops output that arrives faster than we read.
         client.context.rcvhwm = 0
         client.context.reconnect_ivl = 10
@@ -140,13 +157,12 @@ class KernelProcess:
         self._readers = [
             asyncio.ensure_future(work)
             for work in (
-                self._watch(),
+                self._watch(process),
                 self._listen(client.shell_channel, self._on_reply),
                 self._listen(client.iopub_channel, self._on_iopub),
                 self._listen(client.stdin_channel, self._on_question),
             )
         ]
-        return await self._wait_for_channels()
 
     def execute(self, cell: Cell, *, quietly: bool = False) -> None:
         content = {
@@ -166,9 +182,12 @@ class KernelProcess:
     def signal(self, number: int) -> None:
         """Signal the kernel and its child processes, like a terminal does."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self.pid, number)
 
     def cwd(self) -> str:
+        """The kernel's working directory; "" if there is no process."""
+        if self._process is None:
+            return ""
         try:
             return os.readlink(f"/proc/{self._process.pid}/cwd")  # noqa: PTH115
         except OSError:
@@ -188,6 +207,13 @@ class KernelProcess:
             return ""
 
     async def end(self) -> None:
+        if self._process is None:
+            # Cancelling also ends a process that is just being started.
+            self.starting.cancel()
+            await asyncio.wait([self.starting])
+            if self._process is None:
+                self.dead.set()
+                return
         self.signal(signal.SIGKILL)
         await self.dead.wait()
 
@@ -215,9 +241,9 @@ class KernelProcess:
             await first_of(self._is_ready.wait(), self.dead.wait(), timeout=READY_POLL_INTERVAL)
         return None
 
-    async def _watch(self) -> None:
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
         """Handle the exit of the kernel, after all its output has been read."""
-        self.status = await self._process.wait()
+        self.status = await process.wait()
         while await first_of(self._message_received.wait(), timeout=DRAIN_TIME):
             self._message_received.clear()
         self.signal(signal.SIGKILL)  # its remaining child processes
@@ -435,8 +461,9 @@ class KernelWorker:
     def take(self, request: dict[str, Any]) -> None:
         kind = request["op"]
         if kind == "cancel":
-            if request["id"] in self._requests:
-                self._requests[request["id"]].cancel()
+            if task := self._requests.get(request["id"]):
+                # Later, because a task that is cancelled before its first step sends no answer.
+                asyncio.get_running_loop().call_soon(task.cancel)
             return
         work = self._run(request) if kind == "run" else self._interrupt(request)
         task = self._requests[request["id"]] = asyncio.ensure_future(work)
