@@ -1,8 +1,10 @@
 """Run the checks and all tests in stages, and print a table of their results at the end.
 
-Two stages run in parallel with others: the preparation of programs and environments during the
-checks, and the tests in a real VS Code during all other tests. Their output is printed when they
-have ended. The last line sums up all stages, in the form of pytest's last line.
+At most two stages run at the same time: the preparation of programs and environments during the
+checks, and the tests in a real VS Code during the ordinary tests. When one of these two stages with
+tests has ended, the tests in containers follow it, in parallel with the other. The output of a
+stage that was not in the foreground is printed when it has ended. The last line sums up all stages,
+in the form of pytest's last line.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 
 from scripts.second_try import LIST, outcomes, passed_again, read_allowed, verdict
 
@@ -24,7 +26,8 @@ PARTS = ("extension", "web")
 # Two stages with tests run at the same time, so there are two processes per core: many tests wait
 # for a program. With more processes, tests would exceed their time limits.
 PARALLEL = ("-n", str(os.cpu_count() or 1), "--dist", "loadfile")
-ORDINARY = ("-m", "not editor and not docker", *PARALLEL)
+# Files are in the order of tests/conftest.py: a long test that starts last keeps one core busy.
+ORDINARY = ("-m", "not editor and not docker", *PARALLEL, "--no-loadscope-reorder")
 
 
 def main(results: Path) -> int:
@@ -43,8 +46,9 @@ def main(results: Path) -> int:
         )
         if run.join() and is_ready:
             run.begin("editor", "scripts/test-editor", *PARALLEL)
+            run.queue("containers", "scripts/test-docker")
             run.stage("tests", "scripts/twice", *ORDINARY)
-            run.stage("containers", "scripts/test-docker")
+            run.begin_queued()
             run.join()
     except KeyboardInterrupt:
         run.interrupt()
@@ -88,8 +92,17 @@ class Ended:
     counts: Counts
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A stage in parallel with others, which has not been joined."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    waiting: Thread
+
+
 class Run:
-    """Runs stages one after the other, and at most one in parallel with them.
+    """Runs stages one after the other, and others in parallel with them.
 
     A stage that runs tests writes their results as JUnit XML into the directory `results`:
     NAME-1.xml has the first run, NAME-2.xml the second run of the tests that failed in the first.
@@ -98,7 +111,10 @@ class Run:
     def __init__(self, results: Path) -> None:
         self.ended: list[Ended] = []
         self._results = results
-        self._beside: tuple[str, subprocess.Popen[bytes], Thread] | None = None
+        self._beside: list[Beside] = []
+        self._queued: tuple[str, tuple[str, ...]] | None = None
+        self._lock = Lock()
+        """Held while stages in parallel are started, queued or interrupted."""
 
     def file(self, name: str, number: int = 1) -> Path:
         return self._results / f"{name}-{number}.xml"
@@ -119,35 +135,41 @@ class Run:
 
         It has its own process group, so that an interrupt reaches all of its processes.
         """
-        with (self._results / name).open("wb") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=PROJECT,
-                env=self._environment(name),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        waiting = Thread(target=self._wait, args=(name, process, time.monotonic()))
-        waiting.start()
-        self._beside = name, process, waiting
+        with self._lock:
+            self._begin(name, command)
+
+    def queue(self, name: str, *command: str) -> None:
+        """Start a stage in parallel when one that is in parallel now ends, or in `begin_queued`."""
+        with self._lock:
+            self._queued = name, command
+
+    def begin_queued(self) -> None:
+        """Start the stage in the queue, unless it has been started."""
+        with self._lock:
+            queued, self._queued = self._queued, None
+            if queued is not None:
+                self._begin(*queued)
 
     def join(self) -> bool:
-        """Wait for the parallel stage and print its output. Returns whether it passed."""
-        if self._beside is None:
-            return True
-        (name, _, waiting), self._beside = self._beside, None
-        waiting.join()
-        print(f"\n== {name}", flush=True)
-        sys.stdout.buffer.write((self._results / name).read_bytes())
-        sys.stdout.flush()
-        return next(stage.status for stage in self.ended if stage.name == name) == 0
+        """Wait for the stages in parallel and print their output. Returns whether all passed."""
+        names = []
+        while self._beside:  # a stage that ends may start the one in the queue
+            beside = self._beside[0]
+            beside.waiting.join()
+            self._beside.remove(beside)
+            names.append(beside.name)
+            print(f"\n== {beside.name}", flush=True)
+            sys.stdout.buffer.write((self._results / beside.name).read_bytes())
+            sys.stdout.flush()
+        return not any(stage.status for stage in self.ended if stage.name in names)
 
     def interrupt(self) -> None:
-        if self._beside is not None:
-            os.killpg(self._beside[1].pid, signal.SIGINT)
-            self.join()
+        with self._lock:
+            self._queued = None
+            for beside in self._beside:
+                if beside.process.returncode is None:
+                    os.killpg(beside.process.pid, signal.SIGINT)
+        self.join()
 
     def show(self) -> None:
         heads = ("stage", "time", "passed", "2nd try", "failed", "skipped")
@@ -159,6 +181,25 @@ class Run:
             print("  ".join((name.ljust(widths[0]), *others)))
         _show_second_tries([test for stage in self.ended for test in stage.counts.again])
         print(f"\n{_closing(self.ended)}")
+
+    def _begin(self, name: str, command: tuple[str, ...]) -> None:
+        with (self._results / name).open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=PROJECT,
+                env=self._environment(name),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        waiting = Thread(target=self._wait_beside, args=(name, process, time.monotonic()))
+        self._beside.append(Beside(name, process, waiting))
+        waiting.start()
+
+    def _wait_beside(self, name: str, process: subprocess.Popen[bytes], began: float) -> None:
+        self._wait(name, process, began)
+        self.begin_queued()
 
     def _wait(self, name: str, process: subprocess.Popen[bytes], began: float) -> bool:
         status = process.wait()

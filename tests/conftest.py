@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -145,6 +146,25 @@ def pytest_configure(config: pytest.Config) -> None:
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None:  # not in the workers of pytest-xdist
         config.pluginmanager.register(_Failures(terminal))
+
+
+@pytest.hookimpl(trylast=True)  # after tests were deselected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--no-loadscope-reorder`, start files with long tests first, then those with many."""
+    if not config.getoption("loadscopereorder", True):
+        sort_by_file(items)
+
+
+def sort_by_file(items: list[pytest.Item]) -> None:
+    """Files with the longest time limit of a test come first. Time limits of up to two minutes, the
+    default, are equal: then files with more tests come first, as pytest-xdist orders them."""
+    limits: dict[Path, float] = {}
+    counts = Counter(item.path for item in items)
+    for item in items:
+        mark = item.get_closest_marker("timeout")
+        limit = float(mark.args[0]) if mark and mark.args else 0.0
+        limits[item.path] = max(limits.get(item.path, 120.0), limit)
+    items.sort(key=lambda item: (-limits[item.path], -counts[item.path], str(item.path)))
 
 
 class _Failures:

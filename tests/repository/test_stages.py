@@ -28,7 +28,7 @@ def run(tmp_path: Path) -> Run:
     return Run(tmp_path)
 
 
-def test_what_passed_at_the_second_try_is_counted_as_passed_and_named(
+def test_tests_that_pass_on_the_second_try_count_as_passed_and_are_listed(
     run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "first").write_text(FIRST)
@@ -57,7 +57,7 @@ def test_what_passed_at_the_second_try_is_counted_as_passed_and_named(
     )
 
 
-def test_what_a_stage_beside_others_prints_comes_at_its_end(
+def test_the_output_of_a_background_stage_is_printed_when_it_ends(
     run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     os.mkfifo(tmp_path / "gate")
@@ -70,7 +70,53 @@ def test_what_a_stage_beside_others_prints_comes_at_its_end(
     assert {stage.name: stage.status for stage in run.ended} == {"before": 0, "beside": 0}
 
 
-def test_an_interrupt_ends_the_stage_beside_with_all_it_started(run: Run, tmp_path: Path) -> None:
+def test_a_queued_stage_starts_after_the_background_stage(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    run.begin("beside", "sh", "-c", 'read word < "$TEST_RESULTS/gate"')
+    run.queue("queued", "sh", "-c", 'echo up > "$TEST_RESULTS/gate"; exit 3')
+    run.stage("before", "sh", "-c", 'echo go > "$TEST_RESULTS/gate"; read w < "$TEST_RESULTS/gate"')
+    run.begin_queued()
+
+    assert not run.join()
+
+    assert {each.name: each.status for each in run.ended} == {"beside": 0, "before": 0, "queued": 3}
+
+
+def test_a_queued_stage_starts_earlier_if_the_background_stage_takes_longer(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    run.begin("beside", "sh", "-c", 'read word < "$TEST_RESULTS/gate"')
+    run.queue("queued", "sh", "-c", 'echo go > "$TEST_RESULTS/gate"; echo late')
+    run.stage("before", "true")
+    run.begin_queued()
+
+    assert run.join()
+
+    assert len(run.ended) == 3
+    assert capfd.readouterr().out.split() == [
+        "==",
+        "before",
+        "==",
+        "beside",
+        "==",
+        "queued",
+        "late",
+    ]
+
+
+def test_an_interrupt_starts_no_stage_from_the_queue(run: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "up")
+    run.begin("beside", "sh", "-c", 'echo > "$TEST_RESULTS/up"; exec sleep 600')
+    run.queue("queued", "true")
+    (tmp_path / "up").read_text()
+
+    run.interrupt()
+
+    assert [stage.name for stage in run.ended] == ["beside"]
+
+
+def test_an_interrupt_ends_the_background_stage_and_its_processes(run: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "up")
     program = """exec bash -c 'echo $$ > "$TEST_RESULTS/up"; exec sleep 600'"""
     run.begin("beside", "bash", "-c", f"trap 'exit 3' INT; ({program}); true")
