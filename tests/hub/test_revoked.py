@@ -32,6 +32,7 @@ from bascule.hub.web.page import is_built
 from bascule.link.http import HttpReply
 from bascule.link.hub import HubLink
 from bascule.link.socketio import SocketClient
+from bascule.wire import to_json
 from tests.web.test_access import VISIT, BrowserClient
 from tests.web.test_watch import Listener
 
@@ -226,6 +227,22 @@ async def an_action_of_mcp(ground: RevocationSetup) -> Closed:
     return _stopped(ground, acting)
 
 
+async def a_program_at_the_sandbox(ground: RevocationSetup) -> Closed:
+    """It runs without any connection. A forged header and an encoded path do not hide it."""
+    asker = await _asker(ground)
+    body, headers = to_json({"argv": ["bash", "-c", BUSY]}), {"Content-Type": "application/json"}
+    headers["X-Bascule-Started-By"] = "somebody else"
+    where = f"/sandbox/{ground.session}/%70rograms"
+    reply = await asker.request("POST", where, body=body, headers=headers)
+    assert reply.status == 200, reply.body
+    await _appears(ground.workspace / "began")
+
+    async def closed() -> None:
+        await _appears(ground.workspace / "stopped")
+
+    return closed
+
+
 OPENINGS = [
     a_runtimes_socket,
     a_windows_socket,
@@ -240,12 +257,13 @@ OPENINGS = [
     an_action_of_openhands,
     an_action_of_openhands_v1,
     an_action_of_mcp,
+    a_program_at_the_sandbox,
 ]
 
 
 @pytest.mark.parametrize("revoke", [by_the_hub, by_another_process])
 @pytest.mark.parametrize("opening", OPENINGS)
-async def test_a_revoked_token_ends_at_once(
+async def test_a_revoked_token_is_rejected_at_once(
     ground: RevocationSetup,
     opening: Callable[[RevocationSetup], Awaitable[Closed]],
     revoke: Callable[[RevocationSetup], Awaitable[None]],
@@ -291,7 +309,7 @@ async def test_the_cookies_of_a_revoked_token_are_refused(
     assert (await inside.get(pages[0])).status == 401
 
 
-async def test_a_token_that_expires_ends_as_well() -> None:
+async def test_an_expired_token_is_rejected_too() -> None:
     async with RunningHub() as place:
         token = await place.token("short", "agent", lifetime=2.0)
         link = HubLink(place.url, token)
@@ -301,7 +319,7 @@ async def test_a_token_that_expires_ends_as_well() -> None:
                 await link._socket.wait_refused()
 
 
-async def test_other_tokens_of_the_same_owner_go_on(ground: RevocationSetup) -> None:
+async def test_other_tokens_of_the_same_owner_keep_working(ground: RevocationSetup) -> None:
     other = await ground.hub.token("the other", "agent", owner="admin")
     async with HubLink(ground.hub.url, other) as link:
         await link.connect()
@@ -450,8 +468,6 @@ def _run(command: str) -> dict[str, Any]:
 
 
 def _rpc(method: str, params: object, number: int | None) -> bytes:
-    from bascule.wire import to_json
-
     asked = {"jsonrpc": "2.0", "method": method, "params": params}
     return to_json(asked if number is None else {**asked, "id": number})
 

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, inspect, text
 
 from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.sessions import SessionId
+from bascule.core.windows import WindowId
 from bascule.hub.database.address import database_address, sqlite_address, with_driver
 from bascule.hub.database.engine import make_engine
 from bascule.hub.database.migrate import HEAD, KNOWN_VERSIONS, alembic_config, upgrade
@@ -72,7 +73,9 @@ class TestSqlite(StoreSuite):
         assert all(each.done() for each in reading)
         assert await asyncio.gather(*reading) == [None] * 8
 
-    async def test_a_row_read_while_its_token_was_removed_is_not_kept(self, store: Store) -> None:
+    async def test_a_row_read_during_the_removal_of_its_token_is_not_cached(
+        self, store: Store
+    ) -> None:
         row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
         await store.add_token(row)
         assert isinstance(store, SqlStore)
@@ -83,7 +86,7 @@ class TestSqlite(StoreSuite):
         memory.keep(row, before)
         assert await store.find_token("h") is None
 
-    async def test_a_write_that_is_cancelled_anywhere_keeps_nobody_from_writing(
+    async def test_a_cancelled_write_does_not_block_other_writes(
         self, store: Store, tmp_path: Path, no_collection: None
     ) -> None:
         row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
@@ -141,7 +144,7 @@ async def cancelled_at(step: int, work: Coroutine[Any, Any, object]) -> bool:
     return await driven()
 
 
-def test_a_database_that_cannot_tell_is_asked_again_in_time() -> None:
+def test_without_change_detection_cached_tokens_expire() -> None:
     now = 0.0
     memory = TokenCache(TimedChangeDetector(lambda: now))
     row = TokenRow(hash="h", name="n", owner="ada", scope="agent")
@@ -190,7 +193,7 @@ class TestPostgres(StoreSuite):
         return lambda: SqlStore(emptied)
 
 
-async def test_without_a_place_nothing_is_left(
+async def test_a_store_without_a_directory_leaves_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -204,7 +207,7 @@ async def test_without_a_place_nothing_is_left(
 # Earlier and later versions -----------------------------------------------------------------
 
 
-async def test_a_file_of_the_earliest_version_is_brought_along(tmp_path: Path) -> None:
+async def test_a_database_of_the_earliest_version_is_migrated(tmp_path: Path) -> None:
     path = tmp_path / "hub.sqlite"
     with sqlite3.connect(path) as old:
         old.executescript(EARLIEST)
@@ -219,7 +222,58 @@ async def test_a_file_of_the_earliest_version_is_brought_along(tmp_path: Path) -
         assert len(await store.list_tokens()) == 1
 
 
-async def test_two_who_bring_it_along_at_once_do_it_one_after_the_other(tmp_path: Path) -> None:
+RELEASED = """
+CREATE TABLE alembic_version (version_num TEXT NOT NULL);
+INSERT INTO alembic_version VALUES ('0002');
+CREATE TABLE tokens (
+    hash TEXT NOT NULL, name TEXT NOT NULL, owner TEXT NOT NULL, scope TEXT NOT NULL,
+    session_id TEXT, expires FLOAT, PRIMARY KEY (hash),
+    CONSTRAINT tokens_scope CHECK (scope IN ('admin', 'agent', 'window', 'session')),
+    UNIQUE (name)
+);
+CREATE TABLE windows (id TEXT NOT NULL, key_hash TEXT NOT NULL, owner TEXT NOT NULL,
+    PRIMARY KEY (id));
+CREATE TABLE sessions (
+    id TEXT NOT NULL, owner TEXT NOT NULL, created_by TEXT NOT NULL, spec JSON NOT NULL,
+    state TEXT NOT NULL, stage TEXT NOT NULL, cause TEXT NOT NULL, created FLOAT NOT NULL,
+    updated FLOAT NOT NULL, last_active FLOAT NOT NULL, request_key TEXT,
+    request_hash TEXT NOT NULL, is_filled BOOLEAN NOT NULL, is_doomed BOOLEAN NOT NULL,
+    PRIMARY KEY (id), CONSTRAINT sessions_request UNIQUE (owner, request_key)
+);
+CREATE TABLE reservations (session_id TEXT NOT NULL, kind TEXT NOT NULL, owner TEXT NOT NULL,
+    amount BIGINT NOT NULL, PRIMARY KEY (session_id, kind));
+CREATE TABLE events (id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL,
+    time FLOAT NOT NULL, kind TEXT NOT NULL, data JSON NOT NULL);
+CREATE INDEX events_session ON events (session_id, id);
+CREATE TABLE audit (id INTEGER NOT NULL, time FLOAT NOT NULL, who TEXT NOT NULL,
+    owner TEXT NOT NULL, verb TEXT NOT NULL, session_id TEXT NOT NULL, detail JSON NOT NULL,
+    PRIMARY KEY (id));
+CREATE INDEX audit_session ON audit (session_id, id);
+INSERT INTO tokens VALUES ('h', 'kept', 'ada', 'agent', NULL, 12.5);
+INSERT INTO windows VALUES ('w', 'k', 'ada');
+INSERT INTO audit VALUES (1, 1.5, 'agent', 'ada', 'create', 's', '{}');
+"""
+"""What version 0.1.0 made."""
+
+
+async def test_a_database_of_version_0_1_0_is_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    with sqlite3.connect(path) as old:
+        old.executescript(RELEASED)
+    old.close()
+    async with SqlStore(sqlite_address(path)) as store:
+        await store.open()
+        assert await store.find_token("h") == TokenRow(
+            hash="h", name="kept", owner="ada", scope="agent", expires=12.5
+        )
+        (entry,) = await store.list_audit()
+        assert (entry.who, entry.user_name, entry.id) == ("agent", "", 1)
+        await store.add_token(TokenRow(hash="i", name="new", owner="ada", scope="member"))
+        assert await store.list_users() == []
+        assert not await store.bind_window(WindowId("w"), "another", "ada")
+
+
+async def test_concurrent_migrations_run_one_after_another(tmp_path: Path) -> None:
     path = tmp_path / "hub.sqlite"
     with sqlite3.connect(path) as old:
         old.executescript(EARLIEST)
@@ -261,12 +315,12 @@ def shape(connection: Connection) -> dict[str, Any]:
     }
 
 
-async def test_migrations_and_tables_say_the_same_on_sqlite(tmp_path: Path) -> None:
+async def test_migrations_and_table_definitions_match_on_sqlite(tmp_path: Path) -> None:
     await same_shape(sqlite_address(tmp_path / "a"), sqlite_address(tmp_path / "b"))
 
 
 @pytest.mark.slow
-async def test_migrations_and_tables_say_the_same_on_postgresql(emptied: str) -> None:
+async def test_migrations_and_table_definitions_match_on_postgresql(emptied: str) -> None:
     await run(emptied, metadata.create_all)
     made = await run(emptied, shape)
     await run(emptied, lambda connection: connection.execute(text(EMPTY)))
@@ -291,7 +345,7 @@ def test_every_migration_is_known_in_its_order() -> None:
 # Where it is --------------------------------------------------------------------------------
 
 
-def test_an_address_is_written_as_people_know_it(tmp_path: Path) -> None:
+def test_a_database_url_needs_no_driver_name(tmp_path: Path) -> None:
     assert with_driver("postgresql://u:p@h/n") == "postgresql+asyncpg://u:p@h/n"
     assert database_address("", tmp_path) == f"sqlite+aiosqlite:///{tmp_path}/hub.sqlite"
     with pytest.raises(InvalidSetting, match="'mysql'"):
@@ -299,7 +353,7 @@ def test_an_address_is_written_as_people_know_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+async def test_an_unreachable_database_is_reported_without_its_password() -> None:
     store = SqlStore(with_driver("postgresql://hub:pass-word@127.0.0.1:1/hub"))
     with pytest.raises(StorageFailed, match=r"postgresql at 127\.0\.0\.1, hub") as error:
         await store.open()

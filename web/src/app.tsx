@@ -6,6 +6,7 @@ import { Icon, type IconName } from "./ui/icons";
 import { EmptyState } from "./ui/parts";
 import { ApprovalsView } from "./views/approvals";
 import { DemoView } from "./views/demo";
+import { PeopleView } from "./views/people";
 import { SessionView } from "./views/session";
 import { SessionsView } from "./views/sessions";
 import { HealthView } from "./views/health";
@@ -16,8 +17,11 @@ const NAVIGATION: { path: string; label: string; icon: IconName }[] = [
   { path: "/sessions", label: "Sessions", icon: "sessions" },
   { path: "/windows", label: "Windows", icon: "windows" },
   { path: "/approvals", label: "Approvals", icon: "approvals" },
+  { path: "/people", label: "People", icon: "people" },
   { path: "/status", label: "Health", icon: "status" },
 ];
+/** Paths of views that show only what admins may see. */
+const ADMIN_PATHS = ["/people"];
 
 /** Updates the clock for displayed ages while the page is visible. */
 function useClock(): void {
@@ -58,7 +62,7 @@ function Side() {
         <span>Bascule</span>
       </a>
       <ul>
-        {NAVIGATION.map((place) => (
+        {NAVIGATION.filter(isOffered).map((place) => (
           <li key={place.path}>
             <a
               href={place.path}
@@ -99,6 +103,10 @@ function Side() {
   );
 }
 
+function isOffered(place: { path: string }): boolean {
+  return me.value?.scope === "admin" || !ADMIN_PATHS.includes(place.path);
+}
+
 export function Banner() {
   if (connectionState.value !== "lost") return null;
   return (
@@ -134,6 +142,8 @@ function CurrentView() {
       return id ? <WindowView key={id} id={id} /> : <WindowsView />;
     case "approvals":
       return <ApprovalsView />;
+    case "people":
+      return <PeopleView />;
     case "demo":
       return <DemoView />;
     case "status":

@@ -12,9 +12,10 @@ export interface Load {
 
 export const connectionState = signal<ConnectionState>("connecting");
 export const refusedReason = signal("");
-export const me = signal<Pick<Hello, "name" | "scope" | "version" | "spawners" | "egress"> | null>(
-  null,
-);
+export const me = signal<Pick<
+  Hello,
+  "name" | "owner" | "scope" | "version" | "spawners" | "egress"
+> | null>(null);
 export const sessions = signal<ReadonlyMap<string, Session>>(new Map());
 export const windows = signal<readonly Window[]>([]);
 export const approvals = signal<readonly Approval[]>([]);

@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from bascule.core.errors import InvalidSetting
 from bascule.core.sessions import EgressMode
+from bascule.hub.accounts.oidc_settings import OidcSettings
 from bascule.hub.settings import HubSettings
 
 from .defaults import DEFAULT_FILE, DEFAULT_PORT
@@ -39,6 +40,8 @@ Paths = Annotated[tuple[Path, ...], BeforeValidator(_split_list)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int | None, Field(ge=0)]
 Bytes = Annotated[int, Field(ge=1024)]
+
+_OIDC_PREFIX: Final = "oidc_"
 
 
 class HubFile(BaseModel):
@@ -79,6 +82,17 @@ class HubFile(BaseModel):
     max_fork_files: Count = 1_000_000
     max_egress: EgressMode = "proxy"
     open_networks: Networks = ()
+    oidc_issuer: str = ""
+    oidc_client_id: str = ""
+    oidc_client_secret: str = Field("", repr=False)
+    oidc_client_secret_file: Path | None = None
+    oidc_scopes: Names = ("openid", "profile", "email")
+    oidc_name_claim: str = "preferred_username"
+    oidc_groups_claim: str = "groups"
+    oidc_admin_groups: Names = ()
+    oidc_member_groups: Names = ()
+    oidc_viewer_groups: Names = ()
+    oidc_default_role: Literal["none", "viewer", "member"] = "none"
     spawners: Names = ("local",)
     allow_unisolated: bool = False
     allow_root: bool = False
@@ -119,11 +133,33 @@ class HubFile(BaseModel):
                 *("log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"),
                 "open_networks",
                 *("docker_engine", "docker_image", "allow_root", "user", "warden", "warden_dir"),
+                *(name for name in HubFile.model_fields if name.startswith(_OIDC_PREFIX)),
             }
         )
         return HubSettings(
-            admin_token=admin_token, state_dir=self.state(), run_dir=self.run(), **values
+            admin_token=admin_token,
+            state_dir=self.state(),
+            run_dir=self.run(),
+            oidc=self._oidc(),
+            **values,
         )
+
+    def _oidc(self) -> OidcSettings | None:
+        """The OpenID provider. Raises `InvalidSetting`."""
+        if not self.oidc_issuer:
+            return None
+        values = {
+            name.removeprefix(_OIDC_PREFIX): getattr(self, name)
+            for name in HubFile.model_fields
+            if name.startswith(_OIDC_PREFIX)
+        }
+        file = values.pop("client_secret_file")
+        if file is not None:
+            try:
+                values["client_secret"] = file.read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise InvalidSetting(f"cannot read oidc_client_secret_file: {error}") from error
+        return OidcSettings(**values)
 
 
 _RENAMED: Final = {"look_every": "reconcile_interval"}

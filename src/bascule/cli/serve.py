@@ -57,6 +57,22 @@ def serve(
             "from the host.",
         ),
     ] = None,
+    oidc_issuer: Annotated[
+        str | None,
+        CommandOption(
+            help="URL of the OpenID provider at which users sign in. [default: none, only tokens]"
+        ),
+    ] = None,
+    oidc_client_id: Annotated[
+        str | None, CommandOption(help="Id of this hub at the OpenID provider.")
+    ] = None,
+    oidc_client_secret_file: Annotated[
+        Path | None,
+        CommandOption(
+            help="File with the hub's secret at the OpenID provider. [default: the variable "
+            "BASCULE_OIDC_CLIENT_SECRET]"
+        ),
+    ] = None,
     log_format: Annotated[
         str | None,
         CommandOption(
@@ -89,6 +105,9 @@ def serve(
         "public_url": public_url,
         "state_dir": state_dir,
         "allow_unisolated": allow_unisolated,
+        "oidc_issuer": oidc_issuer,
+        "oidc_client_id": oidc_client_id,
+        "oidc_client_secret_file": oidc_client_secret_file,
         "log_format": log_format,
     }
     settings = load(config, os.environ, flags)

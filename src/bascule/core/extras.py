@@ -25,6 +25,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "nets": ("ruamel", "defusedxml", "debugpy"),
     "mcp": ("mcp", "anyio", "jsonschema"),
     "docker": ("aiodocker",),
+    "oidc": ("jwt", "cryptography"),
 }
 """The top-level modules of each extra. A module is listed once, for its main extra."""
 
@@ -36,6 +37,7 @@ _PURPOSES: Final[Mapping[str, str]] = {
     "nets": "Loading and debugging Petri nets",
     "mcp": "Serving MCP clients",
     "docker": "Starting sandboxes in containers",
+    "oidc": "Signing in with OpenID Connect",
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import secrets
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,13 +23,13 @@ from bascule.core.errors import (
     LinkError,
     OutcomeUnknown,
 )
-from bascule.core.sessions import SessionId
 from bascule.core.windows import Window, WindowId
 from bascule.link.socketio import PROTOCOL
 from bascule.serving.refusals import Refused
 from bascule.wire import decode_action, error_to_wire, reply_envelope
 from bascule.wire.windows import encode_window
 
+from .accounts.audit_log import AuditLog
 from .disconnects import disconnect_of
 from .docs_page import docs_page
 from .guard import IDENTITY
@@ -56,7 +55,6 @@ from .one_time_codes import PairingCodes, SignInCodes
 from .peers import peer_uid
 from .registry import Registry
 from .replies import ERRORS
-from .sessions.rows import AuditRow
 from .settings import HubSettings
 from .sign_in import local_path
 from .sockets import Sockets
@@ -68,6 +66,11 @@ _RECENT: Final = 60.0
 _DEFAULT_TIMEOUT: Final = 120.0
 """Timeout in seconds of an action over HTTP that sets none."""
 
+_MEMBERS_SCOPES: Final = ("agent", "window")
+"""The scopes of tokens that a member may create."""
+_RESERVED_NAMES: Final = ("session ", "sign-in ")
+"""Beginnings of the names of tokens that the hub itself creates."""
+
 
 class Api:
     """All REST calls of the hub, on one FastAPI application."""
@@ -77,6 +80,7 @@ class Api:
         settings: HubSettings,
         *,
         store: Store,
+        audit: AuditLog,
         tokens: Tokens,
         leases: TokenLeases,
         registry: Registry,
@@ -87,6 +91,7 @@ class Api:
     ) -> None:
         self._settings = settings
         self._store = store
+        self._audit = audit
         self._tokens = tokens
         self._leases = leases
         self._registry = registry
@@ -103,7 +108,7 @@ class Api:
 
     def _add_routes(self) -> None:
         add = self.app.add_api_route
-        agent, admin = [require_scope("agent", "admin")], [require_scope("admin")]
+        agent, person = [require_scope("agent", "admin")], [require_scope("admin", "member")]
         window = [require_scope("window", "session", "admin")]
         vscode = "/api/vscode"
         add("/health", self.health, response_model=HealthAnswer)
@@ -132,12 +137,12 @@ class Api:
             dependencies=window,
         )
         add(f"{vscode}/registry/stats", self.stats, dependencies=agent)
-        add(f"{vscode}/pair", self.pair, methods=["POST"], dependencies=admin)
+        add(f"{vscode}/pair", self.pair, methods=["POST"], dependencies=person)
         add(f"{vscode}/pair/{{code}}", self.redeem, methods=["POST"])
         add("/api/sign-in", self.sign_in, methods=["POST"], dependencies=agent)
-        add("/api/tokens", self.list_tokens, dependencies=admin)
-        add("/api/tokens", self.create_token, methods=["POST"], dependencies=admin)
-        add("/api/tokens/{name}", self.revoke_token, methods=["DELETE"], dependencies=admin)
+        add("/api/tokens", self.list_tokens, dependencies=person)
+        add("/api/tokens", self.create_token, methods=["POST"], dependencies=person)
+        add("/api/tokens/{name}", self.revoke_token, methods=["DELETE"], dependencies=person)
 
     # The hub itself -----------------------------------------------------------------------
 
@@ -268,7 +273,9 @@ class Api:
         code = self._sign_in_codes.issue(hash_of(token), local_path(body.next), uid=uid)
         return SignInAnswer(url=f"{self._url()}/sign-in?{urlencode({'code': code})}")
 
-    async def list_tokens(self) -> list[TokenReport]:
+    async def list_tokens(self, request: Request) -> list[TokenReport]:
+        """The tokens of the caller, or for admins of all owners; without sign-ins of accounts."""
+        who = identity_of(request)
         rows = await self._store.list_tokens()
         return [
             TokenReport(
@@ -279,16 +286,30 @@ class Api:
                 expires=row.expires,
             )
             for row in rows
+            if who.may_see(row.owner) and not row.is_sign_in
         ]
 
     async def create_token(self, body: TokenBody, request: Request) -> TokenAnswer:
-        """Create a token. Only this answer contains it: the hub stores only its hash."""
+        """Create a token. Only this answer contains it: the hub stores only its hash.
+
+        Members create tokens of scope `agent` or `window` for themselves.
+        """
         who = identity_of(request)
-        await self._write_audit(who, "token.create", body.owner or who.owner, body.name, body.scope)
+        owner = body.owner or who.owner
+        if not who.is_admin and (owner != who.owner or body.scope not in _MEMBERS_SCOPES):
+            raise AccessDenied(
+                f"A member creates tokens of scope {' or '.join(_MEMBERS_SCOPES)} for itself only; "
+                "ask an admin for another token"
+            )
+        if body.name.startswith(_RESERVED_NAMES):
+            raise InvalidRequest(
+                f"The name {body.name!r} is reserved; choose another", field="name"
+            )
+        await self._audit.write(who, "token.create", owner=owner, name=body.name, scope=body.scope)
         token = await self._tokens.create(
             body.name,
             body.scope,
-            owner=body.owner or identity_of(request).owner,
+            owner=owner,
             session_id=body.session_id,
             lifetime=body.lifetime,
         )
@@ -296,30 +317,14 @@ class Api:
 
     async def revoke_token(self, name: str, request: Request) -> MessageAnswer:
         """Revoke a token. Its connections are closed and its actions are stopped."""
-        if not await self._tokens.revoke(name):
+        who = identity_of(request)
+        if not await self._tokens.revoke(name, owner=None if who.is_admin else who.owner):
             raise Refused(404, InvalidRequest(f"There is no token named {name!r}"))
         await self._leases.sweep()
-        who = identity_of(request)
-        await self._write_audit(who, "token.revoke", who.owner, name)
+        await self._audit.write(who, "token.revoke", name=name)
         return MessageAnswer(message="The token is revoked")
 
     # ----------------------------------------------------------------------------------------
-
-    async def _write_audit(
-        self, who: Identity, verb: str, owner: str, name: str, scope: str = ""
-    ) -> None:
-        """Write an audit entry: an admin can create a token for anyone and act as that owner."""
-        detail = {"name": name} | ({"scope": scope} if scope else {})
-        await self._store.add_audit(
-            AuditRow(
-                time=time.time(),
-                who=who.name,
-                owner=owner,
-                verb=verb,
-                session_id=SessionId(""),
-                detail=detail,
-            )
-        )
 
     def _windows_of(self, request: Request) -> InProcessWindows:
         return InProcessWindows(self._sockets, self._registry, identity_of(request))
@@ -356,11 +361,15 @@ class Api:
 
 
 def require_scope(*scopes: str) -> Any:
-    """A dependency that admits only tokens of these scopes."""
+    """A dependency that admits only tokens of these scopes.
+
+    Members may make every call that their agents may make.
+    """
+    admitted = {*scopes, *(["member"] if "agent" in scopes else [])}
 
     async def ensure(request: Request) -> None:
         identity = identity_of(request)
-        if identity.scope not in scopes:
+        if identity.scope not in admitted:
             raise AccessDenied(
                 f"This call needs a token of scope {' or '.join(scopes)}, "
                 f"not one of scope {identity.scope}"

@@ -44,6 +44,7 @@ class AskingSession:
 
     session_id: SessionId
     on_answer: OnAnswer
+    owner: str = ""
 
 
 Questioner = Host | AskingSession
@@ -148,13 +149,18 @@ class Approvals:
         if gone:
             self._changes.publish("approvals")
 
-    def pending(self) -> Sequence[Question]:
-        """Open questions, oldest first, without expired ones."""
+    def asker_of(self, place_id: PlaceId, question_id: str) -> Questioner | None:
+        """The window or session that asks; None if the question is not open."""
+        pending = self._pending.get((place_id, question_id))
+        return None if pending is None else pending.asker
+
+    def pending(self, may_see: Callable[[str], bool] = lambda _owner: True) -> Sequence[Question]:
+        """Open questions of owners that the caller may see, oldest first, without expired ones."""
         now = self._clock()
         expired = [key for key, each in self._pending.items() if _expires(each.question) <= now]
         for key in expired:
             del self._pending[key]
-        return [each.question for each in self._pending.values()]
+        return [each.question for each in self._pending.values() if may_see(each.asker.owner)]
 
     def _remove(self, place_id: PlaceId, question_id: str, by: str) -> _Pending | None:
         pending = self._pending.pop((place_id, question_id), None)

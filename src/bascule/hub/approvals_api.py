@@ -1,4 +1,4 @@
-"""The REST calls about questions and rules, for admins: no agent may answer its own question."""
+"""The REST calls about questions and rules, for persons: no agent may answer its own question."""
 
 from __future__ import annotations
 
@@ -48,17 +48,18 @@ class ApprovalsApi:
         self._sessions = sessions
 
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
-        admin = [require_scope("admin")]
+        admin, person = [require_scope("admin")], [require_scope("admin", "member")]
         add = app.add_api_route
-        add("/api/approvals", self.list_questions, dependencies=admin)
+        add("/api/approvals", self.list_questions, dependencies=person)
         question_path = "/api/approvals/{place_id}/{question_id}"
-        add(question_path, self.answer, methods=["POST"], dependencies=admin)
+        add(question_path, self.answer, methods=["POST"], dependencies=person)
         add("/api/rules", self.list_rules, dependencies=admin)
         add("/api/sessions/{session_id}/rules", self.rules_in_use, dependencies=admin)
 
-    async def list_questions(self) -> list[dict[str, Any]]:
-        """The open questions of windows and sessions, oldest first."""
-        return [dict(each) for each in self._sockets.approvals.pending()]
+    async def list_questions(self, request: Request) -> list[dict[str, Any]]:
+        """The open questions of the windows and sessions that the caller may see, oldest first."""
+        may_see = identity_of(request).may_see
+        return [dict(each) for each in self._sockets.approvals.pending(may_see)]
 
     async def list_rules(self) -> list[RuleAnswer]:
         """The hub's rules for commands in sessions, in the order of its file."""
@@ -74,6 +75,6 @@ class ApprovalsApi:
         self, place_id: str, question_id: str, body: AnswerBody, request: Request
     ) -> MessageAnswer:
         """Answer a question of the window or session `place_id`. The first answer counts."""
-        by = identity_of(request).name
-        await self._sockets.answer(WindowId(place_id), question_id, body.answer, by=by)
+        who = identity_of(request)
+        await self._sockets.answer_as(who, WindowId(place_id), question_id, body.answer)
         return MessageAnswer(message=f"Answered: {body.answer}")

@@ -41,7 +41,9 @@ class WindowActions(Protocol):
         self, identity: Identity, window_id: WindowId, ids: Sequence[EventId]
     ) -> None: ...
 
-    async def answer(self, place_id: PlaceId, question: str, answer: str, *, by: str) -> None: ...
+    async def answer_as(
+        self, who: Identity, place_id: PlaceId, question: str, answer: str
+    ) -> None: ...
 
 
 class RuntimeSocket(Caller):
@@ -109,7 +111,7 @@ class RuntimeSockets:
                 await runtime.send(event, data)
 
     async def _on_connect(self, sid: str, environ: Mapping[str, Any], auth: object) -> None:
-        identity = connecting_identity(environ, "agent", "admin")
+        identity = connecting_identity(environ, "member", "agent", "admin")
         runtime = self._runtimes[sid] = RuntimeSocket(self._server, sid, identity)
         self._open_leases[sid] = self._leases.open(
             identity.token_hash, lambda: self._actions.end_all(runtime)
@@ -156,15 +158,15 @@ class RuntimeSockets:
 
     async def _on_approval_answered(self, sid: str, data: object) -> None:
         runtime = self._runtimes.get(sid)
-        if runtime is None or not runtime.identity.is_admin or not isinstance(data, Mapping):
+        if runtime is None or not isinstance(data, Mapping):
             return
         window_id, question = WindowId(str(data.get("window_id"))), str(data.get("id"))
         try:
-            await self._actions.answer(
-                window_id, question, str(data.get("answer")), by=runtime.agent
+            await self._actions.answer_as(
+                runtime.identity, window_id, question, str(data.get("answer"))
             )
         except BasculeError:
-            return  # the question was answered already, or its window is gone
+            return  # an agent, or the question was answered already, or its window is gone
 
 
 def _window_and_event(data: object, event: object) -> tuple[WindowId, Mapping[str, Any]]:

@@ -12,11 +12,17 @@ from pathlib import Path
 from bascule.core import errors
 from bascule.core.contracts import Spawner, Startable, WindowLink
 from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+from bascule.core.extras import require_extra
 from bascule.core.sessions import SessionId
 from bascule.serving.asgi import App, Receive, Scope, Send
 from bascule.serving.listener import Listener, stop_signals
 from bascule.serving.sockets import bound_pair, local_url, loopback_twin
 
+from .accounts.api import AccountsApi
+from .accounts.audit_api import AuditApi
+from .accounts.audit_log import AuditLog
+from .accounts.oidc_sign_in import OidcSignIn
+from .accounts.users import Users
 from .api import Api, identity_of, require_scope
 from .approvals_api import ApprovalsApi
 from .changes import HubChanges
@@ -89,6 +95,8 @@ class Hub(Startable):
         self._store = _store(settings)
         self.tokens = Tokens(self._store, settings.admin_token)
         self.leases = TokenLeases(self.tokens)
+        audit = AuditLog(self._store)
+        self.users = Users(settings, self._store, self.leases, audit)
         self._registry = Registry()
         self._switchboard = Switchboard(limit=settings.max_under_way, on_end=self._on_action_ended)
         changes = HubChanges()
@@ -112,6 +120,7 @@ class Hub(Startable):
         self._api = Api(
             settings,
             store=self._store,
+            audit=audit,
             tokens=self.tokens,
             leases=self.leases,
             registry=self._registry,
@@ -144,18 +153,22 @@ class Hub(Startable):
                 SessionEndpoint("apps", session_id, n)
             ),
             on_end=self._session_ended,
+            on_unshared=lambda session_id: self.proxy.end_session(session_id),
+            settings_for=self.users.settings_for,
         )
         self._sockets.wake = self.sessions.wake
-        sessions_api = SessionsApi(
-            self.sessions, self._store, self.addresses, identity_of=identity_of
-        )
+        sessions_api = SessionsApi(self.sessions, self.addresses, identity_of=identity_of)
         sessions_api.add_routes(self._api.app, require_scope)
         forks = SessionForks(self.sessions)
         forks_api = ForksApi(forks, identity_of=identity_of, describe=sessions_api.describe)
         forks_api.add_routes(self._api.app, require_scope)
+        AccountsApi(self.users, self.sessions.sharing, identity_of=identity_of).add_routes(
+            self._api.app, require_scope
+        )
+        AuditApi(self._store).add_routes(self._api.app, require_scope)
         WebApi(self.sessions, checks).add_routes(self._api.app, require_scope)
         ApprovalsApi(self._sockets, self.sessions).add_routes(self._api.app, require_scope)
-        ReviewsApi(self._sockets.reviews).add_routes(self._api.app, require_scope)
+        ReviewsApi(self._sockets.reviews, self._sockets).add_routes(self._api.app, require_scope)
         TimelinesApi(
             self.sessions,
             records=self._records,
@@ -174,6 +187,7 @@ class Hub(Startable):
             routes=routes or SessionRoutes(self.sessions),
             resolve_mounted=resolve_by_mounts(self._mounts),
             leases=self.leases,
+            on_program=self.sessions.program_starts,
         )
         keys = PageKeys(secret_of(settings.admin_token, "page"))
         self._feed = Feed(
@@ -195,8 +209,20 @@ class Hub(Startable):
             takes_files=path_predicate(self._mounts, lambda mount: mount.takes_files),
             leases=self.leases,
         )
+        oidc = None
+        if settings.oidc is not None:
+            secret = secret_of(settings.admin_token, "oidc")
+            oidc = OidcSignIn(settings.oidc, self.users, self.tokens, audit, secret=secret)
         sign_in = SignInPages(
-            settings, self.proxy, authenticator, sign_in_codes, on_sign_out=self._feed.end_sign_in
+            settings,
+            self.proxy,
+            authenticator,
+            sign_in_codes,
+            on_sign_out=self._feed.end_sign_in,
+            tokens=self.tokens,
+            leases=self.leases,
+            audit=audit,
+            oidc=oidc,
         )
         open_to_all: dict[str, App] = dict.fromkeys(PATHS, sign_in)
         open_to_all[authorize.PATH] = authorize.Authorize(
@@ -279,6 +305,8 @@ class Hub(Startable):
 
     def _prepare(self) -> list[socket.socket]:
         """Create the state directory and bind the sockets. Blocks, so it runs in a thread."""
+        if self._settings.oidc is not None:
+            require_extra("oidc")
         if self._settings.state_dir is not None:
             _ensure_directory(self._settings.state_dir)
         if self._given_socket is None:

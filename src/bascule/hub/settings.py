@@ -8,6 +8,8 @@ from typing import Literal
 
 from bascule.core.sessions import EgressMode
 
+from .accounts.oidc_settings import OidcSettings
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
@@ -76,6 +78,8 @@ class HubSettings:
     """Time for a session's server to accept a connection."""
     answer_timeout: float = 300.0
     """Time for a session's server to start its response."""
+    oidc: OidcSettings | None = None
+    """The OpenID provider at which users sign in with their accounts. None: only with tokens."""
     stall_timeout: float = 60.0
     """Time after which a client that reads nothing of its response is disconnected."""
     keep_target: float = 3.0

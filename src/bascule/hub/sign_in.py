@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from html import escape
 from typing import Final
 from urllib.parse import parse_qs, quote, urlsplit
 
-from bascule.core.errors import AccessDenied, InvalidRequest
+from bascule.core.errors import AccessDenied, HubUnreachable, InvalidRequest, InvalidSetting
 from bascule.serving.asgi import (
     ClientDisconnected,
     Header,
@@ -21,8 +22,11 @@ from bascule.serving.asgi import (
 from bascule.serving.refusals import Refused
 from bascule.serving.request_rules import counted
 
+from .accounts.audit_log import AuditLog
+from .accounts.oidc_sign_in import CALLBACK, START, OidcSignIn, forget_pending
 from .guard import HubHostRules
 from .identity import Identity
+from .leases import TokenLeases
 from .one_time_codes import SignInCodes
 from .peers import peer_uid
 from .proxy.authentication import SIGN_IN_SECONDS, TokenAuthenticator
@@ -33,9 +37,12 @@ from .proxy.proxy import Proxy
 from .proxy.request import RequestHead
 from .proxy.session_sign_in import CROSS_ORIGIN_SITES, continue_page
 from .settings import HubSettings
+from .tokens import Tokens
+
+logger = logging.getLogger(__name__)
 
 _HOME: Final = "/"
-PATHS: Final = frozenset({"/sign-in", "/sign-out"})
+PATHS: Final = frozenset({"/sign-in", "/sign-out", START, CALLBACK})
 
 _NO_FRAMING: Final[Header] = (b"content-security-policy", b"frame-ancestors 'none'")
 """Against clickjacking: no page may frame the pages to sign in and out."""
@@ -71,7 +78,15 @@ class SignInPages:
         codes: SignInCodes,
         *,
         on_sign_out: Callable[[bytes], Awaitable[None]],
+        tokens: Tokens,
+        leases: TokenLeases,
+        audit: AuditLog,
+        oidc: OidcSignIn | None = None,
     ) -> None:
+        self._tokens = tokens
+        self._leases = leases
+        self._audit = audit
+        self._oidc = oidc
         self._on_sign_out = on_sign_out
         self._host_rules = HubHostRules(settings)
         self._proxy = proxy
@@ -87,6 +102,9 @@ class SignInPages:
             reply = await self._answer(scope, request, receive)
         except ClientDisconnected:
             return
+        except (HubUnreachable, InvalidSetting) as error:  # the OpenID provider fails
+            logger.warning("%s", error.message)
+            reply = self._form_page(503, _HOME, error.message)
         except Refused as refused:
             reply = error_reply(refused.status, refused.error, is_page=request.is_page)
         await send_reply(send, reply)
@@ -103,6 +121,14 @@ class SignInPages:
                 return await self._sign_in(await _read_form(receive), scope)
             case "/sign-out", b"POST":
                 return await self._sign_out(request)
+            case str(path), b"GET" if path == START and self._oidc is not None:
+                query = parse_qs(urlsplit(request.target.decode("latin-1")).query)
+                origin = self._proxy.access_control.origins.page_origin(request.host)
+                return await self._oidc.start(origin, local_path(query.get("next", [_HOME])[0]))
+            case str(path), b"GET" if path == CALLBACK and self._oidc is not None:
+                return await self._finish_oidc(self._oidc, request)
+            case str(path), _ if path in (START, CALLBACK) and self._oidc is None:
+                raise Refused(404, InvalidRequest("This hub has no OpenID provider"))
         raise Refused(405, InvalidRequest(f"{request.method.decode()} is not allowed here"))
 
     async def _sign_in_form(self, request: RequestHead, scope: Scope) -> ProxyReply:
@@ -116,7 +142,7 @@ class SignInPages:
                 return reply
         if await self._authenticator.by_hub_cookie(request) is not None:
             return redirect(next_path)
-        return _sign_in_page(200, next_path, _CODE_IS_USED if code else "")
+        return self._form_page(200, next_path, _CODE_IS_USED if code else "")
 
     def _to_page_host(self, request: RequestHead, redirection: ProxyReply) -> ProxyReply:
         """Send the browser to the page's host.
@@ -167,8 +193,11 @@ class SignInPages:
         return None if found is None else await self._admit(*found)
 
     async def _admit(self, token_hash: str, next_path: str) -> ProxyReply:
-        if await self._authenticator.by_token_hash(token_hash) is None:
-            return _sign_in_page(401, next_path, "The token behind this URL is revoked or expired.")
+        identity = await self._authenticator.by_token_hash(token_hash)
+        if identity is None:
+            message = "The token behind this URL is revoked or expired."
+            return self._form_page(401, next_path, message)
+        await self._audit.write(identity, "sign-in")
         _, value = self._authenticator.sign_in_with_hash(token_hash)
         return _signed_in_page(value, next_path)
 
@@ -177,14 +206,30 @@ class SignInPages:
         next_path = local_path(form.get("next", [_HOME])[0])
         if code := form.get("code", [""])[0]:
             uid = await self._uid(code, scope)
-            return await self._redeem(code, uid) or _sign_in_page(401, next_path, _CODE_IS_USED)
+            return await self._redeem(code, uid) or self._form_page(401, next_path, _CODE_IS_USED)
         identity = await self._authenticator.by_token(token)
         if identity is None:
-            return _sign_in_page(401, next_path, "This token is unknown or has expired.")
+            await self._audit.write(None, "sign-in.refused", reason="unknown token")
+            return self._form_page(401, next_path, "This token is unknown or has expired.")
         if identity.scope == "window":
-            return _sign_in_page(403, next_path, "A window's token is only for that window.")
+            return self._form_page(403, next_path, "A window's token is only for that window.")
+        await self._audit.write(identity, "sign-in")
         _, value = self._authenticator.sign_in(token)
         return _signed_in_page(value, next_path)
+
+    async def _finish_oidc(self, oidc: OidcSignIn, request: RequestHead) -> ProxyReply:
+        """Sign in after the provider's redirect. The browser's earlier sign-in is replaced."""
+        try:
+            token_hash, next_path = await oidc.finish(request)
+        except AccessDenied as error:
+            refusal = self._form_page(403, _HOME, error.message)
+            return ProxyReply(refusal.status, (*refusal.headers, forget_pending()), refusal.body)
+        _, value = self._authenticator.sign_in_with_hash(token_hash)
+        reply = _signed_in_page(value, local_path(next_path))
+        return ProxyReply(reply.status, (*reply.headers, forget_pending()), reply.body)
+
+    def _form_page(self, status: int, next_path: str, error: str = "") -> ProxyReply:
+        return _sign_in_page(status, next_path, error, has_accounts=self._oidc is not None)
 
     async def _sign_out(self, request: RequestHead) -> ProxyReply:
         user = await self._authenticator.by_hub_cookie(request)
@@ -192,6 +237,11 @@ class SignInPages:
             self._authenticator.sign_out(user.sign_in)
             self._proxy.end_sign_in(user.sign_in.id)
             await self._on_sign_out(user.sign_in.id)
+            # The token of a sign-in with an account ends with it, on every hub and in every copy of
+            # the cookie.
+            if await self._tokens.end_sign_in(user.sign_in.token_hash):
+                await self._leases.sweep()
+            await self._audit.write(user.identity, "sign-out")
         return page(200, "Signed out", "", _NO_FRAMING, _cookie(b"", 0))
 
 
@@ -213,9 +263,15 @@ async def send_reply(send: Send, reply: ProxyReply) -> None:
     await send_whole(send, reply.status, reply.headers, reply.body)
 
 
-def _sign_in_page(status: int, next_path: str, error: str = "") -> ProxyReply:
+def _sign_in_page(
+    status: int, next_path: str, error: str = "", *, has_accounts: bool
+) -> ProxyReply:
     message = f"<p><strong>{escape(error)}</strong></p>" if error else ""
     content = _FORM.format(error=message, next=escape(next_path))
+    if has_accounts:
+        location = f"{START}?next={quote(next_path, safe='')}"
+        account = f'<p><a href="{escape(location)}">Sign in with your account</a></p>'
+        content = message + account + _FORM.format(error="", next=escape(next_path))
     return page(status, "Sign in to Bascule", content, _NO_FRAMING)
 
 

@@ -13,6 +13,8 @@ import socketio
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import (
+    AccessDenied,
+    AlreadyAnswered,
     BasculeError,
     HubUnreachable,
     InvalidAction,
@@ -33,8 +35,9 @@ from bascule.wire import decode_action
 from bascule.wire.windows import decode_folders
 
 from .abandoned_actions import AbandonedActions
+from .accounts.audit_log import AuditLog
 from .action_queues import ActionQueues
-from .approvals import Approvals, PlaceId
+from .approvals import Approvals, AskingSession, PlaceId
 from .changes import HubChanges
 from .health import Health
 from .identity import Identity
@@ -499,9 +502,35 @@ class Sockets(Closable):
                 self.approvals.settle(
                     host.window_id, str(data.get("id")), str(data.get("by") or "its window")
                 )
-            await self._runtimes.send(event, message, to=lambda who: who.is_admin)
+            await self._runtimes.send(
+                event, message, to=lambda who: who.is_person and who.may_see(host.owner)
+            )
 
         return relay
+
+    async def answer_as(self, who: Identity, place_id: PlaceId, question: str, answer: str) -> None:
+        """Answer a question as a person who owns the window or session, or as an admin.
+
+        Raises `AccessDenied` for agents, otherwise the errors of `answer`.
+        """
+        if not who.is_person:
+            raise AccessDenied(
+                "Only an admin or member may answer questions of windows and sessions, with a "
+                "token of that scope"
+            )
+        asker = self.approvals.asker_of(place_id, question)
+        if asker is not None and not who.may_see(asker.owner):
+            raise AlreadyAnswered("Too late: the question is no longer open")
+        await self.answer(place_id, question, answer, by=who.name)
+        await AuditLog(self._store).write(
+            who,
+            "approval",
+            owner="" if asker is None else asker.owner,
+            session_id=asker.session_id if isinstance(asker, AskingSession) else "",
+            place=place_id,
+            question=question,
+            answer=answer,
+        )
 
     async def answer(self, place_id: PlaceId, question: str, answer: str, *, by: str) -> None:
         """Answer a question of a window or session.

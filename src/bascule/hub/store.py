@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from bascule.core.contracts import Closable
 from bascule.core.sessions import SessionId, SessionState
 from bascule.core.windows import WindowId
 
-from .identity import TokenRow
+from .accounts.rows import AuditFilter, Share, UserRow
+from .identity import Access, Scope, TokenRow
 from .sessions.rows import AuditRow, Claim, EventRow, SessionRow
+
+_ALL_ENTRIES: Final = AuditFilter()
 
 
 class Store(Closable):
-    """Tokens, window keys, sessions with reservations and events, and the audit log.
+    """Tokens, users, window keys, sessions with reservations and events, and the audit log.
 
     Every method is one transaction: it takes effect completely or not at all, even if it is
     cancelled or the process is killed.
@@ -32,7 +35,8 @@ class Store(Closable):
 
     @abstractmethod
     async def add_token(self, row: TokenRow) -> None:
-        """Store a token. Raises `InvalidRequest` if its name is taken."""
+        """Store a token. Raises `InvalidRequest` if its name is taken, and `AccessDenied` if its
+        owner is a user who is disabled, or whose role does not permit the scope."""
 
     @abstractmethod
     async def find_token(self, token_hash: str) -> TokenRow | None:
@@ -42,8 +46,21 @@ class Store(Closable):
     async def list_tokens(self) -> Sequence[TokenRow]: ...
 
     @abstractmethod
-    async def remove_token(self, name: str) -> bool:
-        """Remove a token; returns whether it existed."""
+    async def remove_token(self, name: str, *, owner: str | None = None) -> bool:
+        """Remove a token; returns whether it existed. `owner`: only if this owner has it."""
+
+    @abstractmethod
+    async def remove_token_hash(self, token_hash: str) -> bool:
+        """Remove the token with this hash; returns whether it existed."""
+
+    @abstractmethod
+    async def remove_tokens_of(self, owner: str, *, keep: Collection[Scope] = ()) -> int:
+        """Remove the tokens of an owner, except those of the scopes `keep`; returns their
+        number."""
+
+    @abstractmethod
+    async def remove_sign_ins(self, owner: str, *, except_scope: Scope | None = None) -> int:
+        """Remove the sign-ins of an owner, except those of one scope; returns their number."""
 
     @abstractmethod
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
@@ -51,6 +68,37 @@ class Store(Closable):
 
         False if the id is bound to another key or owner.
         """
+
+    # Users --------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def put_user(self, row: UserRow) -> None:
+        """Add a user, or replace the row of the user with this name.
+
+        Raises `InvalidRequest` if another user has the account.
+        """
+
+    @abstractmethod
+    async def find_user(self, name: str) -> UserRow | None: ...
+
+    @abstractmethod
+    async def find_account(self, issuer: str, subject: str) -> UserRow | None:
+        """The user with this account."""
+
+    @abstractmethod
+    async def list_users(self) -> Sequence[UserRow]: ...
+
+    @abstractmethod
+    async def has_owner(self, name: str) -> bool:
+        """Whether there is a user with this name, an owner of a token, window or session, or a
+        session shared with this name."""
+
+    @abstractmethod
+    async def put_share(self, session_id: SessionId, user_name: str, access: Access | None) -> None:
+        """Give a user access to a session, or with None take it back."""
+
+    @abstractmethod
+    async def list_shares(self) -> Sequence[Share]: ...
 
     # Sessions -----------------------------------------------------------------------------
 
@@ -82,7 +130,7 @@ class Store(Closable):
 
     @abstractmethod
     async def remove_session(self, session_id: SessionId) -> bool:
-        """Remove a session with its reservations, events and tokens. Audit entries stay."""
+        """Remove a session with its reservations, events, shares and tokens. Audit entries stay."""
 
     @abstractmethod
     async def reserve(self, session_id: SessionId, owner: str, claims: Sequence[Claim]) -> None:
@@ -110,9 +158,9 @@ class Store(Closable):
 
     @abstractmethod
     async def list_audit(
-        self, *, session_id: SessionId | None = None, limit: int = 1000
+        self, only: AuditFilter = _ALL_ENTRIES, *, limit: int = 1000
     ) -> Sequence[AuditRow]:
-        """Audit entries, of one session or of all, newest first."""
+        """Audit entries, newest first."""
 
     @abstractmethod
     async def forget(self, *, audit_before: float, events_kept: int) -> None:

@@ -38,7 +38,7 @@ def hash_of(secret: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _token_id(hashed: str) -> str:
+def token_id_of(hashed: str) -> str:
     """The token's id for windows. It is not the hash: the store finds tokens by their hash."""
     return hash_of(f"token id {hashed}")[:32]
 
@@ -73,7 +73,7 @@ class Tokens:
             name="admin",
             owner=DEFAULT_OWNER,
             scope="admin",
-            token_id=_token_id(self._admin),
+            token_id=token_id_of(self._admin),
             token_hash=self._admin,
         )
         self._secret = hmac.digest(admin.encode(), b"tokens of sessions", hashlib.sha256)
@@ -91,11 +91,11 @@ class Tokens:
         if row is None or (row.expires is not None and row.expires <= self._clock()):
             return None
         return Identity(
-            name=row.name,
+            name=row.owner if row.is_sign_in else row.name,
             owner=row.owner,
             scope=row.scope,
             session_id=row.session_id,
-            token_id=_token_id(row.hash),
+            token_id=token_id_of(row.hash),
             token_hash=hashed,
         )
 
@@ -122,6 +122,27 @@ class Tokens:
         await self._store.add_token(row)
         return token
 
+    async def for_sign_in(self, owner: str, scope: Scope, *, lifetime: float) -> str:
+        """Create the token of a user's sign-in and return its hash. Nobody learns its secret."""
+        token = new_token()
+        row = TokenRow(
+            hash=hash_of(token),
+            name=f"sign-in {owner} {secrets.token_hex(4)}",
+            owner=owner,
+            scope=scope,
+            expires=self._clock() + lifetime,
+            is_sign_in=True,
+        )
+        await self._store.add_token(row)
+        return row.hash
+
+    async def end_sign_in(self, token_hash: str) -> bool:
+        """Remove the token of a sign-in, so that its cookies are valid nowhere any more."""
+        row = await self._store.find_token(token_hash)
+        if row is None or not row.is_sign_in:
+            return False
+        return await self._store.remove_token_hash(token_hash)
+
     async def for_session(self, session_id: str, *, owner: str) -> str:
         """A token of scope `session`. It is derived from the admin token, so every call returns the
         same token. It is stored under the name `session SESSION_ID`, by which it can be revoked."""
@@ -143,9 +164,9 @@ class Tokens:
                     raise
         return token
 
-    async def revoke(self, name: str) -> bool:
-        """Remove a token: the next call with it is refused.
+    async def revoke(self, name: str, *, owner: str | None = None) -> bool:
+        """Remove a token: the next call with it is refused. `owner`: only if this owner has it.
 
         `TokenLeases.sweep` ends the open connections of the token within a second.
         """
-        return await self._store.remove_token(name)
+        return await self._store.remove_token(name, owner=owner)

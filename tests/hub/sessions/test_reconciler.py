@@ -14,6 +14,7 @@ from bascule.core.actions import CmdRun
 from bascule.core.errors import InvalidState, MissingTool
 from bascule.core.sessions import RunningSandbox, SessionId, SessionSpec, SessionState
 from bascule.hub import HubSettings, Identity
+from bascule.hub.accounts.rows import AuditFilter
 from bascule.hub.database.address import sqlite_address
 from bascule.hub.database.store import SqlStore
 from bascule.hub.proxy import SessionEndpoint
@@ -114,7 +115,7 @@ async def rig(directory: Path) -> AsyncIterator[Rig]:
     await asyncio.to_thread(shutil.rmtree, directory)
 
 
-async def test_an_idle_session_is_paused_then_stopped_and_an_action_brings_it_back(
+async def test_an_idle_session_is_paused_then_stopped_and_resumed_by_an_action(
     rig: Rig,
 ) -> None:
     session = await rig.ready()
@@ -132,12 +133,12 @@ async def test_an_idle_session_is_paused_then_stopped_and_an_action_brings_it_ba
     rig.clock.now += 1000
     await rig.sessions.reconcile()
     assert rig.state(session) == "stopped"
-    told = await rig.store.list_audit(session_id=session)
+    told = await rig.store.list_audit(AuditFilter(session_id=session))
     by_the_hub = [each.verb for each in told if each.who == "hub"]
     assert by_the_hub == ["stop", "pause", "resume", "pause"]
 
 
-async def test_a_session_that_does_not_tell_what_it_does_is_idle_all_the_same(
+async def test_a_session_that_does_not_report_activity_becomes_idle(
     rig: Rig, directory: Path
 ) -> None:
     """It could stay awake for ever by stopping its own server."""
@@ -162,7 +163,7 @@ async def test_a_session_that_works_is_not_idle(rig: Rig) -> None:
     assert rig.state(session) == "ready"
 
 
-async def test_a_page_that_is_open_and_a_server_that_waits_are_no_use(rig: Rig) -> None:
+async def test_open_pages_and_idle_servers_do_not_count_as_activity(rig: Rig) -> None:
     session = await rig.ready()
     routes, app = SessionRoutes(rig.sessions), SessionEndpoint("apps", session, 0)
     await rig.run(session, "(setsid python3 -m http.server 0 >/dev/null 2>&1 &)")
@@ -181,14 +182,14 @@ async def test_a_page_that_is_open_and_a_server_that_waits_are_no_use(rig: Rig) 
     assert rig.state(session) == "ready"
 
 
-async def test_an_engine_that_cannot_tell_fails_no_session(rig: Rig) -> None:
+async def test_an_unresponsive_engine_does_not_fail_sessions(rig: Rig) -> None:
     session = await rig.ready()
     rig.spawner.is_silent = True
     await rig.sessions.reconcile()
     assert rig.state(session) == "ready"
 
 
-async def test_trouble_with_one_session_keeps_nobody_from_the_others(rig: Rig) -> None:
+async def test_an_error_in_one_session_does_not_stop_reconciling_the_others(rig: Rig) -> None:
     one, two = await rig.ready(), await rig.ready()
     await asyncio.to_thread(rig.sessions._lifecycle.vault.remove, one)
     await rig.sessions._lifecycle._drop_client(one)

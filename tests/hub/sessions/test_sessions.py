@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from bascule.core.errors import SandboxUnreachable
+from bascule.hub.sessions.sandbox_client import SandboxClient
 from bascule.link.http import HttpClient
 from bascule.wire import from_json
 from tests.contracts.runtime import gone
@@ -57,7 +59,7 @@ def kill(hub: SessionHub, session: str) -> int:
 # From create to remove ----------------------------------------------------------------------
 
 
-async def test_a_session_comes_up_by_itself_and_leaves_nothing(
+async def test_a_session_starts_on_creation_and_leaves_nothing_when_removed(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     made = await admin.create({"name": "mine", "environment": {"WORD": "hello"}})
@@ -75,9 +77,7 @@ async def test_a_session_comes_up_by_itself_and_leaves_nothing(
     assert await hub.spawner().running() == []
 
 
-async def test_two_sessions_have_nothing_to_do_with_each_other(
-    hub: SessionHub, admin: SessionsClient
-) -> None:
+async def test_two_sessions_share_no_state(hub: SessionHub, admin: SessionsClient) -> None:
     one, two = await asyncio.gather(admin.ready(), admin.ready())
     await admin.run(one, "echo one > f; word=one")
     assert await admin.run(two, "ls; echo $word") == "\n"
@@ -122,7 +122,9 @@ async def test_a_session_can_be_removed_while_it_starts(
     assert await hub.spawner().running() == []
 
 
-async def test_the_same_request_makes_one_session(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_a_repeated_create_request_makes_one_session(
+    hub: SessionHub, admin: SessionsClient
+) -> None:
     made = await asyncio.gather(*(admin.create({"name": "x"}, key="k") for _ in range(4)))
     assert len({each["id"] for each in made}) == 1
     assert len(os.listdir(hub.directory / "secrets")) == 1
@@ -133,9 +135,7 @@ async def test_the_same_request_makes_one_session(hub: SessionHub, admin: Sessio
     await admin.reaches(made[0]["id"], "ready")
 
 
-async def test_an_owner_has_no_two_sessions_of_one_name(
-    hub: SessionHub, admin: SessionsClient
-) -> None:
+async def test_session_names_are_unique_per_owner(hub: SessionHub, admin: SessionsClient) -> None:
     asked = [admin.ask("POST", "/api/sessions", {"name": "same"}) for _ in range(4)]
     answers = await asyncio.gather(*asked)
     assert sorted(status for status, _ in answers) == [200, 400, 400, 400]
@@ -152,7 +152,9 @@ async def test_an_owner_has_no_two_sessions_of_one_name(
     await admin.create({"name": "same"})
 
 
-async def test_events_go_on_where_a_listener_left(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_an_event_stream_resumes_where_it_stopped(
+    hub: SessionHub, admin: SessionsClient
+) -> None:
     session = await admin.ready()
     first = [each async for each in _until(admin, session, after=0)]
     again = [each async for each in _until(admin, session, after=2)]
@@ -166,7 +168,7 @@ async def _until(admin: SessionsClient, session: str, *, after: int) -> AsyncIte
             return
 
 
-async def test_an_app_that_listens_gets_its_address(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_a_listening_app_gets_a_url(hub: SessionHub, admin: SessionsClient) -> None:
     session = await admin.ready()
     code = "import http.server as h; h.HTTPServer(('127.0.0.1', 0), None).serve_forever()"
     await admin.run(session, f'(setsid python3 -c "{code}" >/dev/null 2>&1 &)')
@@ -178,7 +180,20 @@ async def test_an_app_that_listens_gets_its_address(hub: SessionHub, admin: Sess
     assert port["url"] == data["url"]
 
 
-async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
+async def test_a_session_that_is_removed_meanwhile_has_no_ports(
+    hub: SessionHub, admin: SessionsClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await admin.ready()
+
+    async def fail_after_removal(_client: SandboxClient) -> object:
+        await admin.must("DELETE", f"/api/sessions/{session}")
+        raise SandboxUnreachable("The sandbox does not answer")
+
+    monkeypatch.setattr(SandboxClient, "ports", fail_after_removal)
+    assert await admin.must("GET", f"/api/sessions/{session}/ports") == []
+
+
+async def test_a_sessions_window_is_identified_by_the_socket_it_connects_to(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
@@ -207,7 +222,9 @@ async def test_a_sessions_own_window_is_known_by_the_socket_it_comes_through(
 # Workspaces ---------------------------------------------------------------------------------
 
 
-async def test_an_uploaded_archive_is_the_workspace(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_an_uploaded_archive_becomes_the_workspace(
+    hub: SessionHub, admin: SessionsClient
+) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         member = tarfile.TarInfo("src/code.py")
@@ -225,7 +242,7 @@ async def test_an_uploaded_archive_is_the_workspace(hub: SessionHub, admin: Sess
     assert os.listdir(hub.directory / "archives") == []
 
 
-async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
+async def test_archives_belong_to_their_owner_and_are_limited_in_number() -> None:
     async def upload(asker: SessionsClient) -> tuple[int, Any]:
         reply = await asker.request(
             "POST",
@@ -254,7 +271,7 @@ async def test_an_archive_is_its_owners_and_only_so_many_wait() -> None:
         assert (await upload(agent))[0] == 200
 
 
-async def test_an_archive_that_is_not_there_is_refused(admin: SessionsClient) -> None:
+async def test_an_unknown_archive_is_rejected(admin: SessionsClient) -> None:
     for name in ("0" * 48, "../hub.sqlite"):
         body = {"workspace": {"kind": "archive", "archive": name}}
         status, refused = await admin.ask("POST", "/api/sessions", body)
@@ -284,7 +301,7 @@ async def test_only_https_and_ssh_are_cloned(admin: SessionsClient, url: str) ->
     assert (status, refused["code"]) == (400, "request.invalid")
 
 
-async def test_a_folder_is_for_admins_and_below_the_roots(tmp_path: Path) -> None:
+async def test_only_admins_can_use_folders_and_only_below_the_roots(tmp_path: Path) -> None:
     root, outside = tmp_path / "root", tmp_path / "outside"
     for each in (root / "project", outside):
         each.mkdir(parents=True)
@@ -338,7 +355,7 @@ async def test_another_owner_sees_nothing_of_a_session(
     await bob.aclose()
 
 
-async def test_a_token_of_a_session_is_good_for_that_one(
+async def test_a_session_token_is_valid_only_for_its_session(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     mine, other = await asyncio.gather(admin.ready(), admin.ready())
@@ -353,7 +370,7 @@ async def test_a_token_of_a_session_is_good_for_that_one(
         assert (await inside.ask("GET", "/api/sessions"))[0] == 401
 
 
-async def test_who_did_what_is_known_and_secrets_are_not(
+async def test_the_audit_log_records_actions_but_no_secrets(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     agent = SessionsClient(hub.url, token=hub.agent)
@@ -375,7 +392,7 @@ async def test_who_did_what_is_known_and_secrets_are_not(
     await agent.aclose()
 
 
-async def test_a_credential_in_an_address_is_taken_out_of_it(
+async def test_a_credential_in_a_clone_url_is_removed_from_it(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     url = "https://ann:hunter2@127.0.0.1:1/x.git"
@@ -388,7 +405,7 @@ async def test_a_credential_in_an_address_is_taken_out_of_it(
     assert kept == []
 
 
-async def test_a_clone_reaches_where_it_comes_from_unless_something_else_is_said(
+async def test_a_cloned_session_can_reach_its_git_host_by_default(
     admin: SessionsClient,
 ) -> None:
     async def egress(url: str, **said: object) -> tuple[str, list[str], str]:
@@ -403,7 +420,7 @@ async def test_a_clone_reaches_where_it_comes_from_unless_something_else_is_said
     assert await egress("https://git.example/x.git", egress=said) == ("off", [], "starting")
 
 
-async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> None:
+async def test_owners_cannot_request_more_egress_than_the_hub_allows() -> None:
     open_to_all = {"egress": {"mode": "open"}}
     async with (
         open_session_hub() as hub,
@@ -422,7 +439,7 @@ async def test_owners_ask_for_no_more_of_the_network_than_the_hub_allows() -> No
         assert (await agent.create(open_to_all))["egress"]["mode"] == "open"
 
 
-async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() -> None:
+async def test_a_session_over_its_disk_quota_is_ended_and_can_free_space() -> None:
     async with (
         open_session_hub(max_session_disk=8 << 20, reconcile_interval=3600.0) as hub,
         SessionsClient(hub.url) as admin,
@@ -443,7 +460,7 @@ async def test_a_session_with_too_much_on_the_disk_is_ended_and_can_mend_that() 
         assert (await admin.show(session))["state"] == "ready"
 
 
-async def test_a_limit_is_told_with_its_setting() -> None:
+async def test_an_exceeded_limit_is_reported_with_its_setting() -> None:
     async with (
         open_session_hub(max_running=1, max_sessions_per_owner=2) as hub,
         SessionsClient(hub.url) as admin,
@@ -462,7 +479,7 @@ async def test_a_limit_is_told_with_its_setting() -> None:
         assert len(os.listdir(hub.directory / "secrets")) == 2
 
 
-async def test_numbers_past_all_bounds_are_refused(admin: SessionsClient) -> None:
+async def test_out_of_range_numbers_are_rejected(admin: SessionsClient) -> None:
     session = await admin.ready()
     for where in (
         f"/api/sessions/{session}/events?after={1 << 63}",
@@ -476,7 +493,7 @@ async def test_numbers_past_all_bounds_are_refused(admin: SessionsClient) -> Non
     assert status == 422
 
 
-async def test_what_cannot_be_had_is_said_at_once(admin: SessionsClient) -> None:
+async def test_an_impossible_session_request_is_rejected_at_once(admin: SessionsClient) -> None:
     for body, code in (
         ({"spawner": "moon"}, "capability.missing"),
         ({"environment": {"a-b": "c"}}, "request.invalid"),
@@ -501,7 +518,7 @@ async def test_a_hub_on_postgresql_keeps_sessions_there() -> None:
 # Crashes ------------------------------------------------------------------------------------
 
 
-async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
+async def test_a_dead_sandbox_fails_its_session_which_can_be_restarted(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
@@ -514,7 +531,7 @@ async def test_a_sandbox_that_dies_fails_its_session_and_it_starts_again(
     assert await admin.run(session, "cat f") == "kept\n"
 
 
-async def test_sessions_outlive_the_hub_and_are_found_again(
+async def test_sessions_survive_the_hub_and_are_found_after_a_restart(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     one, two = await asyncio.gather(admin.ready(), admin.ready())
@@ -529,7 +546,7 @@ async def test_sessions_outlive_the_hub_and_are_found_again(
         assert await again.run(two, "echo up") == "up\n"
 
 
-async def test_a_sandbox_that_died_while_no_hub_looked_is_noticed(
+async def test_a_sandbox_that_died_while_the_hub_was_down_is_detected(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     session = await admin.ready()
@@ -542,7 +559,7 @@ async def test_a_sandbox_that_died_while_no_hub_looked_is_noticed(
         assert "gone" in shown["cause"]
 
 
-async def test_a_start_that_a_hub_left_is_gone_on_with(
+async def test_a_start_interrupted_by_a_hub_stop_is_completed_by_the_next_hub(
     hub: SessionHub, admin: SessionsClient
 ) -> None:
     made = await admin.create()
@@ -553,7 +570,7 @@ async def test_a_start_that_a_hub_left_is_gone_on_with(
         assert await again.run(made["id"], "echo up") == "up\n"
 
 
-async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: SessionHub) -> None:
+async def test_secrets_of_a_session_that_was_never_created_are_removed(hub: SessionHub) -> None:
     await hub.stop()
     for name in ("abc.json", ".abc"):
         (hub.directory / "secrets" / name).write_text("{}")
@@ -561,7 +578,9 @@ async def test_secrets_of_a_session_that_never_came_to_be_are_removed(hub: Sessi
     assert os.listdir(hub.directory / "secrets") == []
 
 
-async def test_a_sandbox_without_a_session_is_ended(hub: SessionHub, admin: SessionsClient) -> None:
+async def test_the_hub_ends_a_sandbox_without_a_session(
+    hub: SessionHub, admin: SessionsClient
+) -> None:
     session = await admin.ready()
     await hub.stop()
     for name in ("hub.sqlite", "hub.sqlite-wal", "hub.sqlite-shm"):

@@ -53,6 +53,16 @@ def running(browser: Browser, word: str) -> list[psutil.Process]:
     return [each for each in below(browser) if word in words_of(each)]
 
 
+async def busiest(processes: list[psutil.Process]) -> psutil.Process:
+    """The first that has used 0.3 seconds more of the processor. Polls: no event tells."""
+    began = {each: sum(each.cpu_times()[:2]) for each in processes}
+    while True:
+        for each in processes:
+            if sum(each.cpu_times()[:2]) - began[each] > 0.3:
+                return each
+        await asyncio.sleep(0.05)
+
+
 def browser_process(browser: Browser) -> psutil.Process:
     """The one that starts all others of Chromium."""
     return next(
@@ -67,7 +77,7 @@ def browser_process(browser: Browser) -> psutil.Process:
 # Pages ------------------------------------------------------------------------------------
 
 
-async def test_a_page_that_never_finishes_loading_is_answered_as_far_as_it_got(
+async def test_a_page_that_never_finishes_loading_is_returned_as_loaded_so_far(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
     seen = await fragile.browse(f"{pages.url}/spinner")
@@ -77,7 +87,7 @@ async def test_a_page_that_never_finishes_loading_is_answered_as_far_as_it_got(
     assert "still loading after 2 seconds" in seen.content
 
 
-async def test_a_server_that_never_answers_is_an_error_and_the_page_before_stays(
+async def test_an_unresponsive_server_is_an_error_and_keeps_the_previous_page(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
@@ -87,13 +97,13 @@ async def test_a_server_that_never_answers_is_an_error_and_the_page_before_stays
     assert "Next page" in seen.content
 
 
-async def test_the_action_s_own_time_out_counts(fragile: BrowserUser, pages: PageServer) -> None:
+async def test_the_timeout_of_the_action_applies(fragile: BrowserUser, pages: PageServer) -> None:
     await fragile.browse(f"{pages.url}/next")
     seen = await fragile.do("noop(20000)", timeout=0.3)
     assert "noop(20000) was not done within 0.3 seconds" in seen.last_browser_action_error
 
 
-async def test_a_page_whose_script_never_ends_is_told_and_left_behind(
+async def test_a_page_with_an_endless_script_is_reported_and_abandoned(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
     page = await fragile.well(f"goto('{pages.url}/stuck')")
@@ -104,15 +114,18 @@ async def test_a_page_whose_script_never_ends_is_told_and_left_behind(
     assert "Next page" in after.content
 
 
-async def test_a_crash_of_the_page_is_told_and_the_next_has_a_new_tab(
+async def test_a_page_crash_is_reported_and_the_next_page_gets_a_new_tab(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
-    await fragile.browse(f"{pages.url}/next")
-    renderers = running(fragile.browser, "--type=renderer")
+    pages.pages["/busy"] = (
+        "<title>Busy</title><script>setInterval(() => {"
+        " const end = performance.now() + 20; while (performance.now() < end); }, 30)</script>"
+    )
+    await fragile.browse(f"{pages.url}/busy")
     waiting = asyncio.ensure_future(fragile.do("noop(20000)"))
-    await asyncio.sleep(0.3)
-    for each in renderers:
-        each.kill()
+    # Only this page's process: if the spare one that Chromium keeps for the next page is killed at
+    # the same time, Chromium itself ends with SIGSEGV now and then.
+    (await busiest(running(fragile.browser, "--type=renderer"))).kill()
     seen = await waiting
     after = await fragile.browse(f"{pages.url}/next")
 
@@ -137,7 +150,7 @@ async def test_tabs_are_bounded(tmp_path: Path, pages: PageServer) -> None:
 # The browser ------------------------------------------------------------------------------
 
 
-async def test_a_crash_of_the_browser_is_told_and_the_next_action_has_a_new_one(
+async def test_a_browser_crash_is_reported_and_the_next_action_starts_a_new_browser(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
@@ -152,7 +165,7 @@ async def test_a_crash_of_the_browser_is_told_and_the_next_action_has_a_new_one(
     assert "crashed and was started again" in after.content
 
 
-async def test_a_crash_while_nobody_looks_is_told_with_the_next_action(
+async def test_a_crash_between_actions_is_reported_with_the_next_action(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
     process = browser_process(fragile.browser)
@@ -162,7 +175,7 @@ async def test_a_crash_while_nobody_looks_is_told_with_the_next_action(
     assert "Next page" in seen.content
 
 
-async def test_what_drives_the_browser_is_started_again_too(
+async def test_a_crashed_browser_driver_is_restarted(
     fragile: BrowserUser, pages: PageServer
 ) -> None:
     await fragile.browse(f"{pages.url}/next")
@@ -179,7 +192,7 @@ async def test_what_drives_the_browser_is_started_again_too(
     assert len(running(fragile.browser, "run-driver")) == 1
 
 
-async def test_the_worker_is_started_again_too(
+async def test_a_crashed_browser_worker_is_restarted(
     fragile: BrowserUser, pages: PageServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logger = logging.getLogger("bascule.sandbox.browser.browser")
@@ -210,7 +223,7 @@ async def test_a_browser_that_does_not_start_says_so(tmp_path: Path) -> None:
             await browser.act(Browse("about:blank"))
 
 
-async def test_many_at_once_wait_for_one_start_and_take_turns(
+async def test_concurrent_actions_share_one_browser_start_and_take_turns(
     tmp_path: Path, pages: PageServer
 ) -> None:
     async with await make_browser(tmp_path) as browser:
@@ -238,7 +251,7 @@ async def test_a_cancelled_action_leaves_the_browser_usable(
 # The end ----------------------------------------------------------------------------------
 
 
-async def test_closing_ends_every_process_and_tells_who_waits(
+async def test_closing_the_browser_ends_every_process_and_fails_pending_actions(
     tmp_path: Path, pages: PageServer
 ) -> None:
     browser = await make_browser(tmp_path)
@@ -296,7 +309,7 @@ async def test_a_server_killed_by_force_leaves_nothing_behind(
     assert not Path(directory).exists()
 
 
-async def test_who_never_browses_does_not_pay_for_it(tmp_path: Path) -> None:
+async def test_browser_modules_are_not_imported_until_needed(tmp_path: Path) -> None:
     code = (
         "import sys, bascule.sandbox.executor, bascule.sandbox.server.server;"
         "print([m for m in sys.modules if 'playwright' in m or m.endswith('browser.browser')])"

@@ -1,5 +1,8 @@
 import { Failure } from "./failure";
 import type {
+  AuditEntry,
+  Share,
+  User,
   SessionApp,
   HealthCheck,
   Demo,
@@ -139,6 +142,35 @@ export class HubApi {
 
   async pair(): Promise<{ code: string; expires: string; link: string }> {
     return this.ask("POST", "/api/vscode/pair");
+  }
+
+  async users(): Promise<User[]> {
+    return this.ask<User[]>("GET", "/api/users");
+  }
+
+  /** Changes a user. Tokens that permit more than the new role end. */
+  async putUser({ name, ...user }: User): Promise<void> {
+    const { role, issuer, subject, display_name, disabled, max_sessions, max_running } = user;
+    const body = { role, issuer, subject, display_name, disabled, max_sessions, max_running };
+    await this.ask("PUT", `/api/users/${encodeURIComponent(name)}`, body);
+  }
+
+  /** The newest entries of the audit log, of one user or of all. */
+  async audit(user: string): Promise<AuditEntry[]> {
+    const only = user ? `&user=${encodeURIComponent(user)}` : "";
+    return this.ask<AuditEntry[]>("GET", `/api/audit?limit=200${only}`);
+  }
+
+  async shares(session: string): Promise<Share[]> {
+    return this.ask<Share[]>("GET", `${sessionPath(session)}/shares`);
+  }
+
+  async share(session: string, user: string, access: Share["access"]): Promise<void> {
+    await this.ask("PUT", `${sessionPath(session)}/shares/${encodeURIComponent(user)}`, { access });
+  }
+
+  async unshare(session: string, user: string): Promise<void> {
+    await this.ask("DELETE", `${sessionPath(session)}/shares/${encodeURIComponent(user)}`);
   }
 
   async checks(): Promise<HealthCheck[]> {

@@ -140,6 +140,36 @@ export interface CommandPart {
 
 export type ApprovalAnswer = "once" | "workspace" | "always" | "deny";
 
+/** A user of the hub. */
+export interface User {
+  name: string;
+  role: "admin" | "member" | "viewer";
+  display_name: string;
+  issuer: string | null;
+  subject: string | null;
+  disabled: boolean;
+  max_sessions: number | null;
+  max_running: number | null;
+  last_sign_in: string | null;
+}
+
+/** Access to a session that its owner gave to another user. */
+export interface Share {
+  user: string;
+  access: "view" | "act";
+}
+
+/** An entry of the audit log: who did what. */
+export interface AuditEntry {
+  id: number;
+  time: string;
+  who: string;
+  user: string;
+  verb: string;
+  session_id: string;
+  detail: Record<string, unknown>;
+}
+
 /** A scripted agent that works in the VS Code of its own session. */
 export interface Demo {
   session_id: string;
@@ -152,7 +182,8 @@ export interface Demo {
 export interface Hello {
   version: string;
   name: string;
-  scope: "admin" | "agent";
+  owner: string;
+  scope: "admin" | "member" | "viewer" | "agent";
   spawners: string[];
   /** Network modes that a new session may ask for. */
   egress: string[];

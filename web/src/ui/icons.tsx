@@ -1,5 +1,6 @@
 // SVG icons, 16 units wide, drawn in the current text colour.
 const PATHS = {
+  people: "M8 7.5a2.5 2.5 0 1 0 0-5 2.5 2.5 0 0 0 0 5zM3 13.5c0-2.5 2-4 5-4s5 1.5 5 4",
   sessions: "M2.5 3.5h11v9h-11zM2.5 6h11M5 9l1.5 1.2L5 11.4M8 11.5h3",
   windows: "M2 3h12v10H2zM2 5.8h12M6.5 5.8V13",
   approvals:

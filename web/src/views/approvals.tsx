@@ -13,9 +13,9 @@ export function ApprovalsView() {
       {approvals.value.length === 0 && (
         <EmptyState icon="approvals" title="No pending approvals">
           <p>
-            {me.value?.scope === "admin"
-              ? "When an agent needs approval in a window or session, the window's user and every signed-in admin are asked. The first answer counts."
-              : "Only users signed in as admin can answer."}
+            {me.value?.scope === "admin" || me.value?.scope === "member"
+              ? "When an agent needs approval in a window or session, the window's user, its signed-in owner and every signed-in admin are asked. The first answer counts."
+              : "Only users signed in as admin or member can answer."}
           </p>
         </EmptyState>
       )}

@@ -9,16 +9,16 @@ type Answer = (answer: "keep" | "undo", files: ReviewTarget[]) => Promise<void>;
 
 /**
  * The changes of agents in a window that nobody has reviewed yet, as the window lists them. Only
- * for admins: no agent may review its own changes.
+ * for persons: no agent may review its own changes.
  */
 export function Review({ window }: { window: string }) {
   const [list, setList] = useState<ReviewList | null>(null);
   const [trouble, setTrouble] = useState("");
-  const isAdmin = me.value?.scope === "admin";
+  const isPerson = me.value?.scope === "admin" || me.value?.scope === "member";
   const isLive = connectionState.value === "live";
   const count = reviewCounts.value.get(window);
   useEffect(() => {
-    if (!isAdmin || !isLive) return;
+    if (!isPerson || !isLive) return;
     let isWanted = true;
     rest.review(window).then(
       (found) => isWanted && setList(found),
@@ -27,12 +27,12 @@ export function Review({ window }: { window: string }) {
     return () => {
       isWanted = false;
     };
-  }, [window, isAdmin, isLive, count]);
+  }, [window, isPerson, isLive, count]);
   const answer: Answer = async (word, files) => {
     setTrouble("");
     await rest.answerReview(window, word, files);
   };
-  if (!isAdmin || !list || (list.files.length === 0 && !trouble)) return null;
+  if (!isPerson || !list || (list.files.length === 0 && !trouble)) return null;
   return (
     <section class="question review" aria-label="Changes to review">
       <header>

@@ -1,11 +1,12 @@
 import { useMemo, useState } from "preact/hooks";
-import { connection, loads, now, rest, sessions, windows } from "../state";
+import { connection, loads, me, now, rest, sessions, windows } from "../state";
 import { EmptyState, ErrorNote, PageHead, bytesText, sinceText } from "../ui/parts";
 import { LastScreenshot, Timeline, useLog } from "../timeline/timeline";
 import { Controls, coresText, nameOf, useMeasures } from "./sessions";
 import { Files, sessionFiles } from "./files";
 import { ForksView } from "./forks";
 import { Review } from "./review";
+import { Sharing } from "./sharing";
 import { LazyView } from "./lazy_view";
 import { Tabs } from "./tabs";
 import { saveAs } from "../ui/download";
@@ -30,6 +31,9 @@ export function SessionView({ id }: { id: string }) {
       </EmptyState>
     );
   const load = loads.value.get(id);
+  const who = me.value;
+  const mayShare =
+    who?.scope === "admin" || (who?.scope === "member" && who.owner === session.owner);
   const isRunning = session.state === "ready" || session.state === "paused";
   return (
     <>
@@ -83,6 +87,7 @@ export function SessionView({ id }: { id: string }) {
           },
           { name: "Forks", show: () => <ForksView session={session} /> },
           { name: "Browser", show: () => <LastScreenshot log={log} /> },
+          ...(mayShare ? [{ name: "Sharing", show: () => <Sharing session={id} /> }] : []),
         ]}
       />
     </>

@@ -7,7 +7,7 @@ import { Badge, EmptyState, Fact, Modal, ErrorNote, sinceText } from "../ui/part
 
 export function WindowsView() {
   const [isPairing, setPairing] = useState(false);
-  const mayPair = me.value?.scope === "admin";
+  const mayPair = me.value?.scope === "admin" || me.value?.scope === "member";
   return (
     <>
       <header class="head">

@@ -13,10 +13,10 @@ from bascule.core.errors import StorageFailed
 
 from .tables import metadata
 
-HEAD: Final = "0002"
+HEAD: Final = "0003"
 """Schema version after the newest migration."""
 
-KNOWN_VERSIONS: Final = ("", "0001", HEAD)
+KNOWN_VERSIONS: Final = ("", "0001", "0002", HEAD)
 """All schema versions, oldest first. "" is a database from before versions were stored."""
 
 _version: Final = Table("alembic_version", MetaData(), Column("version_num", Text, nullable=False))

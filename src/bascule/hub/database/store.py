@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
+    Delete,
     Select,
     Table,
     delete,
+    exists,
     func,
     insert,
     make_url,
+    or_,
     select,
     text,
     update,
@@ -26,10 +29,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bascule.core.errors import InvalidRequest, StorageFailed
+from bascule.core.errors import AccessDenied, InvalidRequest, StorageFailed
 from bascule.core.sessions import SessionId, SessionState
 from bascule.core.windows import WindowId
-from bascule.hub.identity import TokenRow
+from bascule.hub.accounts.rows import AuditFilter, Share, UserRow
+from bascule.hub.identity import Access, Scope, TokenRow, scopes_of
 from bascule.hub.sessions.quotas import quota_exceeded
 from bascule.hub.sessions.rows import AuditRow, Claim, EventRow, SessionRow
 from bascule.hub.sessions.specs import spec_from_json, spec_to_json
@@ -49,6 +53,8 @@ _QUOTA_LOCK: Final = 7_263_171
 """Key of the PostgreSQL advisory lock for changes of reservations."""
 
 
+_USER_COLUMNS: Final = tuple(each.key for each in tables.users.columns)
+_ALL_ENTRIES: Final = AuditFilter()
 _SESSION_COLUMNS: Final = tuple(each.key for each in tables.sessions.columns)
 
 _P = ParamSpec("_P")
@@ -150,9 +156,25 @@ class SqlStore(Store):
             "scope": row.scope,
             "session_id": row.session_id,
             "expires": row.expires,
+            "is_sign_in": row.is_sign_in,
         }
+        users = tables.users.c
+        # With the lock, PostgreSQL delays a concurrent `put_user` until this token is stored, so
+        # the removal of tokens that follows `put_user` finds it. SQLite has one writer.
+        owner = (
+            select(users.role, users.is_disabled)
+            .where(users.name == row.owner)
+            .with_for_update(read=True)
+        )
         try:
             async with self._writing() as connection:
+                user = (await connection.execute(owner)).one_or_none()
+                if user is not None and (user.is_disabled or row.scope not in scopes_of(user.role)):
+                    state = "is disabled" if user.is_disabled else f"has the role {user.role}"
+                    raise AccessDenied(
+                        f"The user {row.owner} {state} and may not have a token of the scope "
+                        f"{row.scope}"
+                    )
                 await connection.execute(insert(tables.tokens), values)
         except IntegrityError:
             raise InvalidRequest(
@@ -177,12 +199,30 @@ class SqlStore(Store):
         return [TokenRow(**row) for row in await self._rows(query)]
 
     @_finish_on_sqlite
-    async def remove_token(self, name: str) -> bool:
+    async def remove_token(self, name: str, *, owner: str | None = None) -> bool:
+        columns = tables.tokens.c
+        is_owners = [] if owner is None else [columns.owner == owner]
+        return await self._remove_tokens(columns.name == name, *is_owners) > 0
+
+    @_finish_on_sqlite
+    async def remove_token_hash(self, token_hash: str) -> bool:
+        return await self._remove_tokens(tables.tokens.c.hash == token_hash) > 0
+
+    @_finish_on_sqlite
+    async def remove_tokens_of(self, owner: str, *, keep: Collection[Scope] = ()) -> int:
+        columns = tables.tokens.c
+        return await self._remove_tokens(columns.owner == owner, columns.scope.not_in(keep))
+
+    @_finish_on_sqlite
+    async def remove_sign_ins(self, owner: str, *, except_scope: Scope | None = None) -> int:
+        columns = tables.tokens.c
+        others = [] if except_scope is None else [columns.scope != except_scope]
+        return await self._remove_tokens(columns.owner == owner, columns.is_sign_in, *others)
+
+    async def _remove_tokens(self, *conditions: ColumnElement[bool]) -> int:
         async with self._discarding_cache(), self._writing() as connection:
-            result = await connection.execute(
-                delete(tables.tokens).where(tables.tokens.c.name == name)
-            )
-            return result.rowcount > 0
+            result = await connection.execute(delete(tables.tokens).where(*conditions))
+            return result.rowcount
 
     @_finish_on_sqlite
     async def bind_window(self, window_id: WindowId, key_hash: str, owner: str) -> bool:
@@ -193,6 +233,63 @@ class SqlStore(Store):
             query = select(columns.key_hash, columns.owner).where(columns.id == window_id)
             row = (await connection.execute(query)).one()
         return tuple(row) == (key_hash, owner)
+
+    # Users --------------------------------------------------------------------------------
+
+    @_finish_on_sqlite
+    async def put_user(self, row: UserRow) -> None:
+        values = {name: getattr(row, name) for name in _USER_COLUMNS}
+        query = self._insert(tables.users, values).on_conflict_do_update(
+            index_elements=["name"], set_=values
+        )
+        try:
+            async with self._writing() as connection:
+                await connection.execute(query)
+        except IntegrityError:
+            raise InvalidRequest(
+                f"Another user has the account {row.subject!r} of {row.issuer}"
+            ) from None
+
+    async def find_user(self, name: str) -> UserRow | None:
+        return await self._user(tables.users.c.name == name)
+
+    async def find_account(self, issuer: str, subject: str) -> UserRow | None:
+        columns = tables.users.c
+        return await self._user(columns.issuer == issuer, columns.subject == subject)
+
+    async def _user(self, *conditions: ColumnElement[bool]) -> UserRow | None:
+        rows = await self._rows(select(tables.users).where(*conditions))
+        return UserRow(**rows[0]) if rows else None
+
+    async def list_users(self) -> Sequence[UserRow]:
+        query = select(tables.users).order_by(tables.users.c.name)
+        return [UserRow(**row) for row in await self._rows(query)]
+
+    async def has_owner(self, name: str) -> bool:
+        owners = [each.c.owner for each in (tables.tokens, tables.windows, tables.sessions)]
+        columns = (tables.users.c.name, tables.shares.c.user_name, *owners)
+        found = [exists().where(column == name) for column in columns]
+        (row,) = await self._rows(select(or_(*found).label("found")))
+        return bool(row["found"])
+
+    @_finish_on_sqlite
+    async def put_share(self, session_id: SessionId, user_name: str, access: Access | None) -> None:
+        values = {"session_id": session_id, "user_name": user_name, "access": access}
+        columns = tables.shares.c
+        query: Delete | postgresql.Insert | sqlite.Insert
+        if access is None:
+            query = delete(tables.shares).where(
+                columns.session_id == session_id, columns.user_name == user_name
+            )
+        else:
+            query = self._insert(tables.shares, values).on_conflict_do_update(
+                index_elements=["session_id", "user_name"], set_={"access": access}
+            )
+        async with self._writing() as connection:
+            await connection.execute(query)
+
+    async def list_shares(self) -> Sequence[Share]:
+        return [Share(**row) for row in await self._rows(select(tables.shares))]
 
     # Sessions -----------------------------------------------------------------------------
 
@@ -246,7 +343,7 @@ class SqlStore(Store):
     @_finish_on_sqlite
     async def remove_session(self, session_id: SessionId) -> bool:
         async with self._discarding_cache(), self._quota_transaction() as connection:
-            for table in (tables.reservations, tables.events, tables.tokens):
+            for table in (tables.reservations, tables.events, tables.shares, tables.tokens):
                 await connection.execute(delete(table).where(table.c.session_id == session_id))
             result = await connection.execute(
                 delete(tables.sessions).where(tables.sessions.c.id == session_id)
@@ -334,18 +431,23 @@ class SqlStore(Store):
             "verb": row.verb,
             "session_id": row.session_id,
             "detail": dict(row.detail),
+            "user_name": row.user_name,
         }
         async with self._writing() as connection:
             await connection.execute(insert(tables.audit), values)
 
     async def list_audit(
-        self, *, session_id: SessionId | None = None, limit: int = 1000
+        self, only: AuditFilter = _ALL_ENTRIES, *, limit: int = 1000
     ) -> Sequence[AuditRow]:
         columns = tables.audit.c
-        kept = [column for column in columns if column.name != "id"]
-        query = select(*kept).order_by(columns.id.desc()).limit(limit)
-        if session_id is not None:
-            query = query.where(columns.session_id == session_id)
+        query = select(tables.audit).order_by(columns.id.desc()).limit(limit)
+        for column in (columns.session_id, columns.user_name, columns.verb):
+            if (value := getattr(only, column.name)) is not None:
+                query = query.where(column == value)
+        if only.since is not None:
+            query = query.where(columns.time >= only.since)
+        if only.before is not None:
+            query = query.where(columns.id < only.before)
         return [AuditRow(**row) for row in await self._rows(query)]
 
     @_finish_on_sqlite

@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 metadata: Final = MetaData()
@@ -32,7 +33,34 @@ tokens: Final = Table(
     Column("scope", Text, nullable=False),
     Column("session_id", Text),
     Column("expires", Float(53)),
-    CheckConstraint("scope IN ('admin', 'agent', 'window', 'session')", name="tokens_scope"),
+    Column("is_sign_in", Boolean, nullable=False, server_default=false()),
+    CheckConstraint(
+        "scope IN ('admin', 'member', 'viewer', 'agent', 'window', 'session')", name="tokens_scope"
+    ),
+)
+
+users: Final = Table(
+    "users",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("issuer", Text),
+    Column("subject", Text),
+    Column("display_name", Text, nullable=False),
+    Column("is_disabled", Boolean, nullable=False),
+    Column("max_sessions", Integer),
+    Column("max_running", Integer),
+    Column("created", Float(53), nullable=False),
+    Column("last_sign_in", Float(53)),
+    UniqueConstraint("issuer", "subject", name="users_account"),
+)
+
+shares: Final = Table(
+    "shares",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("user_name", Text, primary_key=True),
+    Column("access", Text, nullable=False),
 )
 
 windows: Final = Table(
@@ -94,5 +122,7 @@ audit: Final = Table(
     Column("verb", Text, nullable=False),
     Column("session_id", Text, nullable=False),
     Column("detail", JSON, nullable=False),
+    Column("user_name", Text, nullable=False, server_default=""),
     Index("audit_session", "session_id", "id"),
+    Index("audit_user", "user_name", "id"),
 )

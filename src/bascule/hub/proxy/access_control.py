@@ -14,15 +14,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, unquote_to_bytes, urlencode
 
 from bascule.core.errors import AccessDenied, InvalidRequest, MessageTooLarge, NoSuchSession
 from bascule.hub.guard import HubHostRules
+from bascule.hub.identity import Identity
 from bascule.hub.origins import Origins, SessionHost
 from bascule.hub.settings import HubSettings
 from bascule.serving.asgi import Header
 from bascule.serving.refusals import Refused
 from bascule.serving.request_rules import is_loopback
+from bascule.wire.programs import STARTED_BY
 
 from .addresses import HubAddresses, host_of
 from .authentication import SIGN_IN_SECONDS, AuthenticatedUser, Authenticator
@@ -40,6 +42,7 @@ _APP_SANDBOX_POLICY: Final = (
 )
 _WORKSPACE_FILES: Final = b"/vscode-remote-resource"
 """Path at which VS Code's server serves any file of the workspace."""
+_STARTED_BY: Final = STARTED_BY.lower().encode()
 _MAX_ACCEPTED_HOSTS: Final = 64
 _TOKEN_IN_QUERY: Final = b"tkn="
 
@@ -62,6 +65,8 @@ class Admission:
     """Id of the sign-in whose cookie admitted the request; empty without a cookie."""
     token_hash: str = ""
     """Hash of the token that admitted the request, directly or through its cookie."""
+    program_starter: Identity | None = None
+    """The sender, if the request starts a program in a sandbox."""
 
 
 class AccessControl:
@@ -214,7 +219,13 @@ class AccessControl:
         self, request: RequestHead, user: AuthenticatedUser, endpoint: SessionEndpoint
     ) -> None:
         owner = await self._routes.owner(endpoint)
-        if owner is None or not user.may_access(endpoint, owner):
+        if owner is None:
+            raise _not_found(request)
+        # Not the apps: their URLs contain a key, which would stay valid after the sharing ends. And
+        # on the hub's own origin a page of the session could act as the user who views it.
+        is_shareable = endpoint.kind != "apps" and not self.origins.is_shared_with_hub
+        others = await self._routes.other_users(endpoint) if is_shareable else ()
+        if not user.may_access(endpoint, owner, others):
             raise _not_found(request)  # strangers must not learn whether it exists
 
     # On a session's origin --------------------------------------------------------------------
@@ -272,8 +283,14 @@ class AccessControl:
         if endpoint.kind == "apps" and self._addresses.has_apps_origin:
             return redirect(self._addresses.grant(endpoint) + requested.rest.decode())
         target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
+        # A resume takes seconds, in which the owner may have taken back the access.
+        await self._ensure_owner(request, user, endpoint)
         if endpoint.kind == "apps" and target.is_sandboxed and request.is_page:
             return redirect(self._addresses.keyed_path(endpoint) + requested.rest.decode())
+        starter = user.identity if _starts_program(request, requested) else None
+        if endpoint.kind == "sandbox":  # a client must not name another token
+            started_by = (_STARTED_BY, user.identity.token_id.encode())
+            target = replace(target, headers=(*target.headers, started_by))
         added = self._headers_for(request, requested, target)
         if user.proven_by == "sign-in" and request.is_page and user.sign_in is not None:
             value = self._authenticator.session_cookie_value(user.sign_in, endpoint)
@@ -290,6 +307,7 @@ class AccessControl:
             authorization=await self._app_authorization(request) if passes_authorization else b"",
             sign_in=user.sign_in.id if user.sign_in is not None else b"",
             token_hash=user.identity.token_hash,
+            program_starter=starter,
         )
 
     def _headers_for(
@@ -535,6 +553,13 @@ class AccessControl:
             raise Refused(
                 413, MessageTooLarge(f"The body is larger than {limit} bytes", limit=limit)
             )
+
+
+def _starts_program(request: RequestHead, requested: EndpointPath) -> bool:
+    path = unquote_to_bytes(requested.rest.partition(b"?")[0])
+    return (
+        request.method == b"POST" and requested.endpoint.kind == "sandbox" and path == b"/programs"
+    )
 
 
 def _not_found(request: RequestHead) -> Refused:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
@@ -31,8 +31,10 @@ class AuthenticatedUser:
     """By a bearer token, by the cookie of a session, or by the hub's sign-in cookie."""
     sign_in: SignIn | None = None
 
-    def may_access(self, endpoint: SessionEndpoint, owner: str) -> bool:
-        """Whether the user owns the endpoint.
+    def may_access(
+        self, endpoint: SessionEndpoint, owner: str, others: Collection[str] = ()
+    ) -> bool:
+        """Whether the user owns the endpoint, or is one of `others`, who may use it too.
 
         Admins have no access to endpoints of other owners: pages there run another owner's code.
         """
@@ -41,10 +43,10 @@ class AuthenticatedUser:
                 return (
                     self.identity.session_id == endpoint.session_id and self.identity.owner == owner
                 )
-            case "window":
+            case "window" | "viewer":
                 return False
             case _:
-                return self.identity.owner == owner
+                return self.identity.owner == owner or self.identity.owner in others
 
 
 class Authenticator(Protocol):

@@ -9,6 +9,8 @@ from typing import Final
 HUB_COOKIE: Final = b"__Host-Http-bascule"
 """The sign-in cookie. Because of its prefix, browsers accept it only from this host, for all paths,
 and not from scripts."""
+OIDC_COOKIE: Final = b"__Host-Http-bascule-oidc"
+"""The cookie of a browser that signs in at an OpenID provider."""
 _APP_COOKIE: Final = b"__Host-Http-bascule-app"
 _APP_COOKIE_OF_PATH: Final = b"__Secure-bascule-app"
 _HUB_PREFIXES: Final = (b"__host-http-bascule", b"__host-bascule", b"__secure-bascule", b"bascule")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -46,6 +47,10 @@ class ProxyRoutes(Protocol):
         """The owner; None if there is no such endpoint. Starts nothing."""
         ...
 
+    async def other_users(self, endpoint: SessionEndpoint) -> Collection[str]:
+        """Users other than the owner who may use the endpoint's session."""
+        ...
+
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:
         """The server. Called only after the request's sender was found to have access.
 
@@ -73,6 +78,9 @@ class MemoryRoutes:
             return None
         owner, _ = found
         return owner
+
+    async def other_users(self, endpoint: SessionEndpoint) -> Collection[str]:  # noqa: ARG002
+        return ()
 
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:  # noqa: ARG002
         found = self._routes.get(endpoint)

@@ -60,7 +60,7 @@ class TimelinesApi:
         app.add_api_route(
             "/api/sessions/{session_id}/timeline.jsonl",
             self.session,
-            dependencies=[require_scope("agent", "admin", "session")],
+            dependencies=[require_scope("agent", "admin", "session", "viewer")],
             response_model=None,
         )
         app.add_api_route(

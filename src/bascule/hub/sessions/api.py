@@ -17,14 +17,12 @@ from bascule.hub.guard import ARCHIVES_PATH
 from bascule.hub.identity import Identity
 from bascule.hub.messages import MessageAnswer
 from bascule.hub.proxy import HubAddresses
-from bascule.hub.store import Store
 from bascule.runtime.verbs import DEFAULT_TIMEOUT, expect, with_timeout
 from bascule.wire import decode_action, encode_observation, reply_envelope, to_json
 from bascule.wire.windows import encode_window
 
 from .messages import (
     ArchiveAnswer,
-    AuditAnswer,
     LogAnswer,
     PortAnswer,
     RestoreBody,
@@ -51,21 +49,21 @@ class SessionsApi:
     """REST calls on `Sessions`. A session that the caller may not see is reported as missing."""
 
     def __init__(
-        self, sessions: Sessions, store: Store, addresses: HubAddresses, *, identity_of: IdentityOf
+        self, sessions: Sessions, addresses: HubAddresses, *, identity_of: IdentityOf
     ) -> None:
         self._sessions = sessions
-        self._store = store
         self._addresses = addresses
         self._identity_of = identity_of
 
     def add_routes(self, app: FastAPI, require_scope: Callable[..., Any]) -> None:
         agent_or_admin = [require_scope("agent", "admin")]
         with_session_scope = [require_scope("agent", "admin", "session")]
+        to_see = [require_scope("agent", "admin", "session", "viewer")]
         session_path = "/api/sessions/{session_id}"
         add = app.add_api_route
         add("/api/sessions", self.create, methods=["POST"], dependencies=agent_or_admin)
-        add("/api/sessions", self.list_sessions, dependencies=with_session_scope)
-        add(session_path, self.show, dependencies=with_session_scope)
+        add("/api/sessions", self.list_sessions, dependencies=to_see)
+        add(session_path, self.show, dependencies=to_see)
         add(session_path, self.remove, methods=["DELETE"], dependencies=agent_or_admin)
         for verb in (self.pause, self.resume, self.stop):
             add(
@@ -77,14 +75,14 @@ class SessionsApi:
         add(
             f"{session_path}/window", self.window, methods=["POST"], dependencies=with_session_scope
         )
-        add(f"{session_path}/ports", self.ports, dependencies=with_session_scope)
+        add(f"{session_path}/ports", self.ports, dependencies=to_see)
         add(
             f"{session_path}/events",
             self.events,
-            dependencies=with_session_scope,
+            dependencies=to_see,
             response_model=None,
         )
-        add(f"{session_path}/logs", self.logs, dependencies=with_session_scope)
+        add(f"{session_path}/logs", self.logs, dependencies=to_see)
         add(f"{session_path}/actions", self.act, methods=["POST"], dependencies=with_session_scope)
         checkpoints_path = f"{session_path}/checkpoints"
         add(checkpoints_path, self.checkpoints, dependencies=with_session_scope)
@@ -96,7 +94,6 @@ class SessionsApi:
             dependencies=with_session_scope,
         )
         add(ARCHIVES_PATH, self.upload, methods=["POST"], dependencies=agent_or_admin)
-        add("/api/audit", self.audit, dependencies=[require_scope("admin")])
 
     async def create(
         self, body: SessionBody, request: Request, idempotency_key: Key = None
@@ -122,7 +119,8 @@ class SessionsApi:
         return [self._answer(row) for row in self._sessions.list(self._identity_of(request))]
 
     async def show(self, session_id: str, request: Request) -> SessionAnswer:
-        return self._answer(self._sessions.get(self._identity_of(request), SessionId(session_id)))
+        row = self._sessions.get(self._identity_of(request), SessionId(session_id), needs="view")
+        return self._answer(row)
 
     async def remove(self, session_id: str, request: Request, force: bool = False) -> MessageAnswer:
         """End a session and remove its files. A host folder used as workspace stays.
@@ -235,27 +233,27 @@ class SessionsApi:
         last_event_id: Annotated[int | None, Header(ge=0, le=_MAX_INTEGER)] = None,
     ) -> StreamingResponse:
         """Past and new events of a session, as server-sent events."""
-        self._sessions.get(self._identity_of(request), SessionId(session_id))
-        body = self._stream(SessionId(session_id), last_event_id or after)
+        who = self._identity_of(request)
+        self._sessions.get(who, SessionId(session_id), needs="view")
+        body = self._stream(who, SessionId(session_id), last_event_id or after)
         return StreamingResponse(
             body, media_type="text/event-stream", headers={"Cache-Control": "no-store"}
         )
 
-    async def _stream(self, session_id: SessionId, after: int) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, who: Identity, session_id: SessionId, after: int
+    ) -> AsyncIterator[bytes]:
         async with aclosing(self._sessions.events(session_id, after=after)) as events:
             async for row in events:
+                session = self._sessions.find(session_id)
+                if session is not None and self._sessions.access_of(who, session) is None:
+                    return  # the owner does not share the session any more
                 yield b": still here\n\n" if row is None else self._encode_event(row)
 
     async def upload(self, request: Request) -> ArchiveAnswer:
         """Upload a zip or tar for a workspace; pass its id in `workspace.archive`."""
         owner = self._identity_of(request).owner
         return ArchiveAnswer(archive=await self._sessions.archives.add(owner, request.stream()))
-
-    async def audit(self, session_id: str | None = None, limit: Number = 1000) -> list[AuditAnswer]:
-        """The audit log, newest first."""
-        only_session = None if session_id is None else SessionId(session_id)
-        rows = await self._store.list_audit(session_id=only_session, limit=min(limit, 10_000))
-        return [AuditAnswer.of(row) for row in rows]
 
     def describe(self, row: SessionRow) -> dict[str, Any]:
         """A session as JSON, as these calls return it."""

@@ -140,7 +140,9 @@ class SessionForks:
         rows = [
             row
             for row in self._sessions.list(who)
-            if row.spec.workspace.fork_of == session_id and row.is_filled
+            if row.spec.workspace.fork_of == session_id
+            and row.is_filled
+            and self._sessions.access_of(who, row) in ("act", "own")
         ]
         for each in (source, *rows):
             await self._sessions.audit_reading(who, each.id, "changes, for a list of forks")

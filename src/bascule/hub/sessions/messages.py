@@ -24,7 +24,7 @@ from bascule.hub.proxy import HubAddresses
 from bascule.sandbox.session.clone import Credential, Repository, read_repository
 from bascule.sandbox.session.ports import DECLARED
 
-from .rows import AuditRow, SessionRow
+from .rows import SessionRow
 
 _BIDI_CONTROLS: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 """Bidirectional control characters, which reorder the displayed text."""
@@ -284,26 +284,6 @@ class ArchiveAnswer(BaseModel):
 
 class LogAnswer(BaseModel):
     text: str
-
-
-class AuditAnswer(BaseModel):
-    time: str
-    who: str
-    owner: str
-    verb: str
-    session_id: str
-    detail: dict[str, Any]
-
-    @classmethod
-    def of(cls, row: AuditRow) -> AuditAnswer:
-        return cls(
-            time=_time(row.time),
-            who=row.who,
-            owner=row.owner,
-            verb=row.verb,
-            session_id=row.session_id,
-            detail=dict(row.detail),
-        )
 
 
 def _time(unix: float) -> str:

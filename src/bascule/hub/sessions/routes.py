@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from bascule.core.errors import BasculeError, TargetUnreachable
 from bascule.core.sessions import SessionId
 from bascule.hub.proxy.endpoints import SessionEndpoint
@@ -21,6 +23,9 @@ class SessionRoutes(ProxyRoutes):
 
     async def owner(self, endpoint: SessionEndpoint) -> str | None:
         return self._sessions.owner_of(SessionId(endpoint.session_id))
+
+    async def other_users(self, endpoint: SessionEndpoint) -> Collection[str]:
+        return self._sessions.sharing.users_with_access(SessionId(endpoint.session_id))
 
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:
         session_id = SessionId(endpoint.session_id)

@@ -60,7 +60,13 @@ class AuditRow:
     verb: str
     """What was done, such as `create`."""
     session_id: SessionId
+    """Empty: the entry is about no session."""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    user_name: str = ""
+    """The user who did it: the owner of the token. Empty: the hub itself, a caller who is not
+    signed in, or an entry that an earlier version wrote."""
+    id: int = field(default=0, compare=False)
+    """Increases with each entry; 0 if the entry is not stored yet."""
 
 
 @dataclass(frozen=True, slots=True)

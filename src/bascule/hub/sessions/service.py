@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -14,12 +21,15 @@ from bascule.core.actions import CHECKPOINT_ACTIONS, Action
 from bascule.core.broadcaster import Broadcaster
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
+    AccessDenied,
     BasculeError,
+    LinkError,
     NoSuchSandbox,
     NotSupported,
     StorageFailed,
 )
 from bascule.core.observations import Observation
+from bascule.core.programs import Program, TerminalSize
 from bascule.core.sessions import (
     EgressMode,
     RunningSandbox,
@@ -29,12 +39,13 @@ from bascule.core.sessions import (
 from bascule.core.windows import Window
 from bascule.hub.approvals import Approvals
 from bascule.hub.changes import HubChanges
-from bascule.hub.identity import Identity
+from bascule.hub.identity import Access, Identity
 from bascule.hub.leases import TokenLeases
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
+from bascule.hub.tokens import hash_of
 from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
@@ -44,18 +55,20 @@ from .fork_files import ForkFiles
 from .fork_removal import ensure_merged
 from .hub_sockets import HubSockets, MakeHubApp
 from .lifecycle import SandboxLifecycle
+from .program_leases import ProgramLeases
 from .quotas import running_claims
 from .reconciler import Reconciler
 from .rows import EventRow, SessionRow
 from .rules_in_use import RuleInUse, rules_in_use
 from .sandbox_client import SandboxClient
 from .sandbox_messages import Port
-from .session_creation import SessionCreation
+from .session_creation import SessionCreation, SettingsFor, same_for_all
 from .session_directories import SessionDirectories
 from .session_questions import SessionQuestions
 from .session_request import SessionRequest, allowed_egress
 from .session_rules import SessionRules
 from .session_table import SessionTable
+from .sharing import SessionSharing
 from .specs import spec_to_json
 from .states import AT_REST, RUNNING, invalid_state
 from .windows import SessionWindows
@@ -91,15 +104,23 @@ class Sessions(Closable):
         approvals: Approvals | None = None,
         base_path: Callable[[SessionId, int], str] = lambda _session_id, _n: "",
         on_end: Callable[[SessionId], None] = lambda _: None,
+        on_unshared: Callable[[SessionId], None] = lambda _: None,
+        settings_for: SettingsFor | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`base_path`: URL path of a session's app; empty if the app has its own origin.
 
         `on_end` is called when the hub ends a session's sandbox, or finds that it has ended.
+        `on_unshared` is called when a user lost access to a session. `settings_for` returns the
+        settings with the quotas of an owner.
         """
         self.windows = windows
         self._leases = leases or TokenLeases()
+        self._programs = ProgramLeases(
+            self._leases, lambda session_id: self._lifecycle.client(session_id)
+        )
         self._settings = settings
+        self._settings_for = settings_for or same_for_all(settings)
         self._records = records = records or Records(settings)
         self._store = store
         self.rules = SessionRules(settings)
@@ -112,12 +133,14 @@ class Sessions(Closable):
             changes or HubChanges(),
             without_paths=settings.without_paths,
         )
+        self.sharing = SessionSharing(self._table, on_unshared)
         self._events = EventStreams(store, self._table, broadcaster)
         self._creation = SessionCreation(
             settings,
             self._table,
             lifecycle=lambda: self._lifecycle,
             until_stopped=self._events.until_stopped,
+            settings_for=self._settings_for,
             clock=clock,
         )
         self._optional_lifecycle: SandboxLifecycle | None = None
@@ -137,7 +160,7 @@ class Sessions(Closable):
                     approvals or Approvals(changes or HubChanges()), self.rules, store
                 ),
                 base_path=base_path,
-                on_end=on_end,
+                on_end=lambda session_id: self._sandbox_ended(session_id, on_end),
             )
             self._optional_lifecycle = lifecycle
             self._reconciler = Reconciler(
@@ -170,6 +193,11 @@ class Sessions(Closable):
             if secrets is not None:
                 self._table.set_mask(row.id, secrets.mask())
         await self._reconciler.open()
+        hashes = [token.hash for token in await self._store.list_tokens()]
+        hashes.append(hash_of(self._settings.admin_token))
+        for row in self._table.all():
+            if row.state in RUNNING:
+                self._programs.adopt(row.id, hashes)
 
     def finish_streams(self) -> None:
         """End all event streams, so that a stopping server does not wait for them."""
@@ -177,6 +205,7 @@ class Sessions(Closable):
 
     async def aclose(self) -> None:
         self.finish_streams()
+        await self._programs.aclose()
         if self._reconciler is not None:
             await self._reconciler.aclose()
         if self._optional_lifecycle is not None:
@@ -195,16 +224,26 @@ class Sessions(Closable):
         The same `request_key` returns the same session. If that session is being removed, wait for
         its removal and create a new one.
         """
+        if who.scope == "viewer":
+            raise AccessDenied("A viewer may not create sessions; ask an admin for the role member")
         return await self._creation.create(who, request)
 
     def list(self, who: Identity) -> Sequence[SessionRow]:
-        if who.scope == "session":
-            return [row for row in self._table.all() if row.id == who.session_id]
-        return [row for row in self._table.all() if who.may_see(row.owner)]
+        """All sessions that `who` may see, also those that others share."""
+        return [row for row in self._table.all() if self._table.access_of(who, row) is not None]
 
-    def get(self, who: Identity, session_id: SessionId) -> SessionRow:
-        """The session. Raises `NoSuchSession`, also for a session this identity may not see."""
-        return self._table.get_visible(who, session_id)
+    def get(self, who: Identity, session_id: SessionId, *, needs: Access = "act") -> SessionRow:
+        """The session. Raises `NoSuchSession`, also for a session this identity may not see, and
+        `AccessDenied` if it lacks the access `needs`."""
+        return self._table.get_visible(who, session_id, needs=needs)
+
+    def find(self, session_id: SessionId) -> SessionRow | None:
+        """The session, whoever owns it; None if it does not exist."""
+        return self._table.find(session_id)
+
+    def access_of(self, who: Identity, row: SessionRow) -> Access | None:
+        """The access of an identity to a session; None if it may not see the session."""
+        return self._table.access_of(who, row)
 
     async def pause(self, who: Identity, session_id: SessionId) -> SessionRow:
         self._table.get_visible(who, session_id)
@@ -217,7 +256,7 @@ class Sessions(Closable):
 
         `changes`: fields of the spec to change first, only for a stopped or failed session.
         """
-        row = self._table.get_visible(who, session_id)
+        row = self._table.get_visible(who, session_id, needs="own" if changes else "act")
         if changes:
             spec = await self._creation.validate_spec(who, replace(row.spec, **changes))
             await self._table.change_spec(session_id, spec)
@@ -238,7 +277,7 @@ class Sessions(Closable):
         Raises `ForkNotMerged` for a fork with changes that were not merged, unless `force`
         is given.
         """
-        row = self._table.get_visible(who, session_id)
+        row = self._table.get_visible(who, session_id, needs="own")
         if row.spec.workspace.kind == "fork" and row.is_filled and not force:
             await ensure_merged(self._lifecycle.forks, row)
         try:
@@ -267,6 +306,8 @@ class Sessions(Closable):
         """
         row = self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
+        # A resume takes seconds, in which the owner may have taken back the access.
+        row = self._table.get_visible(who, session_id)
         event = encode_action(action)
         kind, args = event["action"], self._describe_args(session_id, event["args"])
         await self._table.audit(who, row, "act", action=kind, args=args)
@@ -289,6 +330,42 @@ class Sessions(Closable):
             )
         return observation
 
+    async def start_program(
+        self,
+        who: Identity,
+        session_id: SessionId,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        """Start a program with pipes in the session's sandbox; resumes a paused session.
+
+        The program ends when the token of `who` is revoked.
+        """
+        args = {"argv": shlex.join(map(str, argv)), "cwd": cwd, "user": user}
+        await self.program_starts(who, session_id, self._describe_args(session_id, args))
+        client, _ = await self.enter(session_id)
+        async with self._leases.scope(who):
+            return await client.runtime.start_program_for(
+                who.token_id, argv, env=env, cwd=cwd, user=user, terminal=terminal
+            )
+
+    async def program_starts(
+        self, who: Identity, session_id: str, args: Mapping[str, str] | None = None
+    ) -> None:
+        """Write an audit entry, and end the program when the token of `who` ends. Called before a
+        program starts."""
+        row = self._table.get_visible(who, SessionId(session_id))
+        await self._table.audit(who, row, "act", action="program", args=dict(args or {}))
+        self._programs.open(row.id, who.token_hash)
+
+    def _sandbox_ended(self, session_id: SessionId, on_end: Callable[[SessionId], None]) -> None:
+        self._programs.forget(session_id)
+        on_end(session_id)
+
     async def window(self, who: Identity, session_id: SessionId) -> Window:
         """The session's window, as soon as it accepts actions.
 
@@ -306,10 +383,16 @@ class Sessions(Closable):
             await self.enter(session_id)
 
     async def ports(self, who: Identity, session_id: SessionId) -> Sequence[Port]:
-        row = self._table.get_visible(who, session_id)
+        row = self._table.get_visible(who, session_id, needs="view")
         if row.state != "ready":
             return []
-        return await (await self._lifecycle.client(session_id)).ports()
+        try:
+            return await (await self._lifecycle.client(session_id)).ports()
+        except LinkError:
+            found = self._table.find(session_id)
+            if found is not None and found.state == "ready":
+                raise
+            return []  # it was stopped or removed meanwhile
 
     async def declared_ports(self, who: Identity, session_id: SessionId) -> Mapping[int, int]:
         """Port numbers of apps whose URLs are fixed in advance, by app number.
@@ -322,7 +405,7 @@ class Sessions(Closable):
 
     async def log_tail(self, who: Identity, session_id: SessionId, *, lines: int) -> str:
         """The last lines of the action server's log, with secrets masked."""
-        row = self._table.get_visible(who, session_id)
+        row = self._table.get_visible(who, session_id, needs="view")
         await self._audit_admin_access(who, row, "logs")
         spawner = self._lifecycle.spawner(row.spec.spawner)
         return self._table.mask(session_id).text(await spawner.log_tail(session_id, lines=lines))
@@ -359,7 +442,7 @@ class Sessions(Closable):
 
     async def usage(self, who: Identity, session_id: SessionId) -> Usage | None:
         """The sandbox's resource usage; None while there is no sandbox."""
-        row = self._table.get_visible(who, session_id)
+        row = self._table.get_visible(who, session_id, needs="view")
         if row.state not in RUNNING:
             return None
         try:
@@ -389,7 +472,8 @@ class Sessions(Closable):
 
     async def record(self, who: Identity, session_id: SessionId) -> Record:
         """The record of a session, running or not."""
-        await self._audit_admin_access(who, self._table.get_visible(who, session_id), "record")
+        row = self._table.get_visible(who, session_id, needs="view")
+        await self._audit_admin_access(who, row, "record")
         return await self._records.of_session(session_id)
 
     async def up_to_date_record(self, who: Identity, session_id: SessionId) -> Record:
@@ -438,7 +522,7 @@ class Sessions(Closable):
 
     async def secret_values(self, who: Identity, session_id: SessionId) -> Mapping[str, str]:
         """The values of a session's secret variables, for a fork of it."""
-        row = self._table.get_visible(who, session_id)
+        row = self._table.get_visible(who, session_id, needs="own")
         await self._table.audit(who, row, "enter", what="secrets, for a fork")
         return (await self._lifecycle.secrets(session_id)).values
 
@@ -542,6 +626,6 @@ class Sessions(Closable):
     async def _resume(self, session_id: SessionId, who: Identity | None) -> SessionRow:
         row = self._table.get(session_id)
         if row.state in AT_REST:
-            claims = running_claims(row.spec, self._settings)
+            claims = running_claims(row.spec, await self._settings_for(row.owner))
             await self._store.reserve(session_id, row.owner, claims)
         return await self._lifecycle.resume(session_id, who)

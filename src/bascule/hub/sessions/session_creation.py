@@ -22,6 +22,18 @@ from .session_table import SessionTable
 from .specs import spec_to_json
 from .vault import Secrets
 
+SettingsFor = Callable[[str], Awaitable[HubSettings]]
+"""Returns the settings of the hub with the quotas of an owner."""
+
+
+def same_for_all(settings: HubSettings) -> SettingsFor:
+    """A `SettingsFor` that gives no owner other quotas."""
+
+    async def settings_for(_owner: str) -> HubSettings:
+        return settings
+
+    return settings_for
+
 
 class SessionCreation:
     """Creates the sessions of a hub and starts them in the background.
@@ -37,12 +49,14 @@ class SessionCreation:
         *,
         lifecycle: Callable[[], SandboxLifecycle],
         until_stopped: Callable[[SessionId], Awaitable[object]],
+        settings_for: SettingsFor,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._table = table
         self._lifecycle = lifecycle
         self._until_stopped = until_stopped
+        self._settings_for = settings_for
         self._clock = clock
         self._reserved_names: list[tuple[str, str, str | None]] = []
         """Owner, name and request key of sessions that are being created."""
@@ -93,7 +107,8 @@ class SessionCreation:
         self._table.set_mask(row.id, session_secrets.mask())
         is_new = False
         try:
-            stored, is_new = await self._table.add(row, claims_of(spec, self._settings))
+            claims = claims_of(spec, await self._settings_for(who.owner))
+            stored, is_new = await self._table.add(row, claims)
         finally:
             if not is_new:
                 self._table.drop_mask(row.id)

@@ -6,14 +6,15 @@ Only one hub writes the rows, so memory and store agree, and reading needs no qu
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bascule.core.broadcaster import Broadcaster
-from bascule.core.errors import NoSuchSession
+from bascule.core.errors import AccessDenied, NoSuchSession
 from bascule.core.sessions import SessionId, SessionSpec, SessionState
 from bascule.hub.changes import HubChanges
-from bascule.hub.identity import Identity
+from bascule.hub.identity import Access, Identity, includes
 from bascule.hub.store import Store
 
 from .masking import Mask
@@ -43,9 +44,13 @@ class SessionTable:
         self._clock = clock
         self._rows: dict[SessionId, SessionRow] = {}
         self._masks: dict[SessionId, Mask] = {}
+        self._shares: defaultdict[SessionId, dict[str, Access]] = defaultdict(dict)
+        """Access of users other than the owner, by session and user."""
 
     async def open(self) -> None:
         self._rows = {row.id: row for row in await self._store.list_sessions()}
+        for share in await self._store.list_shares():
+            self._shares[share.session_id][share.user_name] = share.access
 
     def __contains__(self, session_id: SessionId) -> bool:
         return session_id in self._rows
@@ -64,16 +69,48 @@ class SessionTable:
             raise NoSuchSession(f"There is no session {session_id}")
         return row
 
-    def get_visible(self, identity: Identity, session_id: SessionId) -> SessionRow:
-        """The session, if `identity` may see it. Raises `NoSuchSession` otherwise."""
+    def access_of(self, identity: Identity, row: SessionRow) -> Access | None:
+        """The access of an identity to a session; None if it may not see the session."""
+        if identity.scope == "window" or (
+            identity.scope == "session" and identity.session_id != row.id
+        ):
+            return None
+        access = self._shares.get(row.id, {}).get(identity.owner)
+        if identity.may_see(row.owner):
+            access = "own"
+        if access is not None and identity.scope == "viewer":
+            return "view"
+        return access
+
+    def get_visible(
+        self, identity: Identity, session_id: SessionId, *, needs: Access = "act"
+    ) -> SessionRow:
+        """The session, if `identity` has the access `needs`.
+
+        Raises `NoSuchSession` if it may not see the session, and `AccessDenied` if it may see it
+        with less access.
+        """
         row = self.get(session_id)
-        if identity.scope == "session":
-            is_visible = identity.session_id == session_id and identity.owner == row.owner
-        else:
-            is_visible = identity.scope != "window" and identity.may_see(row.owner)
-        if not is_visible:
+        access = self.access_of(identity, row)
+        if access is None:
             raise NoSuchSession(f"There is no session {session_id}")
+        if not includes(access, needs):
+            allowed = "see this session" if access == "view" else "see and use this session"
+            raise AccessDenied(f"You may only {allowed}; ask its owner, {row.owner}")
         return row
+
+    def shares(self, session_id: SessionId) -> Mapping[str, Access]:
+        """The access of users other than the owner, by user."""
+        return self._shares.get(session_id, {})
+
+    async def share(self, session_id: SessionId, user_name: str, access: Access | None) -> None:
+        """Give a user access to a session, or with None take it back."""
+        await self._store.put_share(session_id, user_name, access)
+        if access is None:
+            self._shares[session_id].pop(user_name, None)
+        else:
+            self._shares[session_id][user_name] = access
+        self._changes.publish("session", session_id)
 
     async def add(self, row: SessionRow, claims: Sequence[Claim]) -> tuple[SessionRow, bool]:
         """Store a row.
@@ -138,6 +175,7 @@ class SessionTable:
         await self._store.remove_session(session_id)
         self._rows.pop(session_id, None)
         self._masks.pop(session_id, None)
+        self._shares.pop(session_id, None)
         removed = EventRow(0, session_id, self._clock(), "removed", {})
         self._events.publish(removed, topic=session_id)
         self._events.end(session_id)
@@ -166,6 +204,7 @@ class SessionTable:
                 verb=verb,
                 session_id=row.id,
                 detail=masked,
+                user_name="" if who is None else who.owner,
             )
         )
 

@@ -44,6 +44,11 @@ class Tasks:
             task.cancel()
             await asyncio.wait({task})
 
+    def end(self, key: object) -> None:
+        """Cancel the task without waiting for its end."""
+        if (task := self._tasks.get(key)) is not None:
+            task.cancel()
+
     async def until_finished(self, key: object) -> None:
         """Wait until the task has ended, without cancelling it."""
         task = self._tasks.get(key)

@@ -39,7 +39,9 @@ from .access import PageKeys, signed_in_user
 from .viewer import Viewer
 
 _NAME: Final = re.compile(r"[a-z0-9-]{1,40}")
-_SCOPES: Final = ("admin", "agent")
+_SCOPES: Final = ("admin", "member", "viewer", "agent")
+_VIEWER_REQUESTS: Final = frozenset({"watch", "unwatch", "usage"})
+"""Requests that a user with the role viewer may send."""
 _WATCHER_REQUESTS: Final = frozenset({"watch", "unwatch", "demo.play", "demo.skip", "demo.remove"})
 """Requests that a page showing one session's VS Code may send. The framed VS Code could send
 them too."""
@@ -129,6 +131,7 @@ class Feed(Closable):
         self._viewers[sid] = viewer
         # Socket.IO confirms the connection after this handler returns, and no event may come before
         # the confirmation. The task's first step runs after the confirmation is queued.
+        viewer.known_sessions.update(row.id for row in self._sessions.list(who))
         viewer.send_changes(lambda: self._hello(who), partial(self._describe_change, who))
 
     async def _on_disconnect(self, sid: str, _reason: object) -> None:
@@ -140,6 +143,7 @@ class Feed(Closable):
         return {
             "version": bascule.__version__,
             "name": who.name,
+            "owner": who.owner,
             "scope": who.scope,
             "spawners": list(self._sessions.spawners),
             "egress": list(self._sessions.allowed_egress(who)),
@@ -154,11 +158,32 @@ class Feed(Closable):
     def _on_change(self, topic: Topic, subject: str) -> None:
         for viewer in self._viewers.values():
             who = viewer.identity
-            if topic == "session" and who.scope == "session" and subject != who.session_id:
+            if topic == "session" and not self._may_learn_of(viewer, SessionId(subject)):
                 continue  # this page must not learn that other sessions exist
-            if topic == "review" and not who.is_admin:
+            if topic == "review" and not self._may_review(who, WindowId(subject)):
                 continue  # no agent may review its own changes
             viewer.changed(topic, subject)
+
+    def _may_learn_of(self, viewer: Viewer, session_id: SessionId) -> bool:
+        """Whether a page receives the change of a session: if its user may see the session, or
+        could see it until now."""
+        row = self._sessions.find(session_id)
+        access = None if row is None else self._sessions.access_of(viewer.identity, row)
+        if access is None or access == "view":
+            viewer.end_terminals(session_id)
+        if access is None:
+            viewer.end_timeline(session_id)
+            was_known = session_id in viewer.known_sessions
+            viewer.known_sessions.discard(session_id)
+            return was_known
+        viewer.known_sessions.add(session_id)
+        return True
+
+    def _may_review(self, who: Identity, window_id: WindowId) -> bool:
+        try:
+            return who.is_person and who.may_see(self._registry.owner(window_id))
+        except NoSuchWindow:
+            return who.is_person
 
     def _describe_change(self, who: Identity, topic: Topic, subject: str) -> tuple[str, object]:
         match topic:
@@ -172,7 +197,7 @@ class Feed(Closable):
                 return "demo", self._demo(who)
             case "session":
                 try:
-                    row = self._sessions.get(who, SessionId(subject))
+                    row = self._sessions.get(who, SessionId(subject), needs="view")
                 except NoSuchSession:
                     return "session.removed", {"id": subject}
                 return "session", self._describe(row)
@@ -185,8 +210,8 @@ class Feed(Closable):
         return None if demo is None else self._describe_demo(demo)
 
     def _approvals(self, who: Identity) -> list[Mapping[str, Any]]:
-        """Open questions, for admins only: no agent may answer its own question."""
-        return list(self._sockets.approvals.pending()) if who.is_admin else []
+        """Open questions, for persons only: no agent may answer its own question."""
+        return list(self._sockets.approvals.pending(who.may_see)) if who.is_person else []
 
     # Requests of the page -------------------------------------------------------------------
 
@@ -200,6 +225,8 @@ class Feed(Closable):
             try:
                 if viewer.identity.scope == "session" and name not in _WATCHER_REQUESTS:
                     raise AccessDenied("Only the hub's own page may send this request")
+                if viewer.identity.scope == "viewer" and name not in _VIEWER_REQUESTS:
+                    raise AccessDenied("A viewer may only look; ask an admin for the role member")
                 if not isinstance(data, Mapping):
                     raise InvalidRequest("The request must be a JSON object")
                 return {"value": await handle(viewer, data)}
@@ -211,7 +238,7 @@ class Feed(Closable):
     async def _watch(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
         kind, place_id = _kind_and_id(request)
         if kind == "session":
-            self._sessions.get(viewer.identity, SessionId(place_id))
+            self._sessions.get(viewer.identity, SessionId(place_id), needs="view")
         else:
             window = self._sockets.ensure_visible(viewer.identity, WindowId(place_id))
             if not _may_see(viewer.identity, window):
@@ -239,13 +266,9 @@ class Feed(Closable):
         return None if usage is None else asdict(usage)
 
     async def _answer(self, viewer: Viewer, request: Mapping[str, Any]) -> None:
-        if not viewer.identity.is_admin:
-            raise AccessDenied(
-                "Only a user signed in as admin may answer questions of windows and sessions"
-            )
         place_id = WindowId(str(request.get("window_id") or request.get("session_id")))
         question, answer = str(request.get("id")), str(request.get("answer"))
-        await self._sockets.answer(place_id, question, answer, by=viewer.identity.name)
+        await self._sockets.answer_as(viewer.identity, place_id, question, answer)
 
     async def _play_demo(self, viewer: Viewer, _request: Mapping[str, Any]) -> None:
         await self._demos.play(viewer.identity)

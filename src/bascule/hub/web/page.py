@@ -30,7 +30,7 @@ ASSETS_PREFIX: Final = "/page/"
 WATCH_PREFIX: Final = "/watch/"
 """Prefix of the pages that show a session's VS Code and, beside it, the actions done there."""
 
-_ROUTES: Final = ("/sessions", "/windows", "/approvals", "/status", "/demo", "/watch")
+_ROUTES: Final = ("/sessions", "/windows", "/approvals", "/people", "/status", "/demo", "/watch")
 _INDEX: Final = "index.html"
 _KEY_PLACEHOLDER: Final = b"%BASCULE_KEY%"
 _CONTENT_TYPES: Final[Mapping[str, bytes]] = {

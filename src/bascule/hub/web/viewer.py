@@ -64,6 +64,8 @@ class Viewer(Closable):
         self._changed: dict[tuple[Topic, str], None] = {}
         self._wake = asyncio.Event()
         self._keys: dict[tuple[str, str], UntypedKeys] = {}
+        self.known_sessions: set[str] = set()
+        """Sessions that the page has been told of."""
 
     async def aclose(self) -> None:
         await self._tasks.aclose()
@@ -107,6 +109,10 @@ class Viewer(Closable):
         async with self._subscription_lock:
             await self._tasks.cancel(("watch", kind, place_id))
 
+    def end_timeline(self, session_id: str) -> None:
+        """Stop following the timeline of a session that the user may not see any more."""
+        self._tasks.end(("watch", "session", session_id))
+
     async def _follow_session(self, place_id: str, after: int, epoch: str) -> None:
         await self._follow(
             {"kind": "session", "id": place_id},
@@ -148,6 +154,8 @@ class Viewer(Closable):
         key = session_id, name
         async with self._subscription_lock:
             await self._leave(key)
+            # A resume takes seconds, in which the owner may have taken back the access.
+            self._sessions.get(self.identity, SessionId(session_id))
             self._keys[key] = UntypedKeys()
             self._tasks.start(("output", key), self._show(client, session_id, name, begin))
             self._tasks.start(("keys", key), self._type(client, session_id, name))
@@ -163,6 +171,13 @@ class Viewer(Closable):
         """Stop following a terminal; it keeps running."""
         async with self._subscription_lock:
             await self._leave((session_id, name))
+
+    def end_terminals(self, session_id: str) -> None:
+        """Stop following the terminals of a session that the user may not use any more."""
+        for key in [each for each in self._keys if each[0] == session_id]:
+            self._tasks.end(("output", key))
+            self._tasks.end(("keys", key))
+            del self._keys[key]
 
     async def _leave(self, key: tuple[str, str]) -> None:
         await self._tasks.cancel(("output", key))

@@ -131,23 +131,19 @@ class Keeper(Closable):
         channel: int,
         account: ShellAccount | None,
         on_exit: Callable[[int], None],
+        adopts_orphans: bool = True,
     ) -> int:
         """Start `argv` with `terminal` as its controlling terminal and `channel` as its input.
+
+        With `adopts_orphans`, `end` also ends the detached descendants of the process, which has to
+        reap them, as a shell does. Without it, `end` sends SIGTERM to the process itself too.
 
         Returns the pid of the new process. Calls `on_exit` with the exit status once the process
         has ended; a negative status is the signal that killed it. Raises `SandboxStartFailed` with
         the step that failed.
         """
-        message = {
-            "argv": list(argv),
-            "env": dict(env),
-            "cwd": cwd,
-            "uid": account.uid if account else None,
-            "gid": account.gid if account else None,
-            "groups": list(account.groups) if account else [],
-            "terminal": True,
-        }
-        return await self._spawn(message, (terminal, channel), on_exit)
+        message = _start_message(argv, env, cwd, account=account, adopts=adopts_orphans)
+        return await self._spawn({**message, "terminal": True}, (terminal, channel), on_exit)
 
     async def launch(
         self,
@@ -157,14 +153,19 @@ class Keeper(Closable):
         cwd: str,
         stdin: int,
         stdout: int,
+        stderr: int | None = None,
+        account: ShellAccount | None = None,
         on_exit: Callable[[int], None],
+        adopts_orphans: bool = True,
     ) -> int:
-        """Like `spawn`, for a program without terminal."""
-        message = {"argv": list(argv), "env": dict(env), "cwd": cwd, "uid": None, "terminal": False}
-        return await self._spawn(message, (stdin, stdout), on_exit)
+        """Like `spawn`, for a program without terminal. Without `stderr`, the program has that of
+        the keeper."""
+        message = _start_message(argv, env, cwd, account=account, adopts=adopts_orphans)
+        fds = (stdin, stdout) if stderr is None else (stdin, stdout, stderr)
+        return await self._spawn({**message, "terminal": False}, fds, on_exit)
 
     async def _spawn(
-        self, message: Mapping[str, Any], fds: tuple[int, int], on_exit: Callable[[int], None]
+        self, message: Mapping[str, Any], fds: tuple[int, ...], on_exit: Callable[[int], None]
     ) -> int:
         await self._starting.ensure_started(is_running=self._link is not None)
         assert self._loop is not None
@@ -228,7 +229,13 @@ class Keeper(Closable):
             return
         ended = self._ending.setdefault(pid, self._loop.create_future())
         self._send({"op": "end", "pid": pid, "grace": GRACE})
-        await ended
+        # Other callers wait for the same future; a cancelled caller must not cancel it.
+        await asyncio.shield(ended)
+
+    def signal(self, pid: int, number: int) -> None:
+        """Send a signal to the process group that the shell or program `pid` leads."""
+        if self._link is not None:
+            self._send({"op": "signal", "pid": pid, "number": int(number)})
 
     def hang_up(self, pid: int) -> None:
         """Kill the shell `pid`, whose terminal is gone, and send SIGHUP to its programs.
@@ -404,6 +411,25 @@ class Keeper(Closable):
         self._watched.clear()
         for watcher in watchers:
             watcher(_KILLED_STATUS)
+
+
+def _start_message(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str,
+    *,
+    account: ShellAccount | None,
+    adopts: bool,
+) -> dict[str, Any]:
+    return {
+        "argv": list(argv),
+        "env": dict(env),
+        "cwd": cwd,
+        "uid": account.uid if account else None,
+        "gid": account.gid if account else None,
+        "groups": list(account.groups) if account else [],
+        "adopts": adopts,
+    }
 
 
 def _connect_to_waiting(link: socket.socket, path: Path) -> bool:

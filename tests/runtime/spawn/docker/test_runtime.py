@@ -225,13 +225,15 @@ class TestTmux(_InAContainer):
     runtime = RuntimeSuite.runtime
     close_the_place = RuntimeSuite.close_the_place
 
-    test_a_shell_remembers = RuntimeSuite.test_a_shell_remembers
-    test_text_arrives_as_it_was_printed = RuntimeSuite.test_text_arrives_as_it_was_printed
-    test_output_is_seen_while_the_command_runs = (
-        RuntimeSuite.test_output_is_seen_while_the_command_runs
+    test_a_shell_keeps_state_between_commands = (
+        RuntimeSuite.test_a_shell_keeps_state_between_commands
     )
-    test_a_command_past_its_time_goes_on_and_can_be_typed_into = (
-        RuntimeSuite.test_a_command_past_its_time_goes_on_and_can_be_typed_into
+    test_text_arrives_as_it_was_printed = RuntimeSuite.test_text_arrives_as_it_was_printed
+    test_output_is_reported_while_the_command_runs = (
+        RuntimeSuite.test_output_is_reported_while_the_command_runs
+    )
+    test_a_command_past_its_timeout_keeps_running_and_accepts_input = (
+        RuntimeSuite.test_a_command_past_its_timeout_keeps_running_and_accepts_input
     )
     test_an_interrupt_ends_the_program_and_says_so = (
         RuntimeSuite.test_an_interrupt_ends_the_program_and_says_so
