@@ -34,6 +34,7 @@ from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.nets import Nets
 from benchmarks.cases.openhands_v0 import OpenHandsV0
 from benchmarks.cases.output import LARGE, MEDIUM, Output
+from benchmarks.cases.programs import Programs
 from benchmarks.cases.proxy import Proxy
 from benchmarks.cases.server import ServerStart
 from benchmarks.cases.sessions import Sessions
@@ -52,7 +53,7 @@ CASES: tuple[Case, ...] = (
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
     *(Dashboard(), Containers(), AgentLoop(), OpenHandsV0(), Checkpoints(), ForkStart()),
-    CommandRulesCase(),
+    *(CommandRulesCase(), Programs()),
 )
 
 

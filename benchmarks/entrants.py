@@ -117,6 +117,27 @@ BASCULE_RULES_WINDOW = Entrant(
     "rules_window",
     only="rules",
 )
+PLAIN_PROGRAMS = Entrant(
+    "asyncio-programs",
+    "`asyncio.create_subprocess_exec`",
+    "programs",
+    ("asyncio",),
+    only="programs",
+)
+BASCULE_PROGRAMS = Entrant(
+    "bascule-programs",
+    "Bascule's programs with pipes, in process",
+    "programs",
+    ("bascule",),
+    only="programs",
+)
+BASCULE_PROGRAMS_HTTP = Entrant(
+    "bascule-programs-http",
+    "Bascule's programs with pipes, over HTTP",
+    "programs",
+    ("http",),
+    only="programs",
+)
 BASCULE_FORKS = Entrant(
     "bascule-forks", "forks of sessions, spawner `local`", "forks_bascule", only="forks"
 )
@@ -205,6 +226,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(BASCULE_NETS, SNAKES, PM4PY),
     *(BASCULE_CHECKPOINTS, SHADOW_GIT),
     *(BASCULE_RULES, BASCULE_RULES_WINDOW),
+    *(PLAIN_PROGRAMS, BASCULE_PROGRAMS, BASCULE_PROGRAMS_HTTP),
     *PROXIES,
     BASCULE_SESSIONS,
     BASCULE_FORKS,

@@ -15,6 +15,7 @@ from benchmarks.entrants import (
     BASCULE_HTTP,
     BASCULE_NETS,
     BASCULE_PAGE,
+    BASCULE_PROGRAMS,
     BASCULE_PROXY,
     BASCULE_RULES,
     BASCULE_RULES_WINDOW,
@@ -24,6 +25,7 @@ from benchmarks.entrants import (
     CHP,
     NGINX,
     OPENHANDS_TMUX,
+    PLAIN_PROGRAMS,
     PM4PY,
     RAW,
     SNAKES,
@@ -188,6 +190,7 @@ def goals(endurance: int) -> Sequence[Goal]:
         *net_goals(),
         *checkpoint_goals(),
         *rule_goals(),
+        *program_goals(),
         *proxy_goals(),
         *session_goals(),
         *page_goals(),
@@ -240,6 +243,24 @@ def rule_goals() -> Sequence[Goal]:
             "ms",
         ),
         Goal("… in a window", median("rules", BASCULE_RULES_WINDOW, "median", 1000), 5, "ms"),
+    )
+
+
+def program_goals() -> Sequence[Goal]:
+    """Beside asyncio's own programs in the same round."""
+
+    def beside(name: str) -> Measured:
+        return ratio("programs", BASCULE_PROGRAMS, PLAIN_PROGRAMS, name)
+
+    return (
+        Goal("`true` with pipes in process, of asyncio's", beside("start"), 1.5, "x", is_aim=True),
+        Goal("1 GiB through pipes in process, of asyncio's", beside("copy"), 1.5, "x", is_aim=True),
+        Goal(
+            "memory for 1 GiB through pipes in process",
+            median("programs", BASCULE_PROGRAMS, "growth"),
+            16,
+            " MiB",
+        ),
     )
 
 

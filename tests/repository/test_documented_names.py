@@ -17,8 +17,11 @@ from bascule.cli.app import COMMANDS, tree
 from bascule.cli.hub_settings import HubFile
 from bascule.cli.sandbox import _parser
 from bascule.core.contracts import Runtime
+from bascule.core.programs import ProgramHost
+from bascule.runtime.agent_test_verbs import AgentTestVerbs
 from bascule.runtime.debug_verbs import DebugVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
+from bascule.runtime.notebook_verbs import NotebookVerbs
 from bascule.runtime.verbs import Verbs
 from bascule.runtime.window_verbs import WindowVerbs
 
@@ -103,15 +106,18 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     page = (PROJECT / "docs/guides/python.md").read_text()
     section = page.partition("## Methods\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    every, recorded, copying, window, language, debugger = (
+    every, recorded, programs, copying, window, language, debugger, test_runs, cells = (
         [*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows
     )
 
     assert {*every, *recorded} == methods(Verbs)
+    assert set(programs) == methods(ProgramHost)
     assert set(copying) <= methods(Runtime)
     assert set(window) == methods(WindowVerbs)
     assert set(language) == methods(LanguageVerbs)
     assert set(debugger) == methods(DebugVerbs)
+    assert set(test_runs) == methods(AgentTestVerbs)
+    assert set(cells) == methods(NotebookVerbs)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
@@ -140,7 +146,7 @@ def test_the_hub_page_lists_no_setting_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_settings_of_vs_code_on_a_page_are_the_extension_s(page: Path) -> None:
+def test_documented_vs_code_settings_exist_in_the_extension(page: Path) -> None:
     manifest = json.loads((PROJECT / "extension/package.json").read_text())["contributes"]
     known = set(manifest["configuration"]["properties"])
     known |= {command["command"] for command in manifest["commands"]}

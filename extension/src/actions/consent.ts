@@ -13,7 +13,7 @@ import {
   type ConsentRequest,
   type RequestedCommand,
 } from "../consent/request";
-import { runsInDebugger } from "../consent/debugger_programs";
+import { runsProgram } from "../consent/programs";
 import { shortened } from "../consent/visible_text";
 import type {
   ApprovalAnswer,
@@ -36,6 +36,14 @@ const MAX_PUBLISHED_PARTS = 50;
 const MAX_PART_CHARS = 200;
 /** Maximum characters of the rules in a label. Of more rules, only the number. */
 const MAX_LABEL_CHARS = 80;
+
+/** What a question shows besides the arguments, by kind of action. It may change meanwhile. */
+const CHANGED_PARTS: Readonly<Record<string, string>> = {
+  debug_start: "its launch configuration",
+  list_tests: "the command that it would run",
+  run_tests: "the command that it would run",
+  run_cells: "the cells",
+};
 
 export type Rule = "allow" | "ask" | "deny";
 export type Refusal = "untrusted" | "settings" | "rules" | "time";
@@ -79,7 +87,7 @@ export interface ConsentSettings {
 
 /** The last answer about a command of an agent. */
 interface CommandAnswer {
-  /** The arguments and the directory in the question, as JSON. */
+  /** The kind, the arguments, the directory and the shown parts of the question, as JSON. */
   askedAbout: string;
   answer: QuestionAnswer;
   /** Time of the answer, by the clock of `performance.now()`. */
@@ -190,8 +198,8 @@ export class Consent {
     const rules = this.settings.rules();
     const otherwise = rules["*"] ?? "ask";
     const own = rules[action.action];
-    // Code in the debugger needs at least the same permission as commands.
-    return runsInDebugger(action)
+    // Code in the debugger and tests need at least the same permission as commands.
+    return runsProgram(action)
       ? strictest(rules["run"] ?? otherwise, own ?? "allow")
       : (own ?? otherwise);
   }
@@ -210,7 +218,8 @@ export class Consent {
     { signal, turn, arrived }: { signal: AbortSignal; turn: string; arrived: number },
   ): Promise<void> {
     const { admitted, keyOf, describe, onRefused } = this.settings;
-    const askedAbout = JSON.stringify([action.args, request.cwd]);
+    // The parts have the planned command line of tests, which their arguments do not determine.
+    const askedAbout = JSON.stringify([action.action, action.args, request.cwd, request.parts]);
     const last = review && this.answers.get(turn);
     // The same command was sent again while the user was reading the question: the answer is used
     // for both.
@@ -237,7 +246,7 @@ export class Consent {
     if (JSON.stringify(now.parts) !== JSON.stringify(request.parts))
       throw new Failure(
         "consent.denied",
-        `'${kind}' was not done: its launch configuration is not the one that the user was asked about`,
+        `'${kind}' was not done: ${CHANGED_PARTS[kind] ?? "it"} changed while the user was asked`,
       );
     const key = keyOf(action);
     if (answer === "workspace" && key !== undefined) admitted.add(key);

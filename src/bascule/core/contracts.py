@@ -116,7 +116,18 @@ class OutputLog(ABC):
         """Lines that match the regular expression, oldest first."""
 
 
-CommandCheck = Callable[["Shell"], Awaitable[None]]
+class CommandPlace(Protocol):
+    """Where a command is about to run: a shell, or the start of a program."""
+
+    @property
+    def cwd(self) -> str: ...
+
+    async def command_types(self, names: Sequence[str]) -> Sequence[str]:
+        """What would run for each name: `file`, `builtin`, `keyword`, `function` or `alias`; an
+        empty string for an unknown name."""
+
+
+CommandCheck = Callable[[CommandPlace], Awaitable[None]]
 """Called with the shell directly before it runs a command; raises an error to prevent that."""
 
 

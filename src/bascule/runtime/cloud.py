@@ -12,14 +12,16 @@ from bascule.core.actions import CHECKPOINT_ACTIONS, Action
 from bascule.core.contracts import LogMatch, OnProgress, OnStage
 from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
+from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
 from bascule.link.sessions import HubSession, SessionCalls
 
+from .language_verbs import LanguageVerbs
 from .remote import RemoteRuntime
-from .verbs import DEFAULT_TIMEOUT, Verbs
+from .verbs import DEFAULT_TIMEOUT
 from .vscode import VSCodeRuntime
 
 
-class CloudRuntime(Verbs):
+class CloudRuntime(LanguageVerbs, ProgramHost):
     """Runs actions in a session of the hub at `url`: a new session, or the session `session_id`.
 
     Actions run in the session's sandbox, or in its own VS Code window if the session's `runtime`
@@ -118,6 +120,25 @@ class CloudRuntime(Verbs):
 
     async def download(self, path: str, destination: Path) -> Path:
         return await self._sandbox_runtime.download(path, destination)
+
+    async def start_program(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        return await self._sandbox_runtime.start_program(
+            argv, env=env, cwd=cwd, user=user, terminal=terminal
+        )
+
+    async def find_program(self, program_id: str) -> Program:
+        return await self._sandbox_runtime.find_program(program_id)
+
+    async def list_programs(self) -> Sequence[ProgramStatus]:
+        return await self._sandbox_runtime.list_programs()
 
     async def read_log(self, shell: str = "", *, start: int = 0, end: int | None = None) -> bytes:
         return await self._runtime.read_log(shell, start=start, end=end)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress, Runtime
 from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
+from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.wire import error_observation
@@ -17,7 +18,7 @@ from bascule.wire import error_observation
 from .verbs import prepared
 
 
-class InProcessRuntime(Runtime):
+class InProcessRuntime(Runtime, ProgramHost):
     """A `Sandbox` with the interface of a runtime; the default of `LocalRuntime`."""
 
     _sandbox: Sandbox
@@ -56,6 +57,25 @@ class InProcessRuntime(Runtime):
     ) -> Sequence[LogMatch]:
         log = self._sandbox.log(shell)
         return await asyncio.to_thread(log.search, pattern, start=start, limit=limit)
+
+    async def start_program(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        return await self._sandbox.programs.start_program(
+            argv, env=env, cwd=cwd, user=user, terminal=terminal
+        )
+
+    async def find_program(self, program_id: str) -> Program:
+        return self._sandbox.programs.get(program_id)
+
+    async def list_programs(self) -> Sequence[ProgramStatus]:
+        return await self._sandbox.programs.list_programs()
 
     async def aclose(self) -> None:
         await self._sandbox.aclose()

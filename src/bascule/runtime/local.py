@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from bascule.core.actions import Action
-from bascule.core.contracts import LogMatch, OnProgress, Runtime
+from bascule.core.contracts import LogMatch, OnProgress
 from bascule.core.errors import SandboxDied, SandboxUnreachable, UsageError
 from bascule.core.extras import require_extra
 from bascule.core.observations import Observation
+from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
 from bascule.sandbox.settings import SandboxSettings
 
 from .inprocess import InProcessRuntime
-from .verbs import DEFAULT_TIMEOUT, Verbs
+from .language_verbs import LanguageVerbs
+from .verbs import DEFAULT_TIMEOUT
 
 if TYPE_CHECKING:
     from .child import ChildServer
+    from .remote import RemoteRuntime
 
 _Answer = TypeVar("_Answer")
 
 
-class LocalRuntime(Verbs):
+class LocalRuntime(LanguageVerbs, ProgramHost):
     """Runs actions on this machine, as the current user.
 
     By default the sandbox is in this process, which is fastest. With `process=True` it is in a
@@ -53,7 +56,7 @@ class LocalRuntime(Verbs):
         self.default_timeout = default_timeout
         self._process = process
         self._child: ChildServer | None = None
-        self._inner: Runtime | None = None
+        self._inner: InProcessRuntime | RemoteRuntime | None = None
         self._closed = False
 
     @property
@@ -91,6 +94,24 @@ class LocalRuntime(Verbs):
         work = self._open.search_log(pattern, shell, start=start, limit=limit)
         return await self._unless_died(work)
 
+    async def start_program(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        work = self._open.start_program(argv, env=env, cwd=cwd, user=user, terminal=terminal)
+        return await self._unless_died(work)
+
+    async def find_program(self, program_id: str) -> Program:
+        return await self._unless_died(self._open.find_program(program_id))
+
+    async def list_programs(self) -> Sequence[ProgramStatus]:
+        return await self._unless_died(self._open.list_programs())
+
     async def aclose(self) -> None:
         self._closed = True
         if self._inner is not None:
@@ -99,7 +120,7 @@ class LocalRuntime(Verbs):
             await self._child.aclose()
 
     @property
-    def _open(self) -> Runtime:
+    def _open(self) -> InProcessRuntime | RemoteRuntime:
         if self._inner is None:
             raise UsageError("The runtime is not connected; use `async with` or `connect`")
         return self._inner
@@ -121,7 +142,7 @@ class LocalRuntime(Verbs):
             settings = replace(settings, checkpoints=store)
         return settings
 
-    async def _start_child(self, settings: SandboxSettings) -> Runtime:
+    async def _start_child(self, settings: SandboxSettings) -> RemoteRuntime:
         # Imported here: a sandbox in this process needs neither a server nor an HTTP client.
         from .child import ChildServer
         from .remote import RemoteRuntime

@@ -26,8 +26,10 @@ from bascule.core.errors import (
 )
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
+from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
 from bascule.link.http import HttpClient, StreamedReply, target
 from bascule.link.sse import EventReader, ServerEvent
+from bascule.sandbox.programs.program_request import ProgramRequest
 from bascule.sandbox.server.download_chunks import pieces_of
 from bascule.wire import (
     decode_observation,
@@ -39,9 +41,12 @@ from bascule.wire import (
     parcel,
     to_json,
 )
+from bascule.wire.programs import STARTED_BY, decode_status
 
+from .language_verbs import LanguageVerbs
+from .remote_program import RemoteProgram, parsed
 from .transfer import destination_of, pack, save
-from .verbs import DEFAULT_TIMEOUT, Verbs, prepared
+from .verbs import DEFAULT_TIMEOUT, prepared
 
 DEFAULT_SHELL: Final = "main"
 """The shell of actions that name no shell."""
@@ -50,6 +55,8 @@ _GRACE_SECONDS: Final = 30.0
 """Seconds beyond an action's timeout after which the sandbox counts as lost."""
 _QUICK_TIMEOUT: Final = 60.0
 """Timeout, in seconds, of requests that the sandbox answers at once."""
+_START_TIMEOUT: Final = 900.0
+"""Seconds for the start of a program, in which a person may be asked."""
 _CANCEL_TIMEOUT: Final = 5.0
 """Seconds to wait until the sandbox has cancelled an action."""
 _MAX_ENVELOPE_BYTES: Final = 1 << 20
@@ -62,7 +69,7 @@ _PLAIN_HEADERS: Final = {**_ACTION_HEADERS, "Accept": parcel.MEDIA_TYPE}
 _EVENT_HEADERS: Final = {**_ACTION_HEADERS, "Accept": "text/event-stream"}
 
 
-class RemoteRuntime(Verbs):
+class RemoteRuntime(LanguageVerbs, ProgramHost):
     """Runs actions in the sandbox whose action server is at `url`.
 
     An action that was sent is never sent again. If the connection breaks, `SandboxUnreachable`
@@ -189,6 +196,65 @@ class RemoteRuntime(Verbs):
         )
         return [LogMatch(match["offset"], match["text"]) for match in answer["matches"]]
 
+    # Programs -----------------------------------------------------------------------------
+
+    async def start_program(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        return await self.start_program_for(
+            "", argv, env=env, cwd=cwd, user=user, terminal=terminal
+        )
+
+    async def start_program_for(
+        self,
+        token_id: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        """Start a program that `end_programs_of` ends, when the hub's token is revoked."""
+        body = ProgramRequest(
+            argv=argv, env=env or {}, cwd=cwd, user=user, terminal=terminal
+        ).to_json()
+        headers = {**_ACTION_HEADERS, **({STARTED_BY: token_id} if token_id else {})}
+        reply = await self._http.request(
+            "POST", "/programs", body=to_json(body), headers=headers, timeout=_START_TIMEOUT
+        )
+        _ensure_ok(reply.status, reply.body)
+        return RemoteProgram(self._http, decode_status(parsed(reply.body)).id, _ensure_ok)
+
+    async def end_programs_of(
+        self, token_id: str, *, timeout: float | None = _QUICK_TIMEOUT
+    ) -> None:
+        """End the programs that were started for a token of a hub."""
+        url_path = target("/programs", started_by=token_id)
+        await self._request_json("DELETE", url_path, timeout=timeout)
+
+    async def find_program(self, program_id: str) -> Program:
+        reply = await self._http.request(
+            "GET", target(f"/programs/{program_id}"), timeout=_QUICK_TIMEOUT
+        )
+        _ensure_ok(reply.status, reply.body)
+        return RemoteProgram(self._http, decode_status(parsed(reply.body)).id, _ensure_ok)
+
+    async def list_programs(
+        self, *, timeout: float | None = _QUICK_TIMEOUT
+    ) -> Sequence[ProgramStatus]:
+        answer = await self._request_json("GET", "/programs", timeout=timeout)
+        found = answer.get("programs") if isinstance(answer, dict) else None
+        if not isinstance(found, list):
+            raise RemoteError(f"{self.url} does not list its programs", remote_code="")
+        return [decode_status(each) for each in found]
+
     # One action ---------------------------------------------------------------------------
 
     async def _act(self, action: Action, body: bytes) -> Observation:
@@ -269,8 +335,10 @@ class RemoteRuntime(Verbs):
 
     # Requests -------------------------------------------------------------------------------
 
-    async def _request_json(self, method: str, url_path: str) -> Any:
-        reply = await self._http.request(method, url_path, timeout=_QUICK_TIMEOUT)
+    async def _request_json(
+        self, method: str, url_path: str, *, timeout: float | None = _QUICK_TIMEOUT
+    ) -> Any:
+        reply = await self._http.request(method, url_path, timeout=timeout)
         _ensure_ok(reply.status, reply.body)
         return from_json(reply.body)
 

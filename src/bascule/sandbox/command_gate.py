@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal
 
 from bascule.core.actions import (
     Action,
@@ -23,14 +23,15 @@ from bascule.core.actions import (
     Remove,
     RemoveDir,
 )
-from bascule.core.contracts import CommandCheck, Shell
+from bascule.core.contracts import CommandCheck, CommandPlace
 from bascule.core.errors import ConsentDenied, DeniedByRule
-from bascule.core.observations import Observation
+from bascule.core.observations import Nothing, Observation
 from bascule.core.visible_text import visible
 from bascule.rules import CommandContext, CommandVerdict, Decision, Parser, Part, Rules
 from bascule.rules.judge import judge
 from bascule.rules.rule_files import RuleOwner
 
+from .blocking_calls import InThread
 from .command_questions import Ask, CommandQuestion
 from .command_rules import CommandRules, WorkspaceRules
 from .rule_counts import RuleCounts, deciding_rules
@@ -44,14 +45,7 @@ empty if bash does not know the name."""
 _MAX_SHOWN: Final = 200
 """Maximum characters of a denied command in messages."""
 
-_Result = TypeVar("_Result")
 _Writing = FileWrite | FileEdit | MakeDir | Remove | RemoveDir
-
-
-class InThread(Protocol):
-    """Runs a blocking call in a thread."""
-
-    def __call__(self, work: Callable[..., _Result], *args: Any) -> Awaitable[_Result]: ...
 
 
 Execute = Callable[[CmdRun, CommandCheck | None], Awaitable[Observation]]
@@ -71,6 +65,16 @@ class _ApprovalNeeded(Exception):
     def __init__(self, shown: _ShownDecision) -> None:
         super().__init__()
         self.shown = shown
+
+
+@dataclass(frozen=True)
+class _ProgramStart:
+    """The start of a program, which no alias or function of a shell can replace."""
+
+    cwd: str
+
+    async def command_types(self, names: Sequence[str]) -> Sequence[str]:
+        return ["file"] * len(names)
 
 
 class CommandGate:
@@ -156,6 +160,17 @@ class CommandGate:
                 answer = await self._ask_person(question)
                 approved = shown if answer == "approved" else None
 
+    async def admit_program(self, action: CmdRun, cwd: str) -> None:
+        """Raises `DeniedByRule` or `ConsentDenied` if a program may not start in `cwd`. `action`
+        has the program's words as a command."""
+
+        async def only_check(_action: CmdRun, check: CommandCheck | None) -> Observation:
+            if check is not None:
+                await check(_ProgramStart(cwd))
+            return Nothing()
+
+        await self.run(action, only_check)
+
     async def admit_cell(self, action: IPythonRun) -> None:
         """Raises `ConsentDenied` if a cell may not run."""
         why = "it is a cell of IPython, and rules can allow only commands"
@@ -163,18 +178,27 @@ class CommandGate:
 
     async def admit_write(self, action: Action, cwd: str) -> None:
         """Raises `ConsentDenied` if a file action may not change a protected file."""
-        if self._rules.default is CommandVerdict.ALLOW or not isinstance(action, _Writing):
+        if not isinstance(action, _Writing):
             return
         if isinstance(action, FileEdit) and action.command == "view":
             return
-        path = str(Path(cwd, action.path))
-        why = await self._in_thread(self._protection, path)
-        if why is not None:
-            await self._ask_if_strict(action, path, why)
+        await self.admit_changes(action, [str(Path(cwd, action.path))])
+
+    async def admit_changes(self, action: Action, paths: Sequence[str]) -> None:
+        """Raises `ConsentDenied` if one of the files that an action changes is protected.
+        `paths`: absolute."""
+        if self._rules.default is CommandVerdict.ALLOW:
+            return
+        for path in paths:
+            why = await self._in_thread(self._protection, path)
+            if why is not None:
+                await self._ask_if_strict(action, path, why)
 
     # Decisions ------------------------------------------------------------------------------
 
-    async def _check(self, action: CmdRun, approved: _ShownDecision | None, shell: Shell) -> None:
+    async def _check(
+        self, action: CmdRun, approved: _ShownDecision | None, shell: CommandPlace
+    ) -> None:
         """Raises unless the command may run in `shell` now."""
         cwd = shell.cwd
         change_to = action.cwd or ""
@@ -279,7 +303,7 @@ class CommandGate:
         return "approved"
 
 
-async def _ask_about_shell_names(decision: Decision, shell: Shell) -> Decision:
+async def _ask_about_shell_names(decision: Decision, shell: CommandPlace) -> Decision:
     """The decision, with an additional part of verdict ASK for each command name that rules cannot
     judge: an alias, a function, or a name whose type bash does not report."""
     names = sorted(decision.names)

@@ -212,6 +212,8 @@ class Exchange(RequestResponseCycle):
             self.sign_in = admitted.sign_in
             lease = self._proxy.leases.open(admitted.token_hash, self.end)
             try:
+                if admitted.program_starter is not None:
+                    await self._proxy.on_program(admitted.program_starter, self.session_id)
                 await self._forward()
             finally:
                 lease.close()

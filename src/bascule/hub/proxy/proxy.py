@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final
 
+from bascule.hub.identity import Identity
 from bascule.hub.leases import TokenLeases
 from bascule.hub.origins import Origins
 from bascule.hub.settings import HubSettings
@@ -21,6 +23,13 @@ from .upstream import UpstreamPool
 _AUTHORIZE_PATH: Final = authorize.PATH.encode()
 
 
+OnProgram = Callable[[Identity, str], Awaitable[None]]
+"""Called with the sender of a request and the id of the session."""
+
+
+async def _ignore_program(_who: Identity, _session_id: str) -> None: ...
+
+
 class Proxy:
     """Proxies requests for endpoints of sessions to the servers of those sessions."""
 
@@ -33,7 +42,10 @@ class Proxy:
         routes: ProxyRoutes,
         resolve_mounted: ResolveMountedPath = lambda _: None,
         leases: TokenLeases | None = None,
+        on_program: OnProgram = _ignore_program,
     ) -> None:
+        """`on_program` is called before a request passes that starts a program in a sandbox."""
+        self.on_program = on_program
         self.leases = leases or TokenLeases()
         self.settings = settings
         self._origins = Origins(settings)

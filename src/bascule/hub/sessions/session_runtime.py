@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress
 from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
+from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
 from bascule.core.sessions import SessionId
 from bascule.hub.identity import Identity
 from bascule.runtime.remote import RemoteRuntime
@@ -19,7 +20,7 @@ from .sandbox_client import SandboxClient
 from .service import Sessions
 
 
-class SessionRuntime(Verbs):
+class SessionRuntime(Verbs, ProgramHost):
     """Runs actions in a session as `identity`, which the audit log names.
 
     Connecting resumes or starts the session if necessary, and waits until it is ready. An identity
@@ -52,6 +53,25 @@ class SessionRuntime(Verbs):
         self._capabilities = client.capabilities
 
     async def aclose(self) -> None: ...
+
+    async def start_program(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        terminal: TerminalSize | None = None,
+    ) -> Program:
+        return await self._sessions.start_program(
+            self._identity, self._id, argv, env=env, cwd=cwd, user=user, terminal=terminal
+        )
+
+    async def find_program(self, program_id: str) -> Program:
+        return await (await self._runtime()).find_program(program_id)
+
+    async def list_programs(self) -> Sequence[ProgramStatus]:
+        return await (await self._runtime()).list_programs()
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         try:

@@ -25,6 +25,7 @@ from .execute_action import ExecuteAction
 from .file_routes import FileRoutes, absolute
 from .inflight import InFlight
 from .metrics import SandboxMetrics
+from .program_routes import ProgramRoutes
 from .requests import json_body, json_response, text
 from .shell_routes import ShellRoutes
 from .stream_route import StreamRoute
@@ -50,6 +51,7 @@ class Endpoints:
         self._system = system
         self._metrics = metrics
         self._streams = StreamRoute(sandbox.shells, lag=settings.stream_lag)
+        self._programs = ProgramRoutes(sandbox, system)
         self.table: list[BaseRoute] = [
             Route("/alive", self.alive, methods=["GET"]),
             Route("/server_info", self.server_info, methods=["GET"]),
@@ -58,6 +60,7 @@ class Endpoints:
             Route("/actions/{id}/cancel", self.cancel, methods=["POST"]),
             *FileRoutes(sandbox).table(),
             *ShellRoutes(sandbox).table(),
+            *self._programs.table(),
             *self._streams.table(),
             Route("/metrics", self.metrics, methods=["GET"]),
             Route("/schema", self.schema, methods=["GET"]),
@@ -79,6 +82,7 @@ class Endpoints:
 
     def finish_streams(self) -> None:
         self._streams.finish()
+        self._programs.finish()
 
     async def alive(self, _: Request) -> Response:
         return json_response({"status": "ok"})

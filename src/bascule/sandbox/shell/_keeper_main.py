@@ -15,9 +15,11 @@ A message is a four-byte length and a `marshal` object. (`marshal` is built in; 
 module makes every fork slower.) `fds` is the number of file descriptors sent with the message.
 
 Requests:
-- `spawn {id, argv, env, cwd, uid, gid, groups, terminal}` with two descriptors: the terminal and
-  the command channel, or stdin and stdout of a program without terminal
+- `spawn {id, argv, env, cwd, uid, gid, groups, terminal, adopts}` with two descriptors, the
+  terminal and the command channel; or, for a program without terminal, two or three: its stdin,
+  stdout and stderr. `adopts`: whether the process adopts orphans, as a shell should
 - `end {pid, grace}`
+- `signal {pid, number}`, to the process group of a shell or program
 - `hang_up {pid}`
 - `hold {key, spool}` with descriptors, `release {key}`
 - `leave`
@@ -54,7 +56,7 @@ MAX_STATUSES = 256
 MAX_SPLICE = 1 << 20
 """Maximum bytes that one `splice` moves."""
 LENGTH_BYTES = 4
-MAX_REQUEST_FDS = 2
+MAX_REQUEST_FDS = 3
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _prctl = _libc.prctl
@@ -104,6 +106,8 @@ class KeeperServer:
         self.statuses: dict[int, int] = {}
         self.shells: dict[int, bytes] = {}
         """The command line of each shell by its pid, as /proc shows it."""
+        self.programs: set[int] = set()
+        """The shells that do not adopt orphans: programs."""
         self.hung_up: set[int] = set()
         self.endings: dict[int, ShellEnding] = {}
         self.starting: dict[int, tuple[int, int]] = {}
@@ -227,6 +231,8 @@ class KeeperServer:
             self.spawn(message, fds)
         elif message["op"] == "end":
             self.end(message["pid"], message["grace"])
+        elif message["op"] == "signal":
+            self.signal_group(message["pid"], message["number"])
         elif message["op"] == "hang_up":
             self.hang_up(message["pid"])
         elif message["op"] == "hold":
@@ -267,6 +273,8 @@ class KeeperServer:
         for fd in fds:
             os.close(fd)
         self.shells[pid] = b"".join(os.fsencode(word) + b"\0" for word in message["argv"])
+        if not message["adopts"]:
+            self.programs.add(pid)
         self.starting[status_read] = (message["id"], pid)
         self.poll.register(status_read, select.POLLIN)
 
@@ -278,6 +286,7 @@ class KeeperServer:
         os.close(status_read)
         if failure:
             self.shells.pop(pid, None)
+            self.programs.discard(pid)
             self.send(op="failed", id=spawn_id, **marshal.loads(failure))  # noqa: S302
         else:
             self.send(op="spawned", id=spawn_id, pid=pid)
@@ -304,7 +313,9 @@ class KeeperServer:
                     for oldest in list(self.statuses)[:-MAX_STATUSES]:
                         del self.statuses[oldest]
                 self.send(op="exited", pid=pid, status=code)
-                if pid in self.endings:
+                if pid in self.programs:
+                    self.programs.discard(pid)  # `finish` waits for its children
+                elif pid in self.endings:
                     self.finish(self.endings[pid])
 
     def end(self, pid: int, grace: float) -> None:
@@ -313,19 +324,34 @@ class KeeperServer:
         if pid not in self.shells:
             self.send(op="ended", pid=pid)
             return
-        # A stopped shell starts no more processes; its children continue to run.
-        signal_process(pid, signal.SIGSTOP)
-        ending = ShellEnding(pid, time.monotonic() + grace)
-        for child in descendants(pid):
+        if pid in self.endings:
+            return  # the reply to the first request answers this one too
+        ending = ShellEnding(pid, time.monotonic() + grace, is_program=pid in self.programs)
+        if ending.is_program:
+            # The program gets the signal first, so that it does not exit because its child ended.
+            members = dict.fromkeys([pid, *descendants(pid), *session_members(pid)])
+            numbers = [signal.SIGTERM, signal.SIGCONT]
+        else:
+            # A stopped shell starts no more processes; its children continue to run.
+            signal_process(pid, signal.SIGSTOP)
+            members = dict.fromkeys(descendants(pid))
+            numbers = [signal.SIGHUP, signal.SIGTERM, signal.SIGCONT]
+        for member in members:
             try:
-                watch = os.pidfd_open(child)
+                watch = os.pidfd_open(member)
             except OSError:
                 continue
             ending.waiting_pidfds.add(watch)
             self.poll.register(watch, select.POLLIN)
-            for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCONT):
-                signal_process(child, number)
+            for number in numbers:
+                signal_process(member, number)
         self.endings[pid] = ending
+
+    def signal_group(self, pid: int, number: int) -> None:
+        """Send a signal to the process group that a shell or program leads."""
+        if pid in self.shells:  # not reaped yet, so the id belongs to no other process
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, number)
 
     def hang_up(self, pid: int) -> None:
         """Kill a shell whose terminal is gone, also if it ignores SIGHUP. `reap` sends SIGHUP to
@@ -339,11 +365,16 @@ class KeeperServer:
         lives, it adopts orphans, so all its processes can be found."""
         del self.endings[ending.pid]
         for fd in ending.waiting_pidfds:
+            if ending.is_program:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(fd, signal.SIGKILL)
             self.poll.unregister(fd)
             os.close(fd)
         if ending.pid in self.shells:
             kill_descendants(ending.pid, time.monotonic() + CLEANUP_TIMEOUT)
-        signal_process(ending.pid, signal.SIGKILL)
+            orphans = session_members(ending.pid) if ending.is_program else ()
+            for pid in (*orphans, ending.pid):
+                signal_process(pid, signal.SIGKILL)
         self.send(op="ended", pid=ending.pid)
 
 
@@ -388,11 +419,14 @@ class HeldDescriptors:
 
 
 class ShellEnding:
-    """A shell that is being ended: its processes got SIGTERM and are killed at `deadline`."""
+    """A shell or program that is being ended: its processes got SIGTERM and are killed at
+    `deadline`."""
 
-    def __init__(self, pid: int, deadline: float) -> None:
+    def __init__(self, pid: int, deadline: float, *, is_program: bool = False) -> None:
         self.pid = pid
         self.deadline = deadline
+        self.is_program = is_program
+        """A program gets SIGTERM too. Its children are no longer its descendants once it ends."""
         self.waiting_pidfds: set[int] = set()
         """Descriptors (pidfd) of processes that have not ended yet."""
 
@@ -412,8 +446,12 @@ def become_shell(
     """
     if message["terminal"]:
         output_fd, stdin_fd = fds  # the terminal and the command channel
+        error_fd = output_fd
+        owned_fds = [output_fd]
     else:
-        stdin_fd, output_fd = fds
+        stdin_fd, output_fd = fds[:2]
+        error_fd = fds[2] if len(fds) > 2 else 2
+        owned_fds = fds
     where = "session"
     try:
         # The child inherits the keeper's wakeup pipe. If the child got a SIGHUP now, because its
@@ -424,7 +462,8 @@ def become_shell(
             fcntl.ioctl(output_fd, termios.TIOCSCTTY, 0)
         if message["uid"] is not None:
             where = "user"
-            os.fchown(output_fd, message["uid"], -1)
+            for fd in owned_fds:  # so that it may open /dev/stdin and /dev/stdout
+                os.fchown(fd, message["uid"], -1)
             os.setgroups(message["groups"])
             os.setgid(message["gid"])
             os.setuid(message["uid"])
@@ -433,12 +472,12 @@ def become_shell(
         where = "exec"
         os.dup2(stdin_fd, 0)
         os.dup2(output_fd, 1)
-        if message["terminal"]:
-            os.dup2(output_fd, 2)
+        os.dup2(error_fd, 2)
         # After setuid, which clears PDEATHSIG. If the keeper dies, the kernel kills the shell; then
         # its terminal closes and its programs get SIGHUP.
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        if message["adopts"]:
+            _prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         for number in ignored_signals:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
