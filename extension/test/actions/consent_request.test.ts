@@ -11,6 +11,9 @@ const context: RequestContext = {
   limitNotes: ["Checkpoints leave out node_modules"],
   restored: () => Promise.resolve(["/tmp/a.txt", "/tmp/.vscode/settings.json"]),
   launch: () => ({ type: "node", program: "/tmp/main.js" }),
+  lineOf: ({ action }) =>
+    action === "run_tests" ? { line: "pytest a", cwd: "/tmp/project" } : undefined,
+  shownArguments: ({ action }) => Promise.resolve(action === "run_cells" ? { code: "1 + 1" } : {}),
 };
 
 const request = (action: string, args: object) =>
@@ -34,7 +37,7 @@ test("a question says what checkpoints leave out, if the action may change files
   expect(fullText(await request("read", { path: "a" }))).not.toContain("Restore:");
 });
 
-test.each(["rename_symbol", "apply_code_action", "format", "organize_imports"])(
+test.each(["rename_symbol", "apply_code_action", "format", "organize_imports", "edit_cells"])(
   "%s changes the file that it names, and a protected one always asks",
   async (kind) => {
     const asked = await request(kind, { path: ".vscode/tasks.json", line: 1, symbol: "a" });
@@ -63,4 +66,16 @@ test("the question about a command shows its places as they were sent", async ()
 test("the question about a launch configuration shows all of it", async () => {
   const asked = await request("debug_start", { name: "Main" });
   expect(fullText(asked)).toContain('"program": "/tmp/main.js"');
+});
+
+test("a request to run tests shows the command line and its directory", async () => {
+  const asked = await request("run_tests", { path: "a" });
+  expect(asked.cwd).toBe("/tmp/project");
+  expect(asked.parts[0]).toEqual({ name: "command", text: "pytest a" });
+});
+
+test("a question about cells shows the code that runs", async () => {
+  const asked = await request("run_cells", { path: "a.ipynb", cells: [2] });
+  expect(asked.parts[0]).toEqual({ name: "code", text: "1 + 1" });
+  expect(fullText(asked)).toContain("run cells of a notebook (run_cells)");
 });

@@ -1,4 +1,4 @@
-"""Tools for the language features of a VS Code window, as data: for MCP and for OpenHands."""
+"""Tools for the language features of a window or a sandbox, as data: for MCP and OpenHands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ _PAGE: Final = {
     "limit": _count("Maximum number of results", maximum=1000, default=100),
 }
 _NEEDED: Final = ("path", "line", "symbol")
-_CHANGE: Final = " The files are saved, the user reviews the change, and one undo takes it back."
+_CHANGE: Final = (
+    " The files are saved. In VS Code the user reviews the change, and one undo takes it back."
+)
 
 
 def _lookup(
@@ -83,7 +85,7 @@ _LOOKUPS: Final = (
     _lookup(
         "definition",
         "Go to the definition",
-        "Where a symbol is defined, from the language server of the user's VS Code. Better than a "
+        "Where a symbol is defined, from a language server. Better than a "
         "text search: it knows scopes, imports and types.",
         _PLACE,
     ),
@@ -109,7 +111,7 @@ _LOOKUPS: Final = (
     _lookup(
         "hover",
         "Type and documentation",
-        "The type, signature and documentation of a symbol, as VS Code shows them under the mouse.",
+        "The type, signature and documentation of a symbol.",
         _PLACE,
     ),
     _lookup(
@@ -141,7 +143,7 @@ _LOOKUPS: Final = (
     _lookup(
         "code_actions",
         "List fixes and refactorings",
-        "Quick fixes and refactorings that VS Code offers at a place. apply_code_action applies "
+        "Quick fixes and refactorings that are offered at a place. apply_code_action applies "
         "one by its title.",
         {**_LINES, "only": _text("Only this kind, such as quickfix or refactor.extract")},
         ("path", "line"),
@@ -152,7 +154,7 @@ _CHANGES: Final = (
     EditorTool(
         name="rename_symbol",
         title="Rename a symbol",
-        description="Rename a symbol in all files that use it, with VS Code's language server. "
+        description="Rename a symbol in all files that use it, with a language server. "
         "Safer than replacing text. Name the place where it is declared: at a use in another file, "
         f"TypeScript renames only the import.{_CHANGE}",
         properties={**_PLACE, "new_name": _text("The new name")},
@@ -175,7 +177,7 @@ _CHANGES: Final = (
     EditorTool(
         name="format",
         title="Format a file",
-        description=f"Format a file with VS Code's formatter for its language.{_CHANGE}",
+        description=f"Format a file with the formatter of the editor or language server.{_CHANGE}",
         properties={"path": _PATH},
         required=("path",),
         kind=FormatFile,

@@ -1,6 +1,6 @@
-"""Kinds of actions that only an editor window can do.
+"""Kinds of actions of editor windows. Sandboxes execute those about code with language servers.
 
-Import it only where windows are used: `kinds` loads it on first use.
+Import it only where they are used: `kinds` loads it on first use.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from dataclasses import field
 from typing import Any, ClassVar, Literal
 
 from .actions import Action
+from .agent_test_actions import AGENT_TEST_ACTIONS
 from .event_class import event_class
+from .notebook_events import NOTEBOOK_ACTIONS
 
 
 @event_class()
 class Diagnostics(Action):
-    """List the problems that the editor reports, for one file or for all files."""
+    """List the problems that language servers report, for one file or for all files."""
 
     kind: ClassVar[str] = "diagnostics"
 
@@ -25,7 +27,7 @@ class Diagnostics(Action):
     limit: int = 200
     thought: str = ""
     settle: bool = False
-    """Wait until the editor has checked the current text of this file, or of all files that agents
+    """Wait until the current text of this file has been checked, or of all files that agents
     changed."""
 
 
@@ -55,7 +57,7 @@ LookupKind = Literal[
 
 @event_class()
 class LanguageLookup(Action):
-    """Look something up with the editor's language features. Changes nothing.
+    """Look something up with language servers. Changes nothing.
 
     A place is named by `path`, `line` and the `symbol`'s text, because models count columns badly.
     """
@@ -85,7 +87,7 @@ class LanguageLookup(Action):
 
 @event_class()
 class RenameSymbol(Action):
-    """Rename a symbol in all files that use it, and save them. One undo takes it back."""
+    """Rename a symbol in all files that use it, and save them. A window undoes it in one step."""
 
     kind: ClassVar[str] = "rename_symbol"
 
@@ -115,7 +117,7 @@ class ApplyCodeAction(Action):
 
 @event_class()
 class FormatFile(Action):
-    """Format a file with the editor's formatter for its language, and save it."""
+    """Format a file with the formatter for its language, and save it."""
 
     kind: ClassVar[str] = "format"
 
@@ -345,6 +347,8 @@ EDITOR_ACTIONS: Sequence[type[Action]] = (
     *(Diagnostics, Symbols, LanguageLookup, RenameSymbol, ApplyCodeAction, FormatFile),
     *(OrganizeImports, ListDebugConfigurations, SetBreakpoints, DebugStart, DebugContinue),
     *(DebugStep, DebugPause, DebugState, DebugEvaluate, DebugSetVariable, DebugStop),
+    *AGENT_TEST_ACTIONS,
     *(Selection, OpenFile, ShowDiff, AskUser, VscodeCommand, BridgeRequest),
+    *NOTEBOOK_ACTIONS,
 )
-"""Every action class of this module."""
+"""Every action class of editor windows, also those that sandboxes execute too."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from .agent_test_observations import AGENT_TEST_OBSERVATIONS
 from .event_class import event_class
+from .notebook_events import NOTEBOOK_OBSERVATIONS
 from .observations import Observation
 
 
@@ -44,12 +46,12 @@ class LanguageFound(Observation):
     """All results, also those left out by `offset` and `limit`."""
     truncated: bool = False
     waited: float = 0.0
-    """Seconds that the window waited for a language server that was still starting."""
+    """Seconds of waiting for a language server that was still starting."""
 
 
 @event_class(kw_only=True)
 class CodeChanged(Observation):
-    """The editor changed files: by a rename, a code action or a formatter. They are saved."""
+    """Files were changed by a rename, a code action or a formatter. They are saved."""
 
     kind: ClassVar[str] = "code_changed"
 
@@ -59,7 +61,7 @@ class CodeChanged(Observation):
     truncated: bool = False
     """Whether the diff was too long and lacks its end."""
     waited: float = 0.0
-    """Seconds that the window waited for a language server that was still starting."""
+    """Seconds of waiting for a language server that was still starting."""
 
 
 @event_class(kw_only=True)
@@ -195,6 +197,8 @@ class BridgeAnswered(Observation):
 EDITOR_OBSERVATIONS: Sequence[type[Observation]] = (
     *(Diagnosed, SymbolsFound, LanguageFound, CodeChanged, Selected, FileOpened, DiffShown),
     *(DebugConfigurationList, BreakpointList, DebugSnapshot, DebugValue),
+    *AGENT_TEST_OBSERVATIONS,
     *(UserAnswered, VscodeCommandDone, BridgeAnswered),
+    *NOTEBOOK_OBSERVATIONS,
 )
-"""Every observation class of this module."""
+"""Every observation class for actions of editors."""

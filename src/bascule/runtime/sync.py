@@ -34,12 +34,14 @@ from bascule.core.observations import (
     Observation,
 )
 
-from .verbs import Timeout, TimeoutChoice, Verbs
+from .language_verbs import LanguageVerbs
+from .sync_language import SyncLanguageVerbs
+from .verbs import Timeout, TimeoutChoice
 
 _Answer = TypeVar("_Answer")
 
 
-class SyncRuntime:
+class SyncRuntime(SyncLanguageVerbs):
     """The methods of another runtime as blocking calls.
 
     The other runtime runs on an event loop in its own thread, from `connect` to `close`. Several
@@ -47,7 +49,7 @@ class SyncRuntime:
     `on_progress` is called in the loop's thread and should return at once.
     """
 
-    def __init__(self, runtime: Verbs) -> None:
+    def __init__(self, runtime: LanguageVerbs) -> None:
         self._runtime = runtime
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

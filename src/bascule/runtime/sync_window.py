@@ -7,50 +7,29 @@ from typing import Any, Literal
 
 from bascule.core.editor_observations import (
     BreakpointList,
-    CodeChanged,
     DebugConfigurationList,
     DebugSnapshot,
     DebugValue,
-    Diagnosed,
     DiffShown,
     FileOpened,
-    LanguageFound,
     Selected,
-    SymbolsFound,
     UserAnswered,
     VscodeCommandDone,
 )
+from bascule.core.notebook_events import NotebookCells
 
-from .sync import SyncRuntime
-from .window_verbs import Severity, WindowVerbs
+from .sync_agent_tests import SyncAgentTests
+from .window_verbs import WindowVerbs
 
 
-class SyncWindowRuntime(SyncRuntime):
+class SyncWindowRuntime(SyncAgentTests):
     """`SyncRuntime` of a `VSCodeRuntime`, with the methods that need an editor and its user."""
+
+    _window: WindowVerbs
 
     def __init__(self, runtime: WindowVerbs) -> None:
         super().__init__(runtime)
         self._window = runtime
-
-    def diagnostics(
-        self,
-        path: str | None = None,
-        *,
-        severity: Severity = "hint",
-        limit: int = 200,
-        settle: bool = False,
-        timeout: float | None = None,
-    ) -> Diagnosed:
-        return self._wait(
-            self._window.diagnostics(
-                path, severity=severity, limit=limit, settle=settle, timeout=timeout
-            )
-        )
-
-    def symbols(
-        self, path: str | None = None, *, query: str = "", limit: int = 200
-    ) -> SymbolsFound:
-        return self._wait(self._window.symbols(path, query=query, limit=limit))
 
     def selection(self) -> Selected:
         return self._wait(self._window.selection())
@@ -77,199 +56,6 @@ class SyncWindowRuntime(SyncRuntime):
 
     def vscode_command(self, command: str, *arguments: Any) -> VscodeCommandDone:
         return self._wait(self._window.vscode_command(command, *arguments))
-
-    def definition(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        *,
-        occurrence: int = 1,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.definition(path, line, symbol, occurrence=occurrence, timeout=timeout)
-        )
-
-    def type_definition(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        *,
-        occurrence: int = 1,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.type_definition(path, line, symbol, occurrence=occurrence, timeout=timeout)
-        )
-
-    def implementations(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        *,
-        occurrence: int = 1,
-        offset: int = 0,
-        limit: int = 100,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.implementations(
-                path,
-                line,
-                symbol,
-                occurrence=occurrence,
-                offset=offset,
-                limit=limit,
-                timeout=timeout,
-            )
-        )
-
-    def references(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        *,
-        occurrence: int = 1,
-        offset: int = 0,
-        limit: int = 100,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.references(
-                path,
-                line,
-                symbol,
-                occurrence=occurrence,
-                offset=offset,
-                limit=limit,
-                timeout=timeout,
-            )
-        )
-
-    def hover(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        *,
-        occurrence: int = 1,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.hover(path, line, symbol, occurrence=occurrence, timeout=timeout)
-        )
-
-    def call_hierarchy(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        *,
-        direction: Literal["incoming", "outgoing"] = "incoming",
-        occurrence: int = 1,
-        offset: int = 0,
-        limit: int = 100,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.call_hierarchy(
-                path,
-                line,
-                symbol,
-                direction=direction,
-                occurrence=occurrence,
-                offset=offset,
-                limit=limit,
-                timeout=timeout,
-            )
-        )
-
-    def workspace_symbols(
-        self,
-        query: str,
-        *,
-        path: str | None = None,
-        offset: int = 0,
-        limit: int = 100,
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.workspace_symbols(
-                query, path=path, offset=offset, limit=limit, timeout=timeout
-            )
-        )
-
-    def code_actions(
-        self,
-        path: str,
-        line: int,
-        symbol: str = "",
-        *,
-        occurrence: int = 1,
-        end_line: int | None = None,
-        only: str = "",
-        timeout: float | None = None,
-    ) -> LanguageFound:
-        return self._wait(
-            self._window.code_actions(
-                path,
-                line,
-                symbol,
-                occurrence=occurrence,
-                end_line=end_line,
-                only=only,
-                timeout=timeout,
-            )
-        )
-
-    def apply_code_action(
-        self,
-        path: str,
-        line: int,
-        title: str,
-        *,
-        symbol: str = "",
-        occurrence: int = 1,
-        end_line: int | None = None,
-        timeout: float | None = None,
-    ) -> CodeChanged:
-        return self._wait(
-            self._window.apply_code_action(
-                path,
-                line,
-                title,
-                symbol=symbol,
-                occurrence=occurrence,
-                end_line=end_line,
-                timeout=timeout,
-            )
-        )
-
-    def rename_symbol(
-        self,
-        path: str,
-        line: int,
-        symbol: str,
-        new_name: str,
-        *,
-        occurrence: int = 1,
-        timeout: float | None = None,
-    ) -> CodeChanged:
-        return self._wait(
-            self._window.rename_symbol(
-                path, line, symbol, new_name, occurrence=occurrence, timeout=timeout
-            )
-        )
-
-    def format(self, path: str, *, timeout: float | None = None) -> CodeChanged:
-        return self._wait(self._window.format(path, timeout=timeout))
-
-    def organize_imports(self, path: str, *, timeout: float | None = None) -> CodeChanged:
-        return self._wait(self._window.organize_imports(path, timeout=timeout))
 
     def debug_configurations(self) -> DebugConfigurationList:
         return self._wait(self._window.debug_configurations())
@@ -337,3 +123,41 @@ class SyncWindowRuntime(SyncRuntime):
 
     def debug_stop(self, *, restart: bool = False, timeout: float | None = None) -> DebugSnapshot:
         return self._wait(self._window.debug_stop(restart=restart, timeout=timeout))
+
+    def read_cells(
+        self,
+        path: str,
+        *,
+        cells: Sequence[int] = (),
+        offset: int = 0,
+        limit: int = 50,
+        outputs: bool = True,
+        output_limit: int = 4000,
+    ) -> NotebookCells:
+        return self._wait(
+            self._window.read_cells(
+                path,
+                cells=cells,
+                offset=offset,
+                limit=limit,
+                outputs=outputs,
+                output_limit=output_limit,
+            )
+        )
+
+    def edit_cells(
+        self, path: str, edits: Sequence[Mapping[str, Any]], *, timeout: float | None = None
+    ) -> NotebookCells:
+        return self._wait(self._window.edit_cells(path, edits, timeout=timeout))
+
+    def run_cells(
+        self,
+        path: str,
+        cells: Sequence[int] = (),
+        *,
+        output_limit: int = 4000,
+        timeout: float | None = None,
+    ) -> NotebookCells:
+        return self._wait(
+            self._window.run_cells(path, cells, output_limit=output_limit, timeout=timeout)
+        )

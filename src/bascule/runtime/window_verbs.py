@@ -3,58 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from bascule.core.editor_actions import (
     AskUser,
-    Diagnostics,
     OpenFile,
     Selection,
     ShowDiff,
-    Symbols,
     VscodeCommand,
 )
 from bascule.core.editor_observations import (
-    Diagnosed,
     DiffShown,
     FileOpened,
     Selected,
-    SymbolsFound,
     UserAnswered,
     VscodeCommandDone,
 )
 
+from .agent_test_verbs import AgentTestVerbs
 from .debug_verbs import DebugVerbs
 from .language_verbs import LanguageVerbs
+from .notebook_verbs import NotebookVerbs
 
-Severity = Literal["error", "warning", "information", "hint"]
 
-
-class WindowVerbs(LanguageVerbs, DebugVerbs):
+class WindowVerbs(LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs):
     """`Verbs`, and methods that need an editor and its user."""
-
-    async def diagnostics(
-        self,
-        path: str | None = None,
-        *,
-        severity: Severity = "hint",
-        limit: int = 200,
-        settle: bool = False,
-        timeout: float | None = None,
-    ) -> Diagnosed:
-        """Problems that the editor knows, in one file or all, of at least this `severity`.
-
-        With `settle`, waits until the problems belong to the current text of the file. Without a
-        `path`, this waits for all files that agents changed.
-        """
-        action = Diagnostics(path, severity=severity, limit=limit, settle=settle, timeout=timeout)
-        return await self._do(action, Diagnosed)
-
-    async def symbols(
-        self, path: str | None = None, *, query: str = "", limit: int = 200
-    ) -> SymbolsFound:
-        """Symbols of a file, or by name across the workspace."""
-        return await self._do(Symbols(path, query=query, limit=limit), SymbolsFound)
 
     async def selection(self) -> Selected:
         """The user's selection in the active editor."""

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from bascule.checkpoints import CheckpointLimits, CheckpointStore
 from bascule.checkpoints.actions import CheckpointAction, CheckpointObservation, execute
-from bascule.checkpoints.edited_path import EditedPath
+from bascule.checkpoints.edited_path import EditedPath, paths_inside
 from bascule.checkpoints.lazy_store import LazyStore
 from bascule.checkpoints.store import is_store_needed
 from bascule.core.actions import (
@@ -92,6 +92,11 @@ class CheckpointRecorder:
             self._open[recording] = None
             return recording
         return await self._do(lambda: self._begin(action, cwd), undo=self._end)
+
+    async def begin_edits(self, action: Action, paths: Sequence[str]) -> Recording | None:
+        """Store the state of files that an action will change, although it does not name them all.
+        `paths`: absolute. None if there is no checkpoint."""
+        return await self._do(lambda: self._begin_edits(action, paths), undo=self._end)
 
     async def begin_paths(self, agent: str, title: str, paths: Sequence[str]) -> Recording | None:
         """Store the state of these paths of the workspace, before they change by other means
@@ -179,6 +184,14 @@ class CheckpointRecorder:
         self._open[recording] = None
         self._store.report_left_out()
         return recording
+
+    def _begin_edits(self, action: Action, paths: Sequence[str]) -> Recording | None:
+        try:
+            inside = paths_inside((Path(each).resolve() for each in paths), self._store.get())
+        except (BasculeError, OSError) as error:
+            self._store.report(f"There is no checkpoint of this action: {error}")
+            return None
+        return self._begin_paths(*_agent_and_title(action), inside) if inside else None
 
     def _begin_paths(self, agent: str, title: str, paths: Sequence[str]) -> Recording | None:
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+import shlex
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -50,6 +52,7 @@ from bascule.core.observations import (
 from bascule.wire import error_observation
 
 from .browser.settings import find_chromium, why_no_browser
+from .language.servers import LANGUAGE_ACTIONS, installed_languages
 from .settings import SandboxSettings
 from .shell.settings import shell_environment
 from .shell.shells import IPYTHON, Shells
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
     from .command_rules import CommandRules
     from .files.file_actions import FileActions
     from .ipython.kernel import IPythonKernel
+    from .language.features import LanguageFeatures
+    from .programs.program_table import ProgramTable
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +74,8 @@ _Result = TypeVar("_Result")
 _FILE_ACTIONS: Final[tuple[type[Action], ...]] = (
     *(FileRead, FileWrite, FileEdit, MakeDir, RemoveDir, Remove, ListDir, Glob, Grep),
 )
+_MAX_EDITED: Final = 50
+"""How many files are remembered that agents edited lately."""
 
 
 class Watcher(Protocol):
@@ -105,12 +112,17 @@ class Sandbox(Closable):
         self.settings = settings or SandboxSettings()
         self._served_at = served_at
         self._chromium = find_chromium(self.settings.browser)
+        self._languages = self._find_languages()
+        self._language: LanguageFeatures | None = None
+        self._edited: OrderedDict[str, None] = OrderedDict()
+        """Files that agents edited lately, oldest first."""
         self._browser: Browser | None = None
         self.shells = Shells(self.settings.shells)
         self._files: FileActions | None = None
         self._files_lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
         self._kernel: IPythonKernel | None = None
+        self._programs: ProgramTable | None = None
         self.checkpoints = _recorder(self.settings)
         """Records checkpoints; None if they are off."""
         self._made: dict[EventId, int] = {}
@@ -143,6 +155,8 @@ class Sandbox(Closable):
         kinds |= {CmdRun.kind, Interrupt.kind, IPythonRun.kind}
         if self.checkpoints is not None:
             kinds |= {cls.kind for cls in CHECKPOINT_ACTIONS}
+        if self._languages:
+            kinds |= LANGUAGE_ACTIONS | {f"language:{each}" for each in self._languages}
         return frozenset(
             kinds | ({Browse.kind, BrowseInteractive.kind} if self._chromium else set())
         )
@@ -179,6 +193,21 @@ class Sandbox(Closable):
         return self._browser
 
     @property
+    def language(self) -> LanguageFeatures:
+        """The language features, whose servers start with the first action that needs them."""
+        if self._language is None:
+            from .language.features import LanguageFeatures  # most sandboxes never use it
+
+            self._language = LanguageFeatures(
+                self.settings.shells,
+                keeper=self.shells.keeper,
+                ensure_dir=self.shells.ensure_dir,
+                files=lambda: self.files,
+                in_thread=self.in_thread,
+            )
+        return self._language
+
+    @property
     def view_url(self) -> str:
         """URL at which the sandbox's own browser shows a file (`?path=`); empty if the sandbox has
         no server."""
@@ -201,6 +230,20 @@ class Sandbox(Closable):
                 shell_cwd=lambda: self.shells.cwd,
             )
         return self._kernel
+
+    @property
+    def programs(self) -> ProgramTable:
+        """The programs with pipes."""
+        if self._programs is None:
+            from .programs.program_table import ProgramTable  # most sandboxes start none
+
+            self._programs = ProgramTable(
+                self.settings.shells,
+                keeper=self.shells.keeper,
+                gate=lambda: self.gate,
+                watcher=lambda: self.watcher,
+            )
+        return self._programs
 
     def log(self, shell: str) -> OutputLog:
         """Return the log of a shell, or of IPython. Raises `NoSuchShell`."""
@@ -294,6 +337,10 @@ class Sandbox(Closable):
             await self._browser.aclose()
         if self._kernel is not None:
             await self._kernel.aclose()
+        if self._language is not None:
+            await self._language.aclose()
+        if self._programs is not None:
+            await self._programs.aclose()
         await self.shells.aclose()
         if self.checkpoints is not None:
             await self.checkpoints.aclose()
@@ -315,6 +362,8 @@ class Sandbox(Closable):
             return self.browser.act(action)
         if isinstance(action, CHECKPOINT_ACTIONS) and self.checkpoints is not None:
             return self.checkpoints.execute(action)
+        if action.kind in LANGUAGE_ACTIONS and self.settings.language_servers:
+            return self._use_language(action)
         if type(action) not in _FILE_ACTIONS:
             raise self._not_supported(action)
         return self._work_on_files(action)
@@ -344,7 +393,58 @@ class Sandbox(Closable):
             await self.gate.admit_write(action, cwd)
         return await self._recorded(action, lambda: self._execute_on_files(action, cwd))
 
+    async def _use_language(self, action: Action) -> Observation:
+        from .language.refactorings import Permissions  # most sandboxes never use it
+
+        cwd = self.shells.cwd
+        permit = Permissions(
+            start=lambda argv: self._admit_server(action, argv),
+            change=lambda paths, work: self._change_files(action, paths, work),
+        )
+        observation = await self.language.act(action, cwd, permit, list(self._edited))
+        if not self._languages:  # installed since the sandbox started
+            self._languages = await asyncio.to_thread(self._find_languages)
+        return observation
+
+    async def _admit_server(self, action: Action, argv: Sequence[str]) -> None:
+        if self.gate is None:
+            return
+        command = CmdRun(
+            shlex.join(argv), id=action.id, source=action.source, timeout=action.timeout
+        )
+        await self.gate.admit_program(command, str(self.settings.shells.working_dir))
+
+    async def _change_files(
+        self, action: Action, paths: Sequence[str], work: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Change files for an action that does not name them all, with a checkpoint."""
+        if self.gate is not None:
+            await self.gate.admit_changes(action, paths)
+        self._note_edited(*paths)
+        if self.checkpoints is None:
+            return await work()
+        begun = await self.checkpoints.begin_edits(action, paths)
+        try:
+            await work()
+        finally:
+            if (made := await self.checkpoints.end(begun)) is not None:
+                self._made[action.id] = made
+
+    def _note_edited(self, *paths: str) -> None:
+        for path in paths:
+            self._edited[path] = None
+            self._edited.move_to_end(path)
+        while len(self._edited) > _MAX_EDITED:
+            self._edited.popitem(last=False)
+
+    def _find_languages(self) -> frozenset[str]:
+        if not self.settings.language_servers:
+            return frozenset()
+        return installed_languages(shell_environment(self.settings.shells)["PATH"])
+
     async def _execute_on_files(self, action: Action, cwd: str) -> Observation:
+        if isinstance(action, FileWrite | FileEdit):
+            self._note_edited(str(Path(cwd, action.path)))
         try:
             async with asyncio.timeout(action.timeout):
                 return await self.in_thread(lambda: self.files.execute(action, cwd))

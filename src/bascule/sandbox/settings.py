@@ -29,6 +29,8 @@ class SandboxSettings:
     recorded."""
     checkpoint_bytes: int = 4 << 30
     """Maximum size of the checkpoint store. The oldest checkpoints are removed to stay below it."""
+    language_servers: bool = True
+    """Whether language actions may start the language servers that are on the PATH of shells."""
     threads: int = 16
     """Maximum number of concurrent file actions; further ones wait."""
     rules: CommandRules | None = None

@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from bascule.adapters.agent_test_tools import AGENT_TEST_TOOLS
 from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
+from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
 from bascule.core.actions import (
     Action,
     Browse,
@@ -405,11 +407,11 @@ TOOLS: Final[Sequence[Tool]] = (
     ),
     Tool(
         name="diagnostics",
-        title="Problems in VS Code",
-        description="Errors and warnings that the user's VS Code shows, from its language servers "
-        "and linters. Call this after an edit, before running anything.",
+        title="Problems in the code",
+        description="Errors and warnings from the language servers of the user's VS Code or the "
+        "sandbox, such as type errors. Call this after an edit, before running anything.",
         properties={
-            "path": {**_PATH, "description": "One file; without it, all files that VS Code checks"},
+            "path": {**_PATH, "description": "One file; without it, all files that are checked"},
             "severity": _text(
                 "Return problems of this severity and above",
                 enum=["error", "warning", "information", "hint"],
@@ -418,7 +420,7 @@ TOOLS: Final[Sequence[Tool]] = (
             "settle": {
                 "type": "boolean",
                 "default": True,
-                "description": "Wait until VS Code has checked the text after the last edit",
+                "description": "Wait until the text after the last edit is checked",
             },
         },
         effect="reads",
@@ -439,7 +441,7 @@ TOOLS: Final[Sequence[Tool]] = (
         kind=Symbols,
         action=lambda arguments: Symbols(arguments.get("path"), query=arguments.get("query", "")),
     ),
-    *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS)),
+    *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
     Tool(
         name="selection",
         title="What the user selected",

@@ -15,9 +15,11 @@ from openhands.sdk.mcp.definition import MCPToolAction, MCPToolObservation
 from openhands.sdk.mcp.tool import MCPToolDefinition
 from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 
+from bascule.adapters.agent_test_tools import AGENT_TEST_TOOLS
 from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
+from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
 from bascule.core.actions import Action
 from bascule.core.editor_actions import AskUser, Diagnostics, OpenFile, ShowDiff
 from bascule.core.editor_observations import DiffShown, UserAnswered, VscodeCommandDone
@@ -89,14 +91,14 @@ def _editor_tool(tool: EditorTool) -> _WindowTool:
 
 
 _TOOLS: Final = (
-    *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS)),
+    *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
     _WindowTool(
         "vscode_diagnostics",
         Diagnostics,
-        "Errors and warnings the user's VS Code shows, from its language servers and linters. "
+        "Errors and warnings from the language servers of the user's VS Code or the sandbox. "
         "Call this after an edit, before running anything.",
         {
-            "path": {**_PATH, "description": "One file; without it, all files that VS Code checks"},
+            "path": {**_PATH, "description": "One file; without it, all files that are checked"},
             "severity": {
                 "type": "string",
                 "enum": ["error", "warning", "information", "hint"],
@@ -105,7 +107,7 @@ _TOOLS: Final = (
             "settle": {
                 "type": "boolean",
                 "default": True,
-                "description": "Wait until VS Code has checked the text after the last edit",
+                "description": "Wait until the text after the last edit is checked",
             },
         },
         (),
@@ -172,12 +174,13 @@ class WindowExecutor(RuntimeExecutor[MCPToolAction, MCPToolObservation]):
 
 
 class BasculeVscode(ToolDefinition[MCPToolAction, MCPToolObservation]):
-    """Creates the tools that the runtime supports. A sandbox supports none of them, because it has
-    no editor."""
+    """Creates the tools that the runtime supports. A sandbox supports only those for language
+    servers, if one is installed."""
 
     name = "vscode"
     catalog_description = (
-        "Language features, debugger, files, diffs and questions of the user's VS Code."
+        "Language features, debugger, tests, notebooks, files, diffs and questions of the user's "
+        "VS Code."
     )
 
     @classmethod

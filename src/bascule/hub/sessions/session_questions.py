@@ -52,7 +52,7 @@ class SessionQuestions:
         async def on_answer(question: Question, answer: str, by: str) -> None:
             await self._on_answer(asker, question, answer, by)
 
-        asker = AskingSession(row.id, on_answer)
+        asker = AskingSession(row.id, on_answer, row.owner)
         self._connected[row.id] = _ConnectedSession(row, client)
         try:
             yield asker
@@ -118,6 +118,7 @@ class SessionQuestions:
                 verb="rule",
                 session_id=row.id,
                 detail=detail,
+                user_name=by,
             )
         )
 

@@ -65,7 +65,7 @@ class FileEditor:
         self._excerpts = Excerpts(
             storage, limit=size_limit, advice="Look at a part of it with `view_range`"
         )
-        self._history = EditHistory(depth=HISTORY_DEPTH, limit=HISTORY_LIMIT)
+        self.history = EditHistory(depth=HISTORY_DEPTH, limit=HISTORY_LIMIT)
 
     def edit(self, action: FileEdit, cwd: str) -> FileEdited:
         """Execute the action's `command`.
@@ -157,13 +157,13 @@ class FileEditor:
 
     def _undo(self, action: FileEdit, cwd: str) -> _EditResult:
         with self._open_text(action.path, cwd) as file:
-            recorded = self._history.last(file.pinned.key)
+            recorded = self.history.last(file.pinned.key)
             if recorded is None:
                 raise NoEditHistory(f"No edit history found for {file.shown_path}.")
             data = _content_without(recorded, file)
             text = unix_lines(decode(data, file.shown_path).content)
             self._storage.replace(file.pinned, data, over=file.version)
-            self._history.drop_last(file.pinned.key)
+            self.history.drop_last(file.pinned.key)
             view = show_file(text, file.shown_path, whole=text)
             return _EditResult(
                 f"Last edit to {file.shown_path} undone successfully. {view}",
@@ -174,7 +174,7 @@ class FileEditor:
     def _save(self, file: _OpenFile, edited: Edited) -> _EditResult:
         data = file.format.encode(edited.content, file.shown_path)
         self._storage.replace(file.pinned, data, over=file.version)
-        self._history.push(file.pinned.key, RecordedEdit(file.version.data, data))
+        self.history.push(file.pinned.key, RecordedEdit(file.version.data, data))
         snippet = show_snippet(edited.content, edited.line, edited.line_count, file.shown_path)
         return _EditResult(
             f"The file {file.shown_path} has been edited. {snippet}{_REVIEW}",

@@ -26,6 +26,7 @@ from .files import SandboxFiles
 from .paths import FileOwner, Paths
 from .search import Search
 from .storage import Storage
+from .text_changes import TextChanges
 from .transfers import FileTransfers
 
 _Execute = Callable[[Any, str], Observation]
@@ -41,6 +42,7 @@ class FileActions:
         self.files = SandboxFiles(storage)
         self.transfers = FileTransfers(storage)
         self._editor = FileEditor(storage)
+        self.changes = TextChanges(storage, self._editor.history)
         search = Search(self.paths, ripgrep=shutil.which("rg"))
         self._by_kind: Mapping[type[Action], _Execute] = {
             FileRead: self._read,

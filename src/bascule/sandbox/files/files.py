@@ -125,7 +125,7 @@ class SandboxFiles:
             found = pinned.stat()
             if found is not None and stat.S_ISDIR(found.st_mode):
                 raise IsADirectory(f"{pinned.shown_path} is a directory; remove it as one")
-            os.unlink(pinned.name, dir_fd=pinned.directory)
+            self._storage.remove(pinned)
             return FileRemoved(path=pinned.shown_path)
 
     def list_dir(self, action: ListDir, cwd: str) -> DirListing:

@@ -102,6 +102,10 @@ class Storage:
                 else:
                     self._swap(pinned, old, staged, over)
 
+    def remove(self, pinned: PinnedPath) -> None:
+        """Remove the file."""
+        os.unlink(pinned.name, dir_fd=pinned.directory)
+
     def _swap(
         self, pinned: PinnedPath, old: ReplacedFile, staged: StagedFile, over: FileVersion | None
     ) -> None:
