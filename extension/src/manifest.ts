@@ -1,3 +1,5 @@
+import type { TestCommandSetting } from "./tests/test_commands";
+
 /** The ids that package.json and the code share. A test compares the two. */
 export const CommandId = {
   connect: "bascule.connect",
@@ -75,6 +77,7 @@ export interface Settings {
   consent: Partial<Record<string, "allow" | "ask" | "deny">>;
   allowOutside: string[];
   allowedCommands: string[];
+  testCommands: TestCommandSetting[];
   reveal: boolean;
   review: boolean;
   "checkpoints.enabled": boolean;
@@ -99,6 +102,7 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "consent",
   "allowOutside",
   "allowedCommands",
+  "testCommands",
   "reveal",
   "review",
   "checkpoints.enabled",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bascule.core.actions import Action
+from bascule.core.agent_test_actions import AGENT_TEST_ACTIONS
 from bascule.core.contracts import OnProgress
 from bascule.core.editor_actions import (
     ApplyCodeAction,
@@ -50,12 +51,15 @@ from bascule.core.editor_observations import (
     UserAnswered,
     VscodeCommandDone,
 )
+from bascule.core.notebook_events import EditCells, NotebookCells, ReadCells, RunCells
 from bascule.core.observations import Observation
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 from bascule.testing.window import FakeWindow
 from tests.hub.serving import RunningHub
+
+from .agent_test_answers import agent_test_answer
 
 T = TypeVar("T")
 
@@ -71,16 +75,20 @@ class EditorSandbox(Sandbox):
 
     @property
     def capabilities(self) -> frozenset[str]:
-        shows = (
+        shows: tuple[type[Action], ...] = (
             *(AskUser, Diagnostics, OpenFile, Selection, ShowDiff, Symbols, VscodeCommand),
             *(LanguageLookup, RenameSymbol, ApplyCodeAction, FormatFile, OrganizeImports),
             *(ListDebugConfigurations, SetBreakpoints, DebugStart, DebugContinue, DebugStep),
             *(DebugPause, DebugState, DebugEvaluate, DebugSetVariable, DebugStop),
+            *AGENT_TEST_ACTIONS,
+            *(ReadCells, EditCells, RunCells),
         )
         return super().capabilities | {kind.kind for kind in shows}
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         self.shown.append(action)
+        if answer := agent_test_answer(action):
+            return answer
         match action:
             case AskUser():
                 self.was_asked.set()
@@ -123,6 +131,9 @@ class EditorSandbox(Sandbox):
                 return DebugValue(content=f"{text} = 3", expression=text, cause=action.id)
             case DebugSetVariable(name=name, value=value):
                 return DebugValue(content=f"{name} = {value}", expression=name, cause=action.id)
+            case ReadCells() | EditCells() | RunCells():
+                text = f"{action.kind} of {action.path}"
+                return NotebookCells(content=text, path=action.path, cause=action.id)
             case VscodeCommand():
                 arguments = list(action.arguments)
                 return VscodeCommandDone(command=action.command, result=arguments, cause=action.id)

@@ -6,7 +6,15 @@ from types import ModuleType
 
 import pytest
 
-from bascule.core import actions, editor_actions, editor_observations, observations
+from bascule.core import (
+    actions,
+    agent_test_actions,
+    agent_test_observations,
+    editor_actions,
+    editor_observations,
+    notebook_events,
+    observations,
+)
 from bascule.core.actions import NOT_EXECUTABLE, Action, CmdRun, FileRead, Null
 from bascule.core.contracts import MANDATORY_CAPABILITIES
 from bascule.core.identity import EventId
@@ -24,13 +32,21 @@ def subclasses(base: type, *modules: ModuleType) -> set[type]:
 
 
 def test_every_action_is_in_the_table_under_its_kind() -> None:
-    assert set(ACTIONS.values()) == subclasses(Action, actions, editor_actions)
+    assert set(ACTIONS.values()) == subclasses(
+        Action, actions, editor_actions, agent_test_actions, notebook_events
+    )
     assert all(cls.kind == kind for kind, cls in ACTIONS.items())
     assert "" not in ACTIONS
 
 
 def test_every_observation_is_in_the_table_under_its_kind() -> None:
-    assert set(OBSERVATIONS.values()) == subclasses(Observation, observations, editor_observations)
+    assert set(OBSERVATIONS.values()) == subclasses(
+        Observation,
+        observations,
+        editor_observations,
+        agent_test_observations,
+        notebook_events,
+    )
     assert all(cls.kind == kind for kind, cls in OBSERVATIONS.items())
     assert "" not in OBSERVATIONS
 
@@ -38,14 +54,14 @@ def test_every_observation_is_in_the_table_under_its_kind() -> None:
 @pytest.mark.parametrize(
     "cls", [*ACTIONS.values(), *OBSERVATIONS.values()], ids=lambda cls: cls.__name__
 )
-def test_events_are_frozen_and_hold_nothing_else(cls: type) -> None:
+def test_events_are_frozen_and_have_slots(cls: type) -> None:
     parameters = cls.__dataclass_params__  # type: ignore[attr-defined]
 
     assert parameters.frozen
     assert "__slots__" in vars(cls)
 
 
-def test_what_a_runtime_must_do_and_what_it_never_does_are_kinds() -> None:
+def test_mandatory_and_non_executable_capabilities_are_action_kinds() -> None:
     assert ACTIONS.keys() > MANDATORY_CAPABILITIES
     assert ACTIONS.keys() > NOT_EXECUTABLE
     assert MANDATORY_CAPABILITIES.isdisjoint(NOT_EXECUTABLE)
@@ -57,7 +73,9 @@ def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> Non
     answered_otherwise |= dict.fromkeys(changes, "code_changed")
     moves = ("debug_start", "debug_continue", "debug_step", "debug_pause", "debug_stop")
     answered_otherwise |= dict.fromkeys(moves, "debug_state")
+    answered_otherwise |= {"run_tests": "test_results"}
     answered_otherwise |= {"set_breakpoints": "breakpoints", "debug_set_variable": "debug_evaluate"}
+    answered_otherwise |= dict.fromkeys(("read_cells", "edit_cells", "run_cells"), "cells")
     executable = ACTIONS.keys() - NOT_EXECUTABLE
 
     assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()
@@ -79,6 +97,6 @@ def test_each_event_has_an_id_of_its_own() -> None:
     assert CmdRun("ls", id=CmdRun("").id) != CmdRun("ls")
 
 
-def test_an_exit_code_is_that_of_the_metadata() -> None:
+def test_exit_code_comes_from_the_metadata() -> None:
     assert CmdOutput(command="ls").exit_code == -1
     assert CmdOutput(command="ls", metadata=CmdMetadata(exit_code=3)).exit_code == 3

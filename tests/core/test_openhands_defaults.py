@@ -121,6 +121,8 @@ OUR_ACTIONS = {
     *("language", "rename_symbol", "apply_code_action", "format", "organize_imports"),
     *("debug_configurations", "set_breakpoints", "debug_start", "debug_continue", "debug_step"),
     *("debug_pause", "debug_state", "debug_evaluate", "debug_set_variable", "debug_stop"),
+    *("list_tests", "run_tests", "test_results"),
+    *("read_cells", "edit_cells", "run_cells"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -189,6 +191,8 @@ OUR_OBSERVATIONS = {
     *("selection", "open_file", "show_diff", "ask_user", "vscode_command", "bridge"),
     *("language", "code_changed"),
     *("debug_configurations", "breakpoints", "debug_state", "debug_evaluate"),
+    *("list_tests", "test_results"),
+    "cells",
 }
 
 METADATA_FIELDS: dict[str, Any] = {
@@ -227,31 +231,31 @@ def own_fields(cls: type, base: type | None = None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ACTION_FIELDS)
-def test_an_action_has_their_fields_and_defaults(kind: str) -> None:
+def test_an_action_has_the_fields_and_defaults_of_openhands(kind: str) -> None:
     fields = own_fields(ACTIONS[kind], Action)
 
     assert fields == {**ACTION_FIELDS[kind], **OUR_ACTION_FIELDS.get(kind, {})}
 
 
 @pytest.mark.parametrize("kind", OBSERVATION_FIELDS)
-def test_an_observation_has_their_fields_and_defaults(kind: str) -> None:
+def test_an_observation_has_the_fields_and_defaults_of_openhands(kind: str) -> None:
     fields = own_fields(OBSERVATIONS[kind], Observation)
 
     assert fields == {**OBSERVATION_FIELDS[kind], **OUR_OBSERVATION_FIELDS.get(kind, {})}
 
 
-def test_metadata_begins_with_their_fields_and_defaults() -> None:
+def test_metadata_begins_with_the_fields_and_defaults_of_openhands() -> None:
     fields = own_fields(CmdMetadata)
 
     assert dict(list(fields.items())[: len(METADATA_FIELDS)]) == METADATA_FIELDS
     assert REQUIRED not in fields.values()
 
 
-def test_the_other_kinds_are_ours() -> None:
+def test_all_other_kinds_are_declared_as_bascule_kinds() -> None:
     assert ACTIONS.keys() == ACTION_FIELDS.keys() | OUR_ACTIONS
     assert OBSERVATIONS.keys() == OBSERVATION_FIELDS.keys() | OUR_OBSERVATIONS
 
 
-def test_our_kinds_never_bend_theirs() -> None:
+def test_bascule_kinds_do_not_redefine_openhands_kinds() -> None:
     assert OUR_ACTIONS.isdisjoint(ACTION_FIELDS)
     assert OUR_OBSERVATIONS.isdisjoint(OBSERVATION_FIELDS)

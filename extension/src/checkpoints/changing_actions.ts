@@ -16,10 +16,13 @@ const PROGRAMS = new Set([
   "debug_continue",
   "debug_step",
   "debug_evaluate",
+  "list_tests",
+  "run_tests",
+  "run_cells",
 ]);
 /** A rename or a refactoring changes whatever files use the symbol. */
 const REFACTORINGS = new Set(["rename_symbol", "apply_code_action"]);
-const EDITS = new Set(["write", "edit", "mkdir", "format", "organize_imports"]);
+const EDITS = new Set(["write", "edit", "mkdir", "format", "organize_imports", "edit_cells"]);
 const REMOVALS = new Set(["rm", "rmdir"]);
 /** Requests of scripts that may change files. All other requests only show or read something. */
 const BRIDGE_REQUESTS = new Set(["vscode/applyEdit", "vscode/executeCommand"]);
@@ -29,6 +32,8 @@ const SAVES_DOCUMENTS = new Set([
   "bridge",
   "format",
   "organize_imports",
+  "edit_cells",
+  "run_cells",
   ...REFACTORINGS,
 ]);
 

@@ -35,6 +35,16 @@ function command(text: string, args: object = {}, kind = "run"): AgentAction {
   return { id, action: kind, args: given, agent: "Ann", agent_id: "a1" } as unknown as AgentAction;
 }
 
+/** The command lines of actions that run tests. */
+const lines = new WeakMap<object, string>();
+
+function testAction(kind: "list_tests" | "run_tests", args: object, line: string): AgentAction {
+  const id = String(++ids);
+  const action = { id, action: kind, args, agent: "Ann", agent_id: "a1" } as unknown as AgentAction;
+  lines.set(action, line);
+  return action;
+}
+
 /** A window whose shells are in `state`, if they have one. */
 function window_(
   options: { state?: Partial<ShellState>; canInspect?: boolean; timeoutMs?: number } = {},
@@ -55,6 +65,10 @@ function window_(
     sources,
     folders: () => [workspace],
     nameOf: ({ agent }) => agent,
+    lineOf: (action) => {
+      const line = lines.get(action);
+      return line === undefined ? undefined : { line, cwd: workspace };
+    },
     shells: {
       canInspect: options.canInspect ?? true,
       cwd: () => cwd.value,
@@ -83,14 +97,17 @@ function window_(
       isStopped: () => stopped.value,
     },
     keyOf: ({ agent_id }) => agent_id,
-    describe: ({ action: kind, agent, args }) =>
-      Promise.resolve({
+    describe: (action) => {
+      const { action: kind, agent, args } = action;
+      const line = lines.get(action);
+      return Promise.resolve({
         kind,
         requester: { name: agent, hub: "hub" },
         cwd: workspace,
         paths: [],
-        parts: partsOf(args as Record<string, unknown>),
-      }),
+        parts: partsOf({ ...(args as object), ...(line ? { command: line } : {}) }),
+      });
+    },
     commands: {
       review: (action) => reviewer.review(action),
       confirm: (action, review) => reviewer.confirm(action, review),
@@ -132,6 +149,17 @@ test("a command that a rule allows runs without a question, with a premise", asy
   expect(asked).toEqual([]);
   const [rule] = sources.current().rules;
   expect(rule && sources.countOf(rule)).toBe(1);
+});
+
+test("rules judge the command line of tests, in the directory where it runs", async () => {
+  rules('[[allow]]\nrun = ["pytest"]\n');
+  const { admit, asked } = window_();
+  const tests = () => testAction("run_tests", { path: "tests" }, "pytest tests");
+  expect(await admit(tests())).toMatchObject({ cwd: workspace });
+  expect(asked).toEqual([]);
+
+  rules('[[deny]]\nrun = ["pytest"]\n');
+  await expect(admit(tests())).rejects.toMatchObject({ code: "rule.denied" });
 });
 
 test("a deny rule refuses with its words, its place and its reason, whoever was admitted", async () => {
@@ -376,6 +404,34 @@ test.each(["once", "deny"] as const)(
     await vi.waitUntil(() => asked.length === 3);
   },
 );
+
+test("an answer about a list of tests does not admit a run of the same tests", async () => {
+  const { admit, asked, questions } = window_();
+  const before = performance.now();
+  const lists = admit(testAction("list_tests", { path: "tests" }, "pytest --co"), before);
+  const runs = admit(testAction("run_tests", { path: "tests" }, "pytest tests"), before);
+  await vi.waitUntil(() => questions.list().length === 1);
+  questions.answer(questions.list()[0]?.id ?? "", "once", "window");
+  await lists;
+  await vi.waitUntil(() => asked.length === 2);
+  expect(asked[1]?.kind).toBe("run_tests");
+  questions.answer(questions.list()[0]?.id ?? "", "deny", "window");
+  await expect(runs).rejects.toMatchObject(denied);
+});
+
+test("tests that were planned later with another command line are asked about again", async () => {
+  const { admit, asked, questions } = window_();
+  const before = performance.now();
+  const planned = (line: string) => admit(testAction("run_tests", { failed: true }, line), before);
+  const first = planned("pytest a.py");
+  const second = planned("pytest b.py");
+  await vi.waitUntil(() => questions.list().length === 1);
+  questions.answer(questions.list()[0]?.id ?? "", "once", "window");
+  await first;
+  await vi.waitUntil(() => asked.length === 2);
+  questions.answer(questions.list()[0]?.id ?? "", "deny", "window");
+  await expect(second).rejects.toMatchObject(denied);
+});
 
 test("nobody answers: the agent gets an error that says so", async () => {
   const { admit, refused } = window_({ timeoutMs: 10 });

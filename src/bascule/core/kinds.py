@@ -65,8 +65,11 @@ ACTIONS: Mapping[str, type[Action]] = KindTable(
         *("diagnostics", "symbols", "language", "rename_symbol", "apply_code_action", "format"),
         *("organize_imports", "debug_configurations", "set_breakpoints", "debug_start"),
         *("debug_continue", "debug_step", "debug_pause", "debug_state", "debug_evaluate"),
-        *("debug_set_variable", "debug_stop", "selection", "open_file", "show_diff", "ask_user"),
+        *("debug_set_variable", "debug_stop"),
+        *("list_tests", "run_tests", "test_results"),
+        *("selection", "open_file", "show_diff", "ask_user"),
         *("vscode_command", "bridge"),
+        *("read_cells", "edit_cells", "run_cells"),
     ),
     _editor_actions,
 )
@@ -78,6 +81,8 @@ OBSERVATIONS: Mapping[str, type[Observation]] = KindTable(
         *("diagnostics", "symbols", "language", "code_changed", "selection", "open_file"),
         *("show_diff", "debug_configurations", "breakpoints", "debug_state", "debug_evaluate"),
         *("ask_user", "vscode_command", "bridge"),
+        *("list_tests", "test_results"),
+        "cells",
     ),
     _editor_observations,
 )

@@ -56,12 +56,18 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "debug_evaluate": ("In the debugger, evaluate", "expression"),
     "debug_set_variable": ("In the debugger, set", "name"),
     "debug_stop": ("End the program in the debugger", ""),
+    "list_tests": ("List tests", "path"),
+    "run_tests": ("Run tests", "path"),
+    "test_results": ("Look at the results of tests", "query"),
     "selection": ("Read the selection", ""),
     "open_file": ("Show", "path"),
     "show_diff": ("Show a change of", "path"),
     "ask_user": ("Ask:", "question"),
     "vscode_command": ("Run the VS Code command", "command"),
     "bridge": ("Ask the window for", "request"),
+    "read_cells": ("Read the cells of", "path"),
+    "edit_cells": ("Edit the cells of", "path"),
+    "run_cells": ("Run cells of", "path"),
 }
 
 _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
@@ -98,12 +104,15 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "breakpoints": ("Breakpoints", ""),
     "debug_state": ("The program in the debugger:", "state"),
     "debug_evaluate": ("Evaluated", "expression"),
+    "list_tests": ("Listed the tests of", "name"),
+    "test_results": ("Results of the tests", "name"),
     "selection": ("The selection", "path"),
     "open_file": ("Showed", "path"),
     "show_diff": ("Showed a change of", "path"),
     "ask_user": ("Asked:", "question"),
     "vscode_command": ("Ran the VS Code command", "command"),
     "bridge": ("The window answered", "request"),
+    "cells": ("Cells of", "path"),
 }
 """Text and name of the field that follows it, by kind. `run` has its own messages (`_run`). For
 kinds that are not listed, the message is `content`."""
