@@ -26,6 +26,7 @@ import { personFile, RuleSources } from "./consent/rule_sources";
 import { withoutLinks } from "./consent/visible_text";
 import type { Log } from "./common/log";
 import type { HubConnection } from "./hub/connection";
+import type { AgentAction } from "./hub/messages";
 import { AgentBreakpoints } from "./agent_debugging/agent_breakpoints";
 import { AgentDebugger } from "./agent_debugging/agent_debugger";
 import { configurationOf } from "./agent_debugging/launch_configurations";
@@ -35,12 +36,14 @@ import { LanguageDocuments } from "./language/language_documents";
 import { LanguageServers } from "./language/language_servers";
 import { Lookups } from "./language/lookups";
 import { Refactorings } from "./language/refactorings";
+import { NotebookCells } from "./notebook_cells/notebook_cells";
 import { Kernels } from "./notebook/kernels";
 import { Notebooks } from "./notebook/notebooks";
 import { environmentsOf, findPython } from "./notebook/python";
 import type { ArgsOf } from "./protocol";
 import type { CommandRule } from "./rules/rule_matching";
 import { setting } from "./settings";
+import { AgentTests } from "./tests/agent_tests";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
 import { MARK_VARIABLE } from "./terminal/processes";
@@ -170,8 +173,10 @@ export function buildKernels(
   const notebooks: Notebooks = new Notebooks({
     directory: path.join(storage, "notebooks"),
     extension: context.extension.id,
-    run: (agent, code, view) =>
-      kernels.runForUser(agent, { code, cwd: shells.cwd(agent) }, view, askForInput),
+    run: (agent, code, view, signal) =>
+      kernels.runForUser(agent, { code, cwd: shells.cwd(agent) }, view, askForInput, signal),
+    runIn: (file, code, view, signal) =>
+      kernels.runForUser(file, { code, cwd: path.dirname(file) }, view, askForInput, signal),
     interrupt: (agent) => kernels.interrupt(agent, {}),
     log,
   });
@@ -212,11 +217,23 @@ export function buildExecutor(parts: {
   const { resolver, started, rules, checkpoints } = parts;
   const hub = (): string => connection()?.hub ?? "";
   const names = new AgentNames(hub);
+  const tests = new AgentTests({
+    folders: roots,
+    commands: () => setting("testCommands"),
+    allowed: async (path, cwd) => (await resolver.find(path, cwd)).displayPath,
+    directory: () => shells.temporaryDirectory,
+    run: (agent, command, signal) => shells.run(agent, command, () => undefined, signal),
+  });
+  const lineOf = (action: AgentAction): { line: string; cwd: string } | undefined => {
+    const plan = tests.planOf(action);
+    return plan && { line: plan.line, cwd: plan.command.directory };
+  };
   const reviewer = new CommandReviewer({
     sources: rules,
     folders: roots,
     shells,
     nameOf: (action) => names.nameOf(action),
+    lineOf,
   });
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);
@@ -231,6 +248,7 @@ export function buildExecutor(parts: {
     log,
   );
   context.subscriptions.push(language, servers, codeActions, debugging);
+  const cells = new NotebookCells(resolver, documents);
   const executor: Executor = new Executor({
     names,
     started,
@@ -256,6 +274,8 @@ export function buildExecutor(parts: {
       (work) => started.recordDuring(work),
     ),
     debugger: debugging,
+    tests,
+    cells,
     window: new WindowActions(
       resolver,
       virtualDocuments,
@@ -275,6 +295,9 @@ export function buildExecutor(parts: {
           limitNotes: checkpoints.limitNotes,
           restored: (args) => restoredPaths(checkpoints, args),
           launch: (args) => configurationOf(args).configuration,
+          lineOf,
+          shownArguments: async ({ action: kind, args }) =>
+            kind === "run_cells" ? { code: await cells.codeToRun(args, executor.cwd(action)) } : {},
         }),
       commands: {
         review: (action) => reviewer.review(action),

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from bascule.core.actions import CmdRun
+from bascule.core.agent_test_actions import GetTestResults, ListTests, RunTests
 from bascule.core.contracts import OutputProgress
 from bascule.core.editor_actions import (
     ApplyCodeAction,
@@ -33,10 +34,14 @@ from bascule.core.editor_actions import (
 )
 from bascule.core.errors import NoSuchPath, UsageError
 from bascule.core.identity import EventId
+from bascule.core.notebook_events import EditCells, ReadCells, RunCells
 from bascule.core.observations import CmdOutput
+from bascule.core.programs import ProgramHost
 from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, SyncWindowRuntime, Verbs
+from bascule.runtime.agent_test_verbs import AgentTestVerbs
 from bascule.runtime.debug_verbs import DebugVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
+from bascule.runtime.notebook_verbs import NotebookVerbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.runtime.window_verbs import WindowVerbs
 
@@ -47,14 +52,16 @@ def runtime(tmp_path: Path) -> Iterator[SyncRuntime]:
         yield runtime
 
 
-def test_a_time_limit_is_the_default_or_given_or_none(tmp_path: Path) -> None:
+def test_a_timeout_is_the_default_or_the_given_value_or_none(tmp_path: Path) -> None:
     with SyncRuntime(LocalRuntime(tmp_path, default_timeout=0.1)) as runtime:
         assert runtime.run("cat", shell="one").metadata.timed_out == "hard"
         assert runtime.run("sleep 0.3", shell="two", timeout=None).exit_code == 0
         assert runtime.run("sleep 0.3", shell="two", timeout=20).exit_code == 0
 
 
-def test_it_does_what_the_other_does(runtime: SyncRuntime, tmp_path: Path) -> None:
+def test_the_sync_runtime_performs_every_kind_of_action(
+    runtime: SyncRuntime, tmp_path: Path
+) -> None:
     assert "run" in runtime.capabilities
     assert isinstance(runtime.act(CmdRun("true")), CmdOutput)
     assert runtime.run("echo hi").content == "hi\n"
@@ -76,7 +83,7 @@ def test_it_does_what_the_other_does(runtime: SyncRuntime, tmp_path: Path) -> No
         runtime.read("d/note")
 
 
-def test_its_methods_take_what_the_others_take() -> None:
+def test_the_sync_runtime_has_the_methods_and_parameters_of_the_async_one() -> None:
     own = {name for name, value in vars(SyncRuntime).items() if inspect.isfunction(value)}
     theirs = {
         name
@@ -84,6 +91,8 @@ def test_its_methods_take_what_the_others_take() -> None:
         for name, value in vars(cls).items()
         if inspect.iscoroutinefunction(value) and not name.startswith("_")
     } - {"aclose", "send"}  # `send` is for hubs, which have encoded the action already
+    # Programs stream their output, which synchronous code cannot follow.
+    theirs -= set(vars(ProgramHost)) | {"start_program_for", "end_programs_of"}
     assert theirs <= own
     for name in theirs:
         ours = inspect.signature(getattr(SyncRuntime, name)).parameters
@@ -94,7 +103,7 @@ def test_its_methods_take_what_the_others_take() -> None:
 def test_a_window_has_the_methods_of_its_runtime() -> None:
     verbs = {
         name: value
-        for cls in (WindowVerbs, LanguageVerbs, DebugVerbs)
+        for cls in (WindowVerbs, LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs)
         for name, value in vars(cls).items()
         if inspect.iscoroutinefunction(value) and not name.startswith("_")
     }
@@ -104,7 +113,7 @@ def test_a_window_has_the_methods_of_its_runtime() -> None:
         assert ours == inspect.signature(value), name
 
 
-def test_a_window_passes_on_all_that_it_is_given() -> None:
+def test_a_sync_window_passes_on_all_arguments() -> None:
     class _Noted(VSCodeRuntime):
         """Does nothing but note the actions."""
 
@@ -134,6 +143,13 @@ def test_a_window_passes_on_all_that_it_is_given() -> None:
         window.debug_step("out", thread=2, timeout=6)
         window.debug_set_variable("a", "1", frame=2, thread=3)
         window.debug_stop(restart=True, timeout=6)
+        window.list_tests("tests", name="pytest", offset=2, limit=3, timeout=6)
+        window.run_tests(tests=["a::b"], name="pytest", limit=3, timeout=6)
+        window.run_tests("tests", failed=True)
+        window.test_results(outcome="failed", query="a", offset=2, limit=3)
+        window.read_cells("a.ipynb", cells=[2], offset=1, limit=3, outputs=False, output_limit=4)
+        window.edit_cells("a.ipynb", [{"op": "delete", "cell": 1}], timeout=6)
+        window.run_cells("a.ipynb", [2], output_limit=4, timeout=6)
     assert [replace(each, id=EventId("")) for each in done] == [
         replace(each, id=EventId(""))
         for each in (
@@ -151,17 +167,24 @@ def test_a_window_passes_on_all_that_it_is_given() -> None:
             DebugStep("out", 2, timeout=6),
             DebugSetVariable("a", "1", 2, 3),
             DebugStop(restart=True, timeout=6),
+            ListTests("tests", "pytest", 2, 3, timeout=6),
+            RunTests(tests=["a::b"], name="pytest", limit=3, timeout=6),
+            RunTests("tests", failed=True),
+            GetTestResults("failed", "a", 2, 3),
+            ReadCells("a.ipynb", [2], 1, 3, outputs=False, output_limit=4),
+            EditCells("a.ipynb", [{"op": "delete", "cell": 1}], timeout=6),
+            RunCells("a.ipynb", [2], 4, timeout=6),
         )
     ]
 
 
-def test_progress_comes_while_it_waits(runtime: SyncRuntime) -> None:
+def test_the_sync_runtime_reports_progress_while_waiting(runtime: SyncRuntime) -> None:
     pieces: list[OutputProgress] = []
     runtime.run("seq 1 1000", on_progress=pieces.append)
     assert b"".join(piece.data for piece in pieces).endswith(b"999\n1000\n")
 
 
-def test_several_threads_may_call(runtime: SyncRuntime) -> None:
+def test_several_threads_can_call_a_sync_runtime(runtime: SyncRuntime) -> None:
     answers: dict[str, str] = {}
 
     def talk(shell: str) -> None:
@@ -204,13 +227,13 @@ def test_closing_when_the_interpreter_exits_is_quiet_and_leaves_nothing(tmp_path
     assert ended is None or select.select([ended], [], [], 10)[0]
 
 
-def test_an_action_that_was_begun_can_be_cancelled(runtime: SyncRuntime) -> None:
+def test_a_started_action_can_be_cancelled(runtime: SyncRuntime) -> None:
     begun = runtime.begin(CmdRun("read forever"))
     assert begun.cancel()
     assert runtime.run("echo usable", queue=True).content == "usable\n"
 
 
-def test_before_and_after_it_says_so(tmp_path: Path) -> None:
+def test_a_sync_runtime_rejects_calls_before_connecting_and_after_closing(tmp_path: Path) -> None:
     runtime = SyncRuntime(LocalRuntime(tmp_path))
     with pytest.raises(UsageError, match="not connected"):
         runtime.run("true")

@@ -17,6 +17,8 @@ const WRITING_ACTIONS = new Set([
   "apply_code_action",
   "format",
   "organize_imports",
+  "edit_cells",
+  "run_cells", // saves the outputs
 ]);
 const ACTIONS_WITH_CWD = new Set(["run", "run_ipython"]);
 const WRITING_BRIDGE_REQUESTS = new Set(["vscode/applyEdit"]);
@@ -33,11 +35,15 @@ export interface RequestContext {
   restored: (args: Args) => Promise<string[]>;
   /** The launch configuration that a `debug_start` names. Fails if it does not exist. */
   launch: (args: Args) => Record<string, unknown>;
+  /** The command line that an action of another kind than `run` will run, and its directory. */
+  lineOf: (action: AgentAction) => { line: string; cwd: string } | undefined;
+  /** What else the question shows: the code of cells. Fails if the action names none. */
+  shownArguments: (action: AgentAction) => Promise<Args>;
 }
 
 export async function consentRequest(
   action: AgentAction,
-  { resolver, cwd, hub, limitNotes, restored, launch }: RequestContext,
+  { resolver, cwd, hub, limitNotes, restored, launch, lineOf, shownArguments }: RequestContext,
 ): Promise<ConsentRequest> {
   const args = action.args as Args;
   const given = typeof args["cwd"] === "string" ? args["cwd"] : "";
@@ -46,13 +52,19 @@ export async function consentRequest(
   const paths = isRestore
     ? (await restored(args)).map((real) => ({ given: real, real, isWritten: true }))
     : await pathsOf(kind, args, resolver, cwd);
+  const planned = lineOf(action);
+  const shown = { ...args, ...(await shownArguments(action)) };
   const mayChange = changeScope(action, (path) => path) !== undefined;
   return {
     kind: action.action,
     requester: { name: action.agent, hub },
-    cwd: ACTIONS_WITH_CWD.has(action.action) ? path.resolve(cwd, given) : "",
+    cwd: ACTIONS_WITH_CWD.has(kind) ? path.resolve(cwd, given) : (planned?.cwd ?? ""),
     paths,
-    parts: partsOf(kind === "debug_start" ? { ...args, configuration: launch(args) } : args),
+    parts: partsOf({
+      ...shown,
+      ...(kind === "debug_start" ? { configuration: launch(args) } : {}),
+      ...(planned ? { command: planned.line } : {}),
+    }),
     ...(mayChange && limitNotes.length ? { limitNotes } : {}),
   };
 }

@@ -17,11 +17,14 @@ import {
 } from "../protocol";
 import type { AgentDebugger, DebugCall } from "../agent_debugging/agent_debugger";
 import { listConfigurations } from "../agent_debugging/launch_configurations";
+import type { CellRunLimit } from "../notebook_cells/cell_run";
+import type { NotebookCells } from "../notebook_cells/notebook_cells";
 import type { WaitLimit } from "../language/language_servers";
 import type { Lookups } from "../language/lookups";
 import type { Refactorings } from "../language/refactorings";
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
+import type { AgentTests, TestCall, TestPlan } from "../tests/agent_tests";
 import type { ShellPremise } from "../terminal/premise";
 import type { Shells } from "../terminal/shells";
 import type { AgentNames } from "./agent_names";
@@ -44,6 +47,8 @@ export interface ExecutorParts {
   lookups: Lookups;
   refactorings: Refactorings;
   debugger: AgentDebugger;
+  tests: AgentTests;
+  cells: NotebookCells;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -96,6 +101,7 @@ interface ActionContext {
   id: string;
   cwd: string;
   premise: ShellPremise | undefined;
+  plan: TestPlan | undefined;
   timeout: number | undefined;
   onProgress: OnProgress;
   signal: AbortSignal;
@@ -121,6 +127,9 @@ const HANDLES_OWN_TIMEOUT = new Set([
   "debug_step",
   "debug_pause",
   "debug_stop",
+  "list_tests",
+  "run_tests",
+  "run_cells",
 ]);
 /** Milliseconds that an action without a timeout waits for a language server or a program. */
 const DEFAULT_WAIT_MS = 60_000;
@@ -139,7 +148,7 @@ export class Executor implements ActionExecutor {
 
   constructor(private readonly parts: ExecutorParts) {
     const { shells, kernels, files, editor, search, language, window, checkpoints } = parts;
-    const { lookups, refactorings, debugger: debugging } = parts;
+    const { lookups, refactorings, debugger: debugging, tests, cells } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -171,6 +180,12 @@ export class Executor implements ActionExecutor {
       debug_evaluate: (args, { agent }) => debugging.evaluate(args, agent),
       debug_set_variable: (args, { agent }) => debugging.setVariable(args, agent),
       debug_stop: (args, context) => debugging.stop(args, debugCall(context)),
+      list_tests: (args, context) => tests.list(args, planIn(context), testCall(context)),
+      run_tests: (args, context) => tests.run(args, planIn(context), testCall(context)),
+      test_results: (args, { agent }) => Promise.resolve().then(() => tests.results(args, agent)),
+      read_cells: (args, { cwd }) => cells.read(args, cwd),
+      edit_cells: (args, { cwd }) => cells.edit(args, cwd),
+      run_cells: (args, context) => cells.run(args, context.cwd, cellRunLimit(context)),
       selection: () => Promise.resolve(language.selection()),
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
@@ -242,6 +257,7 @@ export class Executor implements ActionExecutor {
   async admit(action: AgentAction, signal: AbortSignal, arrived: number): Promise<void> {
     this.cwds.set(action, this.cwd(action));
     if (this.handlers[action.action] && confirmationOf(action) === "confirmed") {
+      await this.parts.tests.plan(action, this.parts.names.nameOf(action), this.cwd(action));
       if (this.scopeOf(action)) await abortable(this.parts.checkpoints.prepare(), signal);
       const premise = await this.parts.consent.admit(action, signal, arrived);
       if (premise) this.premises.set(action, premise);
@@ -272,9 +288,12 @@ export class Executor implements ActionExecutor {
     const cwd = this.cwd(action);
     const agent = this.parts.names.nameOf(action);
     const premise = this.premises.get(action);
+    const plan = this.parts.tests.planOf(action);
     const work = this.withReview(action, agent, () =>
       this.withCheckpoint(action, agent, signal, () =>
-        handler(action.args, { agent, id: action.id, cwd, premise, timeout, onProgress, signal }),
+        handler(action.args, {
+          ...{ agent, id: action.id, cwd, premise, plan, timeout, onProgress, signal },
+        }),
       ),
     );
     if (timeout === undefined || HANDLES_OWN_TIMEOUT.has(kind)) return work;
@@ -360,6 +379,19 @@ function waitLimitOf({ timeout, signal }: ActionContext): WaitLimit {
 function debugCall({ agent, timeout, signal }: ActionContext): DebugCall {
   const milliseconds = timeout === undefined ? DEFAULT_WAIT_MS : timeout * 1000;
   return { agent, until: performance.now() + milliseconds, signal };
+}
+
+function testCall({ agent, timeout, premise, signal }: ActionContext): TestCall {
+  return { agent, timeout, premise, signal };
+}
+
+function planIn({ plan }: ActionContext): TestPlan {
+  if (!plan) throw new Error("the action was not planned before it was admitted");
+  return plan;
+}
+
+function cellRunLimit({ timeout, signal }: ActionContext): CellRunLimit {
+  return { until: timeout === undefined ? undefined : performance.now() + timeout * 1000, signal };
 }
 
 /** The shell whose directory is the action's working directory; undefined: the default shell. */

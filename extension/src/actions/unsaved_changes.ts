@@ -63,7 +63,8 @@ async function serialized(notebook: vscode.NotebookDocument): Promise<string> {
   return (await jupyter.activate()).exportNotebook(data);
 }
 
-function dataOf(cell: vscode.NotebookCell): vscode.NotebookCellData {
+/** A copy of the cell, with its outputs. */
+export function dataOf(cell: vscode.NotebookCell): vscode.NotebookCellData {
   const { kind, document, metadata, outputs, executionSummary } = cell;
   const data = new vscode.NotebookCellData(kind, document.getText(), document.languageId);
   data.metadata = metadata;

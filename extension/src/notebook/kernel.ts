@@ -92,7 +92,10 @@ export class Kernel {
       );
     this.usedAt = performance.now();
     const worker = await this.ready(view);
-    if (signal?.aborted) throw cancelled();
+    if (signal?.aborted) {
+      view?.over(notRun("it was cancelled"));
+      throw cancelled();
+    }
     const id = String((this.number += 1));
     const abort = (): void => worker.send({ op: "cancel", id });
     if (view && !request.is_input) this.views.set(id, view);
@@ -117,7 +120,8 @@ export class Kernel {
     this.pendingCells.delete(id);
     this.usedAt = performance.now();
     // In these states no more output follows, so the cell's view ends here.
-    if (["refused", "lost", "cancelled"].includes(done.state)) this.endView(id, done.error);
+    if (["refused", "lost", "cancelled"].includes(done.state))
+      this.endView(id, done.error ?? notRun(done.notes.join(" ") || `it was ${done.state}`));
     if (done.state === "cancelled" || !pending) throw cancelled();
     return this.observation(request, pending, done);
   }
@@ -262,6 +266,11 @@ const GONE: Omit<CellResult, "id"> = {
   cwd: "",
   count: null,
 };
+
+/** For the view of a cell that did not run, or of which no more is known. */
+function notRun(why: string): CellError {
+  return { name: "NotRun", value: why };
+}
 
 function cancelled(): Failure {
   return new Failure("action.cancelled", "The cell was cancelled and interrupted");

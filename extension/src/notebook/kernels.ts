@@ -34,16 +34,17 @@ export class Kernels implements Disposable {
 
   /**
    * Runs a cell of the user in the agent's kernel. `ask` answers `input()`; undefined interrupts
-   * the cell.
+   * the cell. `signal` cancels it.
    */
   async runForUser(
     agent: string,
     order: CellRequest,
     view: CellView,
     ask: (question: string) => Promise<string | undefined>,
+    signal: AbortSignal,
   ): Promise<void> {
     const kernel = this.open(agent);
-    let seen = await kernel.run({ ...order, include_extra: false }, view);
+    let seen = await kernel.run({ ...order, include_extra: false }, view, undefined, signal);
     while ((seen.extras.metadata as CellMetadata).state === "input") {
       const answer = await ask(seen.content.split("\n", 1)[0] ?? "");
       if (answer === undefined) return void kernel.interrupt(false);

@@ -1,15 +1,18 @@
 /**
  * Notebooks that show agents' cells and let the user run cells in the same kernel. They are
- * ordinary `.ipynb` files in the extension's storage, so nothing is lost when one is closed.
+ * ordinary `.ipynb` files in the extension's storage, so nothing is lost when one is closed. Any
+ * other notebook can use the same controller; then it gets a kernel of its own.
  */
 import * as fs from "node:fs/promises";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import { within } from "../common/deadline";
 import { Disposables, type Disposable } from "../common/disposables";
+import { messageOf } from "../common/failure";
 import type { Log } from "../common/log";
 import { ShownCell } from "./shown_cell";
 import type { CellView } from "./kernel";
+import type { CellError } from "./kernel_worker";
 
 const TYPE = "jupyter-notebook";
 const CONTROLLER = "bascule.ipython";
@@ -26,9 +29,12 @@ export interface NotebooksSettings {
   directory: string;
   /** Our extension's id. */
   extension: string;
-  /** Runs a cell of the user. */
-  run: (agent: string, code: string, view: CellView) => Promise<void>;
-  interrupt: (agent: string) => Promise<unknown>;
+  /** Runs a cell of the user in the kernel of an agent. `signal` aborts only before it begins. */
+  run: (agent: string, code: string, view: CellView, signal: AbortSignal) => Promise<void>;
+  /** Runs a cell of a notebook that belongs to no agent, in a kernel of its own. */
+  runIn: (file: string, code: string, view: CellView, signal: AbortSignal) => Promise<void>;
+  /** Interrupts the kernel of an agent or of a notebook. */
+  interrupt: (agentOrFile: string) => Promise<unknown>;
   log: Log;
 }
 
@@ -38,17 +44,20 @@ export class Notebooks implements Disposable {
   private readonly opening = new Map<string, Promise<vscode.NotebookDocument>>();
   /** The previous cell of each agent, which must be added before the next one. */
   private readonly turns = new Map<string, Promise<unknown>>();
+  /** Aborted by the next interrupt of the notebook. */
+  private readonly interrupts = new WeakMap<vscode.NotebookDocument, AbortController>();
 
   constructor(private readonly settings: NotebooksSettings) {
     const label = "Bascule";
     this.controller = vscode.notebooks.createNotebookController(CONTROLLER, TYPE, label);
-    this.controller.description = "the kernel of an agent";
+    this.controller.description = "IPython";
     this.controller.supportedLanguages = ["python"];
     this.controller.supportsExecutionOrder = true;
     this.controller.executeHandler = (cells, notebook) => this.runForUser(cells, notebook);
     this.controller.interruptHandler = async (notebook) => {
-      const agent = this.agentOf(notebook);
-      if (agent !== undefined) await settings.interrupt(agent);
+      this.interrupts.get(notebook)?.abort();
+      this.interrupts.delete(notebook);
+      await settings.interrupt(this.agentOf(notebook) ?? notebook.uri.fsPath);
     };
     this.owned.add(this.controller);
   }
@@ -142,21 +151,60 @@ export class Notebooks implements Disposable {
         editor.revealRange(last, vscode.NotebookEditorRevealType.InCenterIfOutsideViewport);
   }
 
+  /** The signal of the next interrupt of the notebook. */
+  private interruptOf(notebook: vscode.NotebookDocument): AbortSignal {
+    const controller = this.interrupts.get(notebook) ?? new AbortController();
+    this.interrupts.set(notebook, controller);
+    return controller.signal;
+  }
+
+  /** Stops at the first cell that fails, and before the next cell after an interrupt. */
   private async runForUser(
     cells: vscode.NotebookCell[],
     notebook: vscode.NotebookDocument,
   ): Promise<void> {
     const agent = this.agentOf(notebook);
+    // Other notebooks may have changes that the user does not want to save yet.
+    const save = agent === undefined ? undefined : (): void => void notebook.save();
+    const run = agent === undefined ? this.settings.runIn : this.settings.run;
+    const interrupted = this.interruptOf(notebook);
+    const isInterrupted = (): boolean => interrupted.aborted; // it changes during an await
     for (const cell of cells) {
+      if (isInterrupted()) return;
       const execution = this.controller.createNotebookCellExecution(cell);
       execution.start(Date.now());
       await execution.clearOutput();
-      const save = (): void => void notebook.save();
-      const shown = Promise.resolve(execution);
-      const view = new ShownCell(shown, (error) => this.logError(error), save);
-      if (agent === undefined)
-        view.over({ name: "NoAgent", value: "this notebook does not belong to an agent" });
-      else await this.settings.run(agent, cell.document.getText(), view).catch(() => undefined);
+      const shown = new ShownCell(
+        Promise.resolve(execution),
+        (error) => this.logError(error),
+        save,
+      );
+      let end!: (error: CellError | null) => void;
+      const ended = new Promise<CellError | null>((resolve) => (end = resolve));
+      // A cell that has begun is interrupted; one that has not is cancelled.
+      const starting = new AbortController();
+      const cancel = (): void => starting.abort();
+      const view: CellView = {
+        begun: (count) => {
+          interrupted.removeEventListener("abort", cancel);
+          shown.begun(count);
+        },
+        output: (output) => shown.output(output),
+        over: (error) => {
+          shown.over(error);
+          end(error);
+        },
+      };
+      const code = cell.document.getText();
+      interrupted.addEventListener("abort", cancel, { once: true });
+      if (isInterrupted()) cancel();
+      await run(agent ?? notebook.uri.fsPath, code, view, starting.signal).catch((error: unknown) =>
+        view.over({ name: "NotRun", value: messageOf(error) }),
+      );
+      const error = await ended;
+      interrupted.removeEventListener("abort", cancel);
+      await shown.written();
+      if (error) return;
     }
   }
 

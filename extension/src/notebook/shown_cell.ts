@@ -60,6 +60,11 @@ export class ShownCell implements CellView {
     });
   }
 
+  /** Resolves when the notebook has all that was written so far. */
+  written(): Promise<void> {
+    return this.turn;
+  }
+
   private print(text: string): void {
     const name = this.streamName;
     this.then(async (execution) => {

@@ -50,12 +50,18 @@ export type Action =
   | DebugEvaluateAction
   | DebugSetVariableAction
   | DebugStopAction
+  | ListTestsAction
+  | RunTestsAction
+  | GetTestResultsAction
   | SelectionAction
   | OpenFileAction
   | ShowDiffAction
   | AskUserAction
   | VscodeCommandAction
-  | BridgeRequestAction;
+  | BridgeRequestAction
+  | ReadCellsAction
+  | EditCellsAction
+  | RunCellsAction;
 export type Observation =
   | CmdOutputObservation
   | IPythonOutputObservation
@@ -99,7 +105,10 @@ export type Observation =
   | DebugValueObservation
   | UserAnsweredObservation
   | VscodeCommandDoneObservation
-  | BridgeAnsweredObservation;
+  | BridgeAnsweredObservation
+  | FoundTestsObservation
+  | FinishedTestsObservation
+  | NotebookCellsObservation;
 
 /**
  * Run a command in a shell. An empty `command` reads more output of the running command, and
@@ -1104,7 +1113,7 @@ export interface RestoreCheckpointAction {
   [k: string]: unknown;
 }
 /**
- * List the problems that the editor reports, for one file or for all files.
+ * List the problems that language servers report, for one file or for all files.
  */
 export interface DiagnosticsAction {
   id: string;
@@ -1130,7 +1139,7 @@ export interface DiagnosticsAction {
     limit?: number;
     thought?: string;
     /**
-     * Wait until the editor has checked the current text of this file, or of all files that agents
+     * Wait until the current text of this file has been checked, or of all files that agents
      * changed.
      */
     settle?: boolean;
@@ -1174,7 +1183,7 @@ export interface SymbolsAction {
   [k: string]: unknown;
 }
 /**
- * Look something up with the editor's language features. Changes nothing.
+ * Look something up with language servers. Changes nothing.
  *
  * A place is named by `path`, `line` and the `symbol`'s text, because models count columns badly.
  */
@@ -1246,7 +1255,7 @@ export interface LanguageLookupAction {
   [k: string]: unknown;
 }
 /**
- * Rename a symbol in all files that use it, and save them. One undo takes it back.
+ * Rename a symbol in all files that use it, and save them. A window undoes it in one step.
  */
 export interface RenameSymbolAction {
   id: string;
@@ -1316,7 +1325,7 @@ export interface ApplyCodeActionAction {
   [k: string]: unknown;
 }
 /**
- * Format a file with the editor's formatter for its language, and save it.
+ * Format a file with the formatter for its language, and save it.
  */
 export interface FormatFileAction {
   id: string;
@@ -1736,6 +1745,133 @@ export interface DebugStopAction {
   [k: string]: unknown;
 }
 /**
+ * List the tests of the workspace. This runs a test command, which imports the tests.
+ */
+export interface ListTestsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "list_tests";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * List only the tests of this file or directory.
+     */
+    path?: string | null;
+    /**
+     * The test command. Empty: the only one, or the one that fits `path`.
+     */
+    name?: string;
+    /**
+     * How many tests to skip, to read the next part of a long list.
+     */
+    offset?: number;
+    limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Run tests with a test command, and return the result of each test.
+ */
+export interface RunTestsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "run_tests";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Run only the tests of this file or directory.
+     */
+    path?: string | null;
+    /**
+     * Run only these tests, by their `id` in a list or result.
+     */
+    tests?: string[];
+    /**
+     * Run only the tests that failed in the agent's last run.
+     */
+    failed?: boolean;
+    /**
+     * The test command. Empty: the only one, or the one that fits the other arguments.
+     */
+    name?: string;
+    /**
+     * Maximum number of results in the answer. `test_results` returns the others.
+     */
+    limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Return results of the agent's last run of tests, without running tests.
+ */
+export interface GetTestResultsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "test_results";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Only the results with this outcome.
+     */
+    outcome?: ("passed" | "failed" | "error" | "skipped") | null;
+    /**
+     * Only the results of tests whose id contains this text.
+     */
+    query?: string;
+    offset?: number;
+    limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
  * Return the user's selection in the active editor.
  */
 export interface SelectionAction {
@@ -1921,6 +2057,125 @@ export interface BridgeRequestAction {
     params?: {
       [k: string]: unknown;
     };
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Read the cells of a notebook with their outputs, as the editor has them, saved or not.
+ */
+export interface ReadCellsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "read_cells";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
+    /**
+     * Numbers of cells, from 1. Empty: all.
+     */
+    cells?: number[];
+    /**
+     * How many of these cells to skip, to read the next part of a long notebook.
+     */
+    offset?: number;
+    limit?: number;
+    outputs?: boolean;
+    /**
+     * Characters of text output per cell; the middle of a longer output is left out.
+     */
+    output_limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Change the cells of a notebook. One undo takes all edits of the action back.
+ */
+export interface EditCellsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "edit_cells";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
+    /**
+     * One after the other; each counts the cells as the edits before it left them. Each has `op`
+     * and `cell`, a number from 1. `insert`: `source`, and optionally `kind` and `language`; the new
+     * cell gets the number. `edit`: `source`, or `old` and `new`. `delete`. `move`: `to`.
+     */
+    edits: {
+      [k: string]: unknown;
+    }[];
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Run cells of a notebook with the kernel that the user chose for it.
+ *
+ * The cells run in the order of the notebook. At `timeout` they are interrupted.
+ */
+export interface RunCellsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "run_cells";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    path: string;
+    /**
+     * Numbers of code cells, from 1. Empty: all code cells.
+     */
+    cells?: number[];
+    /**
+     * Characters of text output per cell; the middle of a longer output is left out.
+     */
+    output_limit?: number;
     thought?: string;
     [k: string]: unknown;
   };
@@ -3235,7 +3490,7 @@ export interface LanguageFoundObservation {
     total?: number;
     truncated?: boolean;
     /**
-     * Seconds that the window waited for a language server that was still starting.
+     * Seconds of waiting for a language server that was still starting.
      */
     waited?: number;
     [k: string]: unknown;
@@ -3248,7 +3503,7 @@ export interface LanguageFoundObservation {
   [k: string]: unknown;
 }
 /**
- * The editor changed files: by a rename, a code action or a formatter. They are saved.
+ * Files were changed by a rename, a code action or a formatter. They are saved.
  */
 export interface CodeChangedObservation {
   id: string;
@@ -3283,7 +3538,7 @@ export interface CodeChangedObservation {
      */
     truncated?: boolean;
     /**
-     * Seconds that the window waited for a language server that was still starting.
+     * Seconds of waiting for a language server that was still starting.
      */
     waited?: number;
     [k: string]: unknown;
@@ -3719,6 +3974,189 @@ export interface BridgeAnsweredObservation {
     error?: {
       [k: string]: unknown;
     } | null;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The tests of a test command. `content` has one line for each, with `path:line`.
+ */
+export interface FoundTestsObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "list_tests";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * The test command.
+     */
+    name: string;
+    /**
+     * The command line that listed the tests.
+     */
+    command: string;
+    /**
+     * Each: id, path, line (null if unknown).
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * All test commands of the workspace.
+     */
+    names?: string[];
+    /**
+     * All tests, also those left out by `offset` and `limit`.
+     */
+    total?: number;
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The results of a run of tests. `content` has the numbers, and the tests that did not pass.
+ */
+export interface FinishedTestsObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "test_results";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * The test command.
+     */
+    name: string;
+    /**
+     * The command line that ran.
+     */
+    command: string;
+    exit_code: number;
+    /**
+     * Number of tests by outcome: passed, failed, error, skipped.
+     */
+    counts: {
+      [k: string]: number;
+    };
+    /**
+     * Seconds that the command ran.
+     */
+    duration?: number;
+    /**
+     * Each: id, outcome, message, duration (seconds), path, line. The tests that failed come first;
+     * their line is where they failed. `error` is a failure outside the test, as in its setup.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * All results that fit, also those left out by `offset` and `limit`.
+     */
+    total?: number;
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * Cells of a notebook. `content` has the same as text.
+ */
+export interface NotebookCellsObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "cells";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    path: string;
+    /**
+     * Each: cell (its number), kind (`code` or `markdown`), language, source, execution_count,
+     * state (`done`, `failed` or null; after a run also `running` or `not_run`), outputs. Each output
+     * is a list of: type (`text`, `image` or `error`), name (of the stream, MIME type or exception),
+     * text, image (index in `image_urls`, or null if it was left out).
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Images in outputs as data URLs.
+     */
+    image_urls?: string[] | null;
+    /**
+     * Number of cells of the notebook.
+     */
+    total?: number;
+    /**
+     * Whether cells or parts of cells were left out.
+     */
+    truncated?: boolean;
+    /**
+     * Whether the notebook has changes that are not saved.
+     */
+    unsaved?: boolean;
+    /**
+     * Whether cells were interrupted at the timeout.
+     */
+    timed_out?: boolean;
     [k: string]: unknown;
   };
   /**

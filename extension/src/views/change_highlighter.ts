@@ -37,6 +37,7 @@ export class ChangeHighlighter implements Disposable {
   constructor(private readonly log: Log) {}
 
   show(change: FileChange): void {
+    if (isOpenNotebook(change.uri)) return; // its cells show the change already
     this.newestChange = change;
     this.waitingRequest = { change, tab: activeTab() };
     if (!this.isOpening) void this.openNewest();
@@ -112,6 +113,10 @@ export class ChangeHighlighter implements Disposable {
 
 function editorOf(document: vscode.TextDocument): vscode.TextEditor | undefined {
   return vscode.window.visibleTextEditors.find((editor) => editor.document === document);
+}
+
+function isOpenNotebook({ fsPath }: vscode.Uri): boolean {
+  return vscode.workspace.notebookDocuments.some(({ uri }) => uri.fsPath === fsPath);
 }
 
 /** The next editor that shows the document; undefined if there is none for a while. */

@@ -1,7 +1,7 @@
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Kernel, type CellRequest, type CellView } from "../../src/notebook/kernel";
 import { Kernels } from "../../src/notebook/kernels";
 import { findPython } from "../../src/notebook/python";
@@ -108,6 +108,21 @@ test("aborting interrupts the cell and keeps the variables", async () => {
   await expect(running).rejects.toMatchObject({ code: "action.cancelled" });
   expect((await run("x")).content).toBe("1");
 });
+
+test.each(["worker", "IPython"])(
+  "a cell aborted while its %s starts does not run",
+  async (what) => {
+    const controller = new AbortController();
+    const view = new Watched();
+    const running = run("open('ran', 'w')", {}, view, controller.signal);
+    if (what === "IPython")
+      await vi.waitUntil(() => kernel["pendingCells"].size, { timeout: 60_000 });
+    controller.abort();
+    await expect(running).rejects.toMatchObject({ code: "action.cancelled" });
+    expect(await view.ended).not.toBe(null);
+    expect((await run("import os; os.path.exists('ran')")).content).toBe("False");
+  },
+);
 
 test("a kernel that dies is replaced and said to be", async () => {
   const view = new Watched();

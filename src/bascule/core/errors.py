@@ -19,6 +19,7 @@
         NoSuchSymbol        symbol.not_found        NoSuchCodeAction    symbol.no_action
         NoDebugSession      debug.no_session        NoDebugConfiguration  debug.no_configuration
         ProgramRunning      debug.running           AlreadyDebugging    debug.already
+        NoTestCommand       tests.no_command        NoSuchTest          tests.not_found
         InvalidArchive      archive.invalid         InvalidRequest      request.invalid
         NoWindow            window.none             NoSuchWindow        window.not_found
         AmbiguousWindow     window.ambiguous        WindowTaken         window.taken
@@ -29,7 +30,9 @@
         InvalidState        session.state           QuotaExceeded       quota.exceeded
         NoSuchSandbox       sandbox.not_found       AlreadyAnswered     approval.answered
         NoSuchCheckpoint    checkpoint.not_found    CheckpointsUnavailable  checkpoint.unavailable
-        ForkNotMerged       fork.not_merged
+        ForkNotMerged       fork.not_merged         NoSuchUser          user.not_found
+        NoSuchProgram       program.not_found       ProgramInputClosed  program.input_closed
+        InvalidNotebook     notebook.invalid        NoSuchCell          notebook.no_cell
       ExecutionError      the request was valid, but running it failed
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
@@ -40,7 +43,8 @@
         InscriptionFailed   net.inscription_failed  CannotIsolate       machine.cannot_isolate
         TargetBroken        target.broken           CloneFailed         workspace.clone_failed
         MissingExtra        machine.missing_extra   DeniedByRule        rule.denied
-        DebugFailed         debug.failed
+        DebugFailed         debug.failed            LanguageServerFailed  language.server_failed
+        NoTestResults       tests.no_results        NoNotebookKernel    notebook.no_kernel
       LinkError           a connection failed or was lost; a retry may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -174,6 +178,21 @@ class LogRangeGone(UsageError):
     code = "shell.log_range_gone"
 
 
+# Programs -------------------------------------------------------------------------------
+
+
+class NoSuchProgram(UsageError):
+    """No program with this id was started, or it ended long ago and is forgotten."""
+
+    code = "program.not_found"
+
+
+class ProgramInputClosed(UsageError):
+    """The program's stdin cannot be written: it was closed, or the program has ended."""
+
+    code = "program.input_closed"
+
+
 # Paths, files, edits --------------------------------------------------------------------
 
 
@@ -258,7 +277,7 @@ class NoSuchSymbol(UsageError):
 
 
 class NoSuchCodeAction(UsageError):
-    """The editor offers no code action with this title there. The message lists those it offers."""
+    """There is no code action with this title there. The message lists the titles there are."""
 
     code = "symbol.no_action"
 
@@ -285,6 +304,30 @@ class AlreadyDebugging(UsageError):
     """The agent debugs a program already, and can debug one at a time."""
 
     code = "debug.already"
+
+
+class NoTestCommand(UsageError):
+    """The workspace has no such test command. The message lists those there are."""
+
+    code = "tests.no_command"
+
+
+class NoSuchTest(UsageError):
+    """No test fits the arguments."""
+
+    code = "tests.not_found"
+
+
+class InvalidNotebook(UsageError):
+    """The file is not a notebook, or its JSON is broken."""
+
+    code = "notebook.invalid"
+
+
+class NoSuchCell(UsageError):
+    """The notebook has no such cell, or the cell has no code."""
+
+    code = "notebook.no_cell"
 
 
 class InvalidArchive(UsageError):
@@ -345,6 +388,12 @@ class NoSuchSession(UsageError):
     """The hub has no session with this id, or the caller may not see it."""
 
     code = "session.not_found"
+
+
+class NoSuchUser(UsageError):
+    """The hub has no user with this name."""
+
+    code = "user.not_found"
 
 
 class InvalidState(UsageError):
@@ -458,10 +507,30 @@ class ConsentDenied(ExecutionError):
     code = "consent.denied"
 
 
+class LanguageServerFailed(ExecutionError):
+    """A language server could not start, ended, or refused a request. The message has its reason.
+    The next action starts it again."""
+
+    code = "language.server_failed"
+
+
 class DebugFailed(ExecutionError):
     """The debugger could not do it: start the program, evaluate the expression, and so on."""
 
     code = "debug.failed"
+
+
+class NoTestResults(ExecutionError):
+    """A test command ended without results. The message has its exit code and the end of its
+    output."""
+
+    code = "tests.no_results"
+
+
+class NoNotebookKernel(ExecutionError):
+    """No cell has started: the user has not chosen a kernel, or the kernel refused the cells."""
+
+    code = "notebook.no_kernel"
 
 
 class DeniedByRule(ExecutionError):

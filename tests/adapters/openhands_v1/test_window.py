@@ -72,7 +72,7 @@ def test_hub_token_and_window_come_from_the_environment(
     assert text_of(seen).startswith(f"{folder}\n")
 
 
-def test_the_editor_shows_asks_and_tells(
+def test_editor_tools_show_diagnostics_and_diffs_and_ask_questions(
     place: HubWithWindow, folder: Path, workspace: Path
 ) -> None:
     wrong, opened, diff, answer = converse(
@@ -112,7 +112,7 @@ def test_language_features_are_tools(place: HubWithWindow, folder: Path, workspa
     assert "$uri" in text_of(command)
 
 
-def test_the_debugger_is_tools(place: HubWithWindow, workspace: Path) -> None:
+def test_the_debugger_is_available_as_tools(place: HubWithWindow, workspace: Path) -> None:
     stopped, value = converse(
         workspace,
         use_bascule("window", hub=place.url, token=place.token),
@@ -124,7 +124,31 @@ def test_the_debugger_is_tools(place: HubWithWindow, workspace: Path) -> None:
     assert text_of(value) == "a = 3"
 
 
-def test_a_question_nobody_answers_is_taken_back_with_an_interrupt(
+def test_running_tests_is_a_tool(place: HubWithWindow, folder: Path, workspace: Path) -> None:
+    listed, ran = converse(
+        workspace,
+        use_bascule("window", hub=place.url, token=place.token),
+        call("vscode_list_tests", path="a.py"),
+        call("vscode_run_tests", failed=True),
+    )
+
+    assert text_of(listed) == f"test_sums.py::test_add in {folder}/a.py"
+    assert text_of(ran) == "1 failed"
+
+
+def test_notebook_cells_are_tools(place: HubWithWindow, workspace: Path, folder: Path) -> None:
+    read, ran = converse(
+        workspace,
+        use_bascule("window", hub=place.url, token=place.token),
+        call("vscode_read_cells", path="a.ipynb"),
+        call("vscode_run_cells", path="a.ipynb", cells=[2]),
+    )
+
+    assert text_of(read) == f"read_cells of {folder}/a.ipynb"
+    assert text_of(ran) == f"run_cells of {folder}/a.ipynb"
+
+
+def test_an_interrupt_withdraws_an_unanswered_question(
     place: HubWithWindow, workspace: Path
 ) -> None:
     place.window.editor_sandbox.answer = None
@@ -139,7 +163,7 @@ def test_a_question_nobody_answers_is_taken_back_with_an_interrupt(
         assert seen.result().is_error
 
 
-def test_conversations_at_the_same_time_have_a_shell_each(
+def test_concurrent_conversations_have_separate_shells(
     place: HubWithWindow, workspace: Path
 ) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token)
@@ -156,7 +180,7 @@ def test_conversations_at_the_same_time_have_a_shell_each(
     assert [each.shell for each in commands if "COLOUR" in each.command] == ["", "openhands-2"]
 
 
-def test_the_next_conversation_finds_a_clean_shell(place: HubWithWindow, workspace: Path) -> None:
+def test_each_conversation_starts_with_a_clean_shell(place: HubWithWindow, workspace: Path) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token)
     script = call("terminal", command="echo [$COLOUR]; export COLOUR=blue")
     (_,) = converse(workspace, tools, script)
@@ -165,7 +189,7 @@ def test_the_next_conversation_finds_a_clean_shell(place: HubWithWindow, workspa
     assert text_of(seen).startswith("[]\n")
 
 
-def test_a_window_that_is_lost_is_told_to_the_agent(place: HubWithWindow, workspace: Path) -> None:
+def test_the_agent_is_told_that_its_window_was_lost(place: HubWithWindow, workspace: Path) -> None:
     tools = use_bascule("window", hub=place.url, token=place.token)
     with conversation(workspace, tools) as talk:
         talk.send_message("Please.")

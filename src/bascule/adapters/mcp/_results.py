@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bascule.adapters.terminal_text import readable
+from bascule.core.agent_test_observations import FinishedTests, FoundTests
 from bascule.core.editor_observations import (
     BreakpointList,
     CodeChanged,
@@ -20,6 +21,7 @@ from bascule.core.editor_observations import (
     VscodeCommandDone,
 )
 from bascule.core.errors import BasculeError
+from bascule.core.notebook_events import NotebookCells
 from bascule.core.observations import (
     BrowserOutput,
     CellMetadata,
@@ -79,9 +81,14 @@ def _result_of(seen: Observation) -> ToolResult:
             return ToolResult(text=seen.content, facts=facts)
         case DebugSnapshot() | DebugValue():
             return ToolResult(text=seen.content, facts=_debug_facts(seen))
+        case FoundTests() | FinishedTests():
+            # The note says whether there are more of them.
+            return ToolResult(text=seen.content, facts=_tests_facts(seen))
         case BreakpointList():
             facts = {"items": list(seen.items), "exceptions": list(seen.exceptions)}
             return ToolResult(text=seen.content, facts=facts)
+        case NotebookCells():
+            return _cells(seen)
         case VscodeCommandDone():
             return ToolResult(text=to_json(seen.result).decode())
         case BrowserOutput():
@@ -122,6 +129,13 @@ def _debug_facts(seen: DebugSnapshot | DebugValue) -> dict[str, Any]:
         "variables": list(seen.variables),
         "taken_over": seen.taken_over,
     }
+
+
+def _tests_facts(seen: FoundTests | FinishedTests) -> dict[str, Any]:
+    facts = {"command": seen.command, "items": list(seen.items), "total": seen.total}
+    if isinstance(seen, FoundTests):
+        return facts
+    return {**facts, "counts": dict(seen.counts), "exit_code": seen.exit_code}
 
 
 def error_result(error: BasculeError) -> ToolResult:
@@ -209,6 +223,11 @@ def _cell_note(about: CellMetadata) -> str:
             return "[The cell cannot be interrupted: interrupt with kill and shell 'ipython']"
         case _:
             return late
+
+
+def _cells(seen: NotebookCells) -> ToolResult:
+    facts = {"items": list(seen.items), "total": seen.total, "unsaved": seen.unsaved}
+    return ToolResult(text=seen.content, pictures=tuple(seen.image_urls or ()), facts=facts)
 
 
 def _other(seen: Observation) -> ToolResult:
