@@ -19,7 +19,6 @@ import uvloop
 
 import bascule
 from bascule.core.actions import FileRead
-from bascule.core.editor_actions import OpenFile
 from bascule.sandbox.vscode.installation import VERSION
 from bascule.wire import encode_action, encode_observation
 from benchmarks.peers.measurements import percentile
@@ -122,7 +121,7 @@ class WindowPath:
         self._message = {"window_id": rig.agent.window.id, "event": event}
         self._answer = encode_observation(seen)
         self._scratch.write_text(TEXT)
-        await rig.agent.act(OpenFile(str(self._scratch), preview=False))
+        await rig.agent.open_file(str(self._scratch), preview=False)
         await rig.command("probe.connect", rig.relay_url, self._answer)
 
     async def take(self, each: int, changes: int, integrated: int) -> None:

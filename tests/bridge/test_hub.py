@@ -24,9 +24,9 @@ from tests.hub.serving import RunningHub
 T = TypeVar("T")
 pytestmark = pytest.mark.slow
 EVENTS = {
-    "test_an_event_during_a_call_is_told_and_the_call_goes_on",
-    "test_a_listener_that_fails_harms_nobody_else",
-    "test_what_a_script_tells_reaches_the_window",
+    "test_an_event_during_a_call_is_delivered_and_the_call_continues",
+    "test_a_failing_listener_does_not_affect_others",
+    "test_notifications_of_a_script_reach_the_window",
 }
 """Parts of the suite that need events, which a hub does not transmit."""
 
@@ -97,7 +97,7 @@ class TestHubBridge(BridgeContract):
     pass
 
 
-def test_what_is_added_follows_its_request(bridge: BridgeClient, editor: FakeEditor) -> None:
+def test_additions_follow_their_request(bridge: BridgeClient, editor: FakeEditor) -> None:
     editor.answers["t/sum"] = lambda asked: sum(asked.added.get(timeout=SOON) for _ in range(5))
     answer = bridge.begin("t/sum")
     for n in range(5):
@@ -106,7 +106,7 @@ def test_what_is_added_follows_its_request(bridge: BridgeClient, editor: FakeEdi
     assert answer.result(SOON) == 10
 
 
-def test_the_variables_of_a_hub_make_a_bridge(surroundings: HubInThread) -> None:
+def test_a_bridge_is_made_from_hub_variables(surroundings: HubInThread) -> None:
     environ = {
         "BASCULE_HUB": surroundings.place.url,
         "BASCULE_TOKEN": surroundings.place.agent,
@@ -123,7 +123,7 @@ def test_the_variables_of_a_hub_make_a_bridge(surroundings: HubInThread) -> None
     ("token", "window", "error"),
     [("wrong", "", BridgeRefused), ("", "another", BridgeUnavailable)],
 )
-def test_a_hub_that_refuses_or_has_no_such_window_says_so(
+def test_a_refused_token_or_unknown_window_is_reported(
     surroundings: HubInThread, token: str, window: str, error: type[Exception]
 ) -> None:
     place = surroundings.place
@@ -133,12 +133,12 @@ def test_a_hub_that_refuses_or_has_no_such_window_says_so(
         bridge.begin("bridge/ping").result(SOON)
 
 
-def test_a_hub_that_is_not_there_is_no_bridge() -> None:
+def test_an_unreachable_hub_means_no_bridge() -> None:
     with pytest.raises(BridgeUnavailable, match="cannot be reached"):
         BridgeClient(HubTransport("http://127.0.0.1:9", "t")).begin("x").result(SOON)
 
 
-def test_a_window_that_answers_no_scripts_says_so(surroundings: HubInThread) -> None:
+def test_a_window_with_scripts_disabled_says_so(surroundings: HubInThread) -> None:
     surroundings.window.editor = None
     place = surroundings.place
     bridge = BridgeClient(HubTransport(place.url, place.agent))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import tempfile
 import urllib.error
@@ -25,14 +26,14 @@ KEY = {"SESSION_API_KEY": "a-key"}
 # What is asked for ------------------------------------------------------------------------
 
 
-def test_it_listens_on_loopback_unless_told_otherwise(tmp_path: Path) -> None:
+def test_the_sandbox_server_listens_on_loopback_by_default(tmp_path: Path) -> None:
     there = ["8000", "--working-dir", str(tmp_path)]
 
     assert parse(there, KEY).server.host == "127.0.0.1"
     assert parse([*there, "--host", "0.0.0.0"], KEY).server.host == "0.0.0.0"
 
 
-def test_kinds_of_shells_come_by_flag_and_else_by_variable(
+def test_shell_kinds_come_from_a_flag_or_else_an_environment_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -48,7 +49,7 @@ def test_kinds_of_shells_come_by_flag_and_else_by_variable(
         parse(there, {**KEY, "BASCULE_SHELLS": "no"})
 
 
-def test_rules_come_from_a_file_which_has_to_be_valid(tmp_path: Path) -> None:
+def test_rules_are_read_from_a_file_that_must_be_valid(tmp_path: Path) -> None:
     there = ["8000", "--working-dir", str(tmp_path)]
     assert parse(there, KEY).sandbox.rules is None
     file = tmp_path / "mine.toml"
@@ -61,7 +62,7 @@ def test_rules_come_from_a_file_which_has_to_be_valid(tmp_path: Path) -> None:
         parse([*there, "--rules", str(file)], KEY)
 
 
-def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Path) -> None:
+def test_the_flags_that_openhands_passes_to_its_server_are_accepted(tmp_path: Path) -> None:
     launch = parse(
         [
             *("8000", "--working-dir", f"{tmp_path}/made/here", "--plugins", *PLUGINS),
@@ -91,12 +92,12 @@ def test_the_flags_openhands_starts_its_server_with_are_understood(tmp_path: Pat
         (["1", "--working-dir", ".", "--verbose"], "unrecognized arguments: --verbose"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(arguments: list[str], complaint: str) -> None:
+def test_invalid_sandbox_arguments_are_usage_errors(arguments: list[str], complaint: str) -> None:
     with pytest.raises(UsageError, match=re.escape(complaint)):
         parse(arguments, KEY)
 
 
-def test_addresses_are_blocked_for_pages_by_the_new_and_the_old_option(tmp_path: Path) -> None:
+def test_both_option_names_block_addresses_for_pages(tmp_path: Path) -> None:
     there = ["8000", "--working-dir", str(tmp_path)]
     blocked = ["--block-for-pages", "hub.example:443", "--keep-from-pages", "[::1]:8765"]
 
@@ -108,7 +109,7 @@ def test_addresses_are_blocked_for_pages_by_the_new_and_the_old_option(tmp_path:
 
 
 @pytest.mark.parametrize("seconds", ["soon", "-1", "0", "inf", "nan"])
-def test_a_time_out_has_to_be_one(seconds: str, tmp_path: Path) -> None:
+def test_an_invalid_no_change_timeout_is_rejected(seconds: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidSetting, match="NO_CHANGE_TIMEOUT_SECONDS"):
         parse(["1", "--working-dir", str(tmp_path)], {**KEY, "NO_CHANGE_TIMEOUT_SECONDS": seconds})
 
@@ -142,7 +143,7 @@ def run_action(command: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_it_does_actions_for_who_has_the_key_and_ends_well(tmp_path: Path) -> None:
+def test_the_server_runs_actions_for_clients_with_the_key_and_exits_cleanly(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         assert ask(f"{server.url}/alive", key="")["status"] == "ok"
         with pytest.raises(urllib.error.HTTPError, match="403"):
@@ -156,7 +157,7 @@ def test_it_does_actions_for_who_has_the_key_and_ends_well(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_it_does_not_start_without_a_key(tmp_path: Path) -> None:
+def test_the_sandbox_server_does_not_start_without_a_key(tmp_path: Path) -> None:
     refused = bascule("sandbox", "0", "--working-dir", str(tmp_path))
 
     assert refused.returncode == 2
@@ -165,7 +166,7 @@ def test_it_does_not_start_without_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_not_provided_yet_is_said(tmp_path: Path) -> None:
+def test_unsupported_plugins_are_reported(tmp_path: Path) -> None:
     with serving(
         tmp_path, "--plugins", "jupyter", "vscode", "--browsergym-eval-env", "x"
     ) as server:
@@ -175,7 +176,7 @@ def test_what_is_not_provided_yet_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
+def test_a_port_in_use_prints_a_one_sentence_error(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         port = server.url.rpartition(":")[2]
         refused = bascule("sandbox", port, "--working-dir", str(tmp_path), env=environment(**KEY))
@@ -186,7 +187,19 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_its_start_takes_little_work(tmp_path: Path) -> None:
+def test_it_may_open_as_many_files_as_a_hub(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, hard), hard))
+    try:
+        with serving(tmp_path) as server:
+            found = psutil.Process(server.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found == (min(65536, hard), hard)
+
+
+@pytest.mark.slow
+def test_starting_the_sandbox_server_imports_few_modules(tmp_path: Path) -> None:
     """The benchmark has the time; here, where the machine is busy, it is the processor's."""
     work = []
     for _ in range(3):
@@ -198,7 +211,7 @@ def test_its_start_takes_little_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_command_goes_on_when_the_server_is_killed_and_the_next_one_reads_on(
+def test_a_command_survives_a_killed_server_and_the_next_server_reads_on(
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "go")

@@ -58,6 +58,9 @@ SETTINGS: dict[str, Any] = {
     "git.enabled": False,
     "security.workspace.trust.enabled": False,
     "terminal.integrated.enablePersistentSessions": False,
+    # Chromium would emulate a graphics processor with the CPU. Also, without it the text of
+    # terminals is in the page.
+    "terminal.integrated.gpuAcceleration": "off",
     "bascule.autoConnect": True,
     "bascule.python": sys.executable,  # this Python has ipykernel and Playwright
     "bascule.consent": {"*": "allow"},

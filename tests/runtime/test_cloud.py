@@ -16,13 +16,13 @@ from tests.hub.serving import ADMIN
 from tests.hub.sessions.serving import SessionHub, open_session_hub
 
 MISSING = {
-    "test_silence_is_answered_early_unless_it_is_expected": "soft_timeout",
-    "test_what_a_log_no_longer_holds_is_said": "log_limit",
+    "test_a_silent_command_returns_early_unless_it_is_blocking": "soft_timeout",
+    "test_reading_a_dropped_log_range_reports_what_is_left": "log_limit",
 }
 """Tests with settings of the sandbox itself, which a session is not told."""
 
 
-class _WithItsHub(CloudRuntime):
+class CloudWithHub(CloudRuntime):
     """A runtime that brings its hub along; the test's workspace is a folder of the host."""
 
     def __init__(self, settings: SandboxSettings, **keywords: Any) -> None:
@@ -56,7 +56,7 @@ class TestCloud(RuntimeSuite):
     @pytest.fixture
     def make(self) -> Make:
         def make(settings: SandboxSettings, **keywords: Any) -> Verbs:
-            return _WithItsHub(settings, **keywords)
+            return CloudWithHub(settings, **keywords)
 
         return make
 
@@ -68,7 +68,7 @@ async def hub() -> AsyncIterator[SessionHub]:
 
 
 @pytest.mark.slow
-async def test_a_session_is_made_attached_to_and_removed(hub: SessionHub) -> None:
+async def test_a_cloud_session_is_created_attached_to_and_removed(hub: SessionHub) -> None:
     stages: list[str] = []
     async with CloudRuntime(hub.url, hub.agent, on_stage=stages.append) as runtime:
         await runtime.run("echo kept > f; word=kept")
@@ -85,7 +85,9 @@ async def test_a_session_is_made_attached_to_and_removed(hub: SessionHub) -> Non
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_had_is_said_while_connecting(hub: SessionHub) -> None:
+async def test_connecting_reports_a_session_that_cannot_start_or_does_not_exist(
+    hub: SessionHub,
+) -> None:
     source = {"kind": "git", "url": "https://127.0.0.1:1/x.git"}
     failing = CloudRuntime(hub.url, hub.agent, session={"workspace": source}, remove=True)
     with pytest.raises(SandboxStartFailed, match="filling the workspace"):
@@ -98,7 +100,7 @@ async def test_what_cannot_be_had_is_said_while_connecting(hub: SessionHub) -> N
     await unknown.aclose()
 
 
-async def test_it_has_to_be_connected_first() -> None:
+async def test_a_cloud_runtime_must_be_connected_first() -> None:
     runtime = CloudRuntime("http://127.0.0.1:1", "token")
     with pytest.raises(UsageError, match="not connected"):
         runtime.vscode_url  # noqa: B018

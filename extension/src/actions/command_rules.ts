@@ -1,5 +1,6 @@
 /**
- * Applies the rules to `run` actions: what they say about a command text in the agent's shell.
+ * Applies the rules to `run` actions: what they say about a command text in the agent's shell. The
+ * command lines of tests are judged too, as static commands.
  *
  * Rules say nothing about input to a running program, which is not a command, and nothing about
  * other kinds of actions.
@@ -53,6 +54,8 @@ export interface CommandRulesSettings {
   };
   /** The unique name by which shells know the agent. */
   nameOf: (action: AgentAction) => string;
+  /** The command line that an action of another kind than `run` will run, and its directory. */
+  lineOf: (action: AgentAction) => { line: string; cwd: string } | undefined;
 }
 
 interface RunArgs {
@@ -72,10 +75,11 @@ export class CommandReviewer {
 
   /** What the rules say about the text alone. Undefined if the action runs no command text. */
   review(action: AgentAction): CommandReview | undefined {
-    const text = commandText(action);
-    if (text === undefined) return undefined;
+    const args = this.argsOf(action);
+    const text = commandText(args);
+    if (!args || text === undefined) return undefined;
     const { shells, nameOf } = this.settings;
-    return this.reviewIn(action, text, shells.cwd(nameOf(action), shellOf(action)));
+    return this.reviewIn(action, args, text, shells.cwd(nameOf(action), shellOf(args)));
   }
 
   /**
@@ -85,23 +89,30 @@ export class CommandReviewer {
    */
   async confirm(action: AgentAction, review: CommandReview): Promise<CommandReview> {
     const { shells, nameOf } = this.settings;
-    const text = commandText(action);
-    if (text === undefined || (action.args as RunArgs).is_static) return review;
+    const args = this.argsOf(action);
+    const text = commandText(args);
+    if (!args || text === undefined || args.is_static) return review;
     const { names, cwd } = review.premise;
-    const state = await shells.inspect(nameOf(action), shellOf(action), names);
+    const state = await shells.inspect(nameOf(action), shellOf(args), names);
     if (!state) return review;
     const objection = shellObjection(state);
     if (objection !== undefined || state === UNCLEAR)
       return { ...review, ...withApproval(review, text, objection ?? "") };
-    const now = state.cwd === cwd ? review : this.reviewIn(action, text, state.cwd);
+    const now = state.cwd === cwd ? review : this.reviewIn(action, args, text, state.cwd);
     return { ...now, ...withoutRedefined(now, redefinedNames(state)) };
   }
 
-  private reviewIn(action: AgentAction, text: string, cwd: string): CommandReview {
+  /** The arguments of a `run` action, or of the static command that another action runs. */
+  private argsOf(action: AgentAction): RunArgs | undefined {
+    if (action.action === "run") return action.args;
+    const planned = this.settings.lineOf(action);
+    return planned && { command: planned.line, cwd: planned.cwd, is_static: true };
+  }
+
+  private reviewIn(action: AgentAction, args: RunArgs, text: string, cwd: string): CommandReview {
     const { sources, shells, folders } = this.settings;
     const { rules, problems } = sources.current();
     const { lists, origins } = rulesFor(action.agent, rules);
-    const args = action.args as RunArgs;
     const start = path.resolve(cwd, args.cwd ?? "");
     const decision = decideCommand(text, lists, {
       workspaces: folders(),
@@ -135,7 +146,7 @@ export class CommandReviewer {
     const { command = "", is_input, is_static } = action.args as RunArgs;
     const { shells, nameOf } = this.settings;
     const isEmpty = is_input ? command === "" : !command.trim();
-    return isEmpty && !is_static && shells.has(nameOf(action), shellOf(action));
+    return isEmpty && !is_static && shells.has(nameOf(action), shellOf(action.args));
   }
 
   /**
@@ -157,16 +168,13 @@ export class CommandReviewer {
   }
 }
 
-/** The text of a `run` action; undefined if it runs no new command. */
-function commandText(action: AgentAction): string | undefined {
-  if (action.action !== "run") return undefined;
-  const { command = "", is_input } = action.args as RunArgs;
+/** The text of a command; undefined if it is no new command. */
+function commandText({ command = "", is_input }: RunArgs = {}): string | undefined {
   return is_input || !command.trim() ? undefined : command;
 }
 
 /** A static command has its own shell, which starts in the directory of the default shell. */
-function shellOf(action: AgentAction): string {
-  const { shell, is_static } = action.args as RunArgs;
+function shellOf({ shell, is_static }: RunArgs): string {
   return is_static ? DEFAULT_SHELL : shell || DEFAULT_SHELL;
 }
 

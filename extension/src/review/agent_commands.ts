@@ -16,6 +16,9 @@ export const CHANGES_FILES: ReadonlySet<string> = new Set([
   "debug_continue",
   "debug_step",
   "debug_evaluate",
+  "list_tests",
+  "run_tests",
+  "run_cells",
 ]);
 
 interface CommandInterval {

@@ -129,7 +129,12 @@ export class IntegratedShell implements AgentShell {
     const terminal = (this.terminal = vscode.window.createTerminal({
       name: name === "main" ? agent : `${agent} · ${name}`,
       cwd: this.directory,
-      env: { PAGER: "cat", GIT_PAGER: "cat", [MARK_VARIABLE]: settings.env[MARK_VARIABLE] ?? null },
+      env: {
+        PAGER: "cat",
+        GIT_PAGER: "cat",
+        [MARK_VARIABLE]: settings.env[MARK_VARIABLE] ?? null,
+        ...settings.added,
+      },
       isTransient: true,
       hideFromUser: !isVisible,
       ...(process.platform === "win32" ? {} : { shellPath: "bash" }),

@@ -12,10 +12,12 @@ import type { ShellPremise } from "./premise";
 /** Milliseconds for which the path of the Python interpreter is cached. */
 const PYTHON_CACHE_MS = 1000;
 
-/** A `run` action with its timeout, and what must be true of the shell when it starts. */
+/** A `run` action with its timeout, and what must be true of the shell when it starts. `env` are
+ * further variables of a static command. */
 export type RunCommand = ArgsOf<"run"> & {
   timeout?: number | undefined;
   premise?: ShellPremise | undefined;
+  env?: Readonly<Record<string, string>>;
 };
 
 type State = "done" | "running" | "refused" | "idle";

@@ -50,6 +50,8 @@ export interface ShellSettings {
   directory: string;
   workingDir: string;
   env: Record<string, string>;
+  /** Those of `env` that are only for this shell. */
+  added?: Readonly<Record<string, string>>;
   softSeconds: number;
   outputLimit: number;
   logLimit: number;

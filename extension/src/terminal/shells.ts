@@ -211,12 +211,19 @@ export class Shells implements Disposable {
     return shell;
   }
 
-  private make(agent: string, name: string, workingDir: string, isVisible: boolean): AgentShell {
+  private make(
+    agent: string,
+    name: string,
+    workingDir: string,
+    isVisible: boolean,
+    added: Readonly<Record<string, string>> = {},
+  ): AgentShell {
     const settings: ShellSettings = {
       ...this.settings.limits(),
       directory: this.directory,
       workingDir,
-      env: this.environment(),
+      env: { ...this.environment(), ...added },
+      added,
       isReplacement: this.stopped.delete(key(agent, name)),
     };
     const logFile = this.logFile(agent, name);
@@ -237,7 +244,7 @@ export class Shells implements Disposable {
     if (!stats.isDirectory())
       throw new Failure("path.not_directory", `the command's cwd is not a directory: ${cwd}`);
     this.statics += 1;
-    const shell = this.make(agent, `static-${this.statics}`, cwd, false);
+    const shell = this.make(agent, `static-${this.statics}`, cwd, false, command.env);
     try {
       return await shell.run({ ...command, cwd: null }, signal);
     } finally {

@@ -284,7 +284,9 @@ test.each([
   ["debug_set_variable", { name: "a", value: "1" }],
   ["debug_stop", { restart: true }],
   ["set_breakpoints", { path: "/a.js", add: [{ line: 1, condition: "f()" }] }],
-])("code in the debugger needs the consent to commands: %s", async (kind, args) => {
+  ["run_tests", {}],
+  ["list_tests", { path: "/a.py" }],
+])("debugged code and tests need the consent to commands: %s", async (kind, args) => {
   const refusing = consent({ rules: () => ({ "*": "allow", run: "deny", [kind]: "allow" }) });
   await expect(refusing.consent.admit(action(kind, args), never)).rejects.toMatchObject(denied);
   const asking = consent({ rules: () => ({ "*": "allow", run: "ask" }) });

@@ -23,6 +23,7 @@ from bascule.sandbox.shell.keeper import ShellAccount
 from bascule.sandbox.shell.settings import ShellSettings, find_account
 
 from .logs import configure_logging
+from .open_files import raise_open_file_limit
 from .shell_kinds import HELP, with_kinds
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ def sandbox(arguments: Sequence[str]) -> int:
     """Serve until SIGTERM or SIGINT."""
     launch = parse(arguments, os.environ)
     configure_logging("info")
+    raise_open_file_limit()
     for name in launch.unavailable:
         logger.warning("%s is not available in this version and is skipped", name)
     # Imported here: uvloop belongs to an extra that `--help` must not need.

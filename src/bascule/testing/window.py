@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import uuid4
 
@@ -133,7 +133,8 @@ class FakeWindow(Closable):
         """Awaited with `began` or `ended` and the message, when a fork is merged."""
         self.review = FakeReview(lambda listed: self._start(self._emit("review.changed", listed)))
         """Pending changes of agents. They do not outlive the host."""
-        self._settings = settings
+        # Real windows have their own way to language servers.
+        self._settings = replace(settings, language_servers=False)
         self._checkpoints = _CheckpointNumbers()
         self._sandbox: Sandbox
         self._in_flight = InFlight()

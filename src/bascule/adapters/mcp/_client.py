@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bascule.core.actions import CmdRun
 from bascule.core.contracts import OnProgress, Runtime
-from bascule.core.editor_actions import Diagnostics
+from bascule.core.editor_actions import OpenFile
 from bascule.core.errors import BasculeError, NotSupported
 from bascule.core.windows import Window
 
@@ -57,7 +57,7 @@ class ClientState:
             runtime = await self._current()
             if tool.kind.kind not in runtime.capabilities:
                 raise NotSupported(f"{tool.name} is not available here", kind=tool.kind.kind)
-            is_window = Diagnostics.kind in runtime.capabilities
+            is_window = OpenFile.kind in runtime.capabilities
             if "shell" in tool.properties and not arguments.get("shell") and not is_window:
                 arguments = {**arguments, "shell": self._shell}
                 self._has_shell = self._has_shell or tool.kind is CmdRun

@@ -70,7 +70,7 @@ class Runtimes:
 
     def pod(self, who: Identity, runtime_id: str) -> dict[str, Any]:
         """The status of a runtime, with the status of its pod."""
-        row = self._sessions.get(who, session_of(runtime_id))
+        row = self._sessions.get(who, session_of(runtime_id), needs="own")
         answer = {**self._description(row), "pod_status": _POD[row.state]}
         return answer | ({"restart_reasons": [row.cause]} if row.cause else {})
 
