@@ -38,7 +38,8 @@ def answers(directory: Path, *requests: dict[str, Any], count: int) -> list[dict
         stdout=subprocess.PIPE,
     )
     with worker:
-        assert worker.stdin and worker.stdout
+        assert worker.stdin is not None
+        assert worker.stdout is not None
         worker.stdin.write(b"".join(json.dumps(each).encode() + b"\n" for each in requests))
         worker.stdin.flush()
         messages = (json.loads(line) for line in worker.stdout)
