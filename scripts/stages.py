@@ -70,7 +70,7 @@ class Counts:
     passed: int = 0
     again: tuple[str, ...] = ()
     """Those of `passed` that failed first and passed at the second try."""
-    failed: int = 0
+    failed: tuple[str, ...] = ()
     skipped: int = 0
 
     def __add__(self, other: Counts) -> Counts:
@@ -180,6 +180,7 @@ class Run:
             others = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
             print("  ".join((name.ljust(widths[0]), *others)))
         _show_second_tries([test for stage in self.ended for test in stage.counts.again])
+        _show_failures([test for stage in self.ended for test in stage.counts.failed])
         print(f"\n{_closing(self.ended)}")
 
     def _begin(self, name: str, command: tuple[str, ...]) -> None:
@@ -212,18 +213,19 @@ class Run:
 
     def _counts(self, name: str) -> Counts:
         first, second = outcomes(self.file(name)), outcomes(self.file(name, 2))
-        final = list({**first, **second}.values())
+        final = {**first, **second}
+        results = list(final.values())
         return Counts(
-            passed=final.count("passed"),
+            passed=results.count("passed"),
             again=tuple(passed_again(first, second)),
-            failed=final.count("failed"),
-            skipped=final.count("skipped"),
+            failed=tuple(test for test, outcome in final.items() if outcome == "failed"),
+            skipped=results.count("skipped"),
         )
 
 
 def _row(stage: Ended) -> tuple[str, ...]:
     counts = stage.counts
-    numbers = (counts.passed, len(counts.again), counts.failed, counts.skipped)
+    numbers = (counts.passed, len(counts.again), len(counts.failed), counts.skipped)
     minutes, seconds = divmod(round(stage.seconds), 60)
     name = f"{stage.name} (exit {stage.status})" if stage.status else stage.name
     return (name, f"{minutes}:{seconds:02}", *(str(each or "") for each in numbers))
@@ -241,9 +243,17 @@ def _show_second_tries(again: list[str]) -> None:
         print(f"  {test}: {verdict(test, allowed)}")
 
 
+def _show_failures(failed: list[str]) -> None:
+    """Print the tests that failed; their output is far above the table."""
+    if failed:
+        print("\nfailed:")
+    for test in failed:
+        print(f"  {test}")
+
+
 def _closing(stages: list[Ended]) -> str:
     total = sum((stage.counts for stage in stages), Counts())
-    said = [f"{total.failed} failed"] if total.failed else []
+    said = [f"{len(total.failed)} failed"] if total.failed else []
     said += [f"{total.passed} passed", f"{total.skipped} skipped"]
     if total.again:
         said.append(f"{len(total.again)} at the second try ({', '.join(total.again)})")

@@ -40,7 +40,7 @@ def test_tests_that_pass_on_the_second_try_count_as_passed_and_are_listed(
     run.show()
 
     assert run.ended[1].counts == Counts(
-        passed=3, again=("a::unlucky", "b::ends badly"), failed=1, skipped=1
+        passed=3, again=("a::unlucky", "b::ends badly"), failed=("a::bad",), skipped=1
     )
     said = capfd.readouterr().out.splitlines()
     table = next(at for at, line in enumerate(said) if line.startswith("stage "))
@@ -51,6 +51,7 @@ def test_tests_that_pass_on_the_second_try_count_as_passed_and_are_listed(
     ]
     assert sum(line.startswith("allowed to pass at the second try") for line in said) == 1
     assert any(line.startswith("  a::unlucky: fails the run") for line in said)
+    assert said[said.index("failed:") + 1] == "  a::bad"
     assert said[-1] == (
         "1 failed, 3 passed, 1 skipped, 2 at the second try (a::unlucky, b::ends badly), "
         "failed stages: tests"
