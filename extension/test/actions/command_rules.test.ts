@@ -2,7 +2,7 @@
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { CommandReviewer } from "../../src/actions/command_rules";
 import { Consent, type Refusal } from "../../src/actions/consent";
 import { Questions } from "../../src/consent/questions";
@@ -10,6 +10,7 @@ import { partsOf } from "../../src/consent/request";
 import { RuleSources, WORKSPACE_FILE } from "../../src/consent/rule_sources";
 import type { AgentAction, ApprovalAnswer, ApprovalRequested } from "../../src/hub/messages";
 import type { ShellState } from "../../src/terminal/premise";
+import { until } from "../common/until";
 
 const never = new AbortController().signal;
 const denied = { code: "consent.denied" };
@@ -231,12 +232,12 @@ test("always stores rules for this agent, and the next same command is not asked
 test("always can be answered on the hub's page, and only if it was offered", async () => {
   const { admit, asked, consent, questions } = window_();
   const first = admit(command("npm test"));
-  await vi.waitUntil(() => asked.length === 1);
+  await until(() => asked.length === 1);
   consent.answered({ id: asked[0]?.id ?? "", answer: "always", by: "page" });
   await first;
   expect(fs.readFileSync(person, "utf8")).toContain("npm test");
   void admit(command("bash script.sh"));
-  await vi.waitUntil(() => asked.length === 2);
+  await until(() => asked.length === 2);
   consent.answered({ id: asked[1]?.id ?? "", answer: "always", by: "page" });
   expect(questions.list()).toHaveLength(1);
 });
@@ -392,16 +393,16 @@ test.each(["once", "deny"] as const)(
         () => "refused",
       ),
     );
-    await vi.waitUntil(() => questions.list().length === 1);
+    await until(() => questions.list().length === 1);
     questions.answer(questions.list()[0]?.id ?? "", answer, "window");
-    await vi.waitUntil(() => questions.list()[0]?.summary === "run npm build");
+    await until(() => questions.list()[0]?.summary === "run npm build");
     questions.answer(questions.list()[0]?.id ?? "", "once", "window");
     const seen = answer === "once" ? "done" : "refused";
     expect(await Promise.all(outcomes)).toEqual([seen, seen, "done"]);
     expect(asked).toHaveLength(2);
     // Sent after the answer, the same words ask again.
     void admit(command("npm test"));
-    await vi.waitUntil(() => asked.length === 3);
+    await until(() => asked.length === 3);
   },
 );
 
@@ -410,10 +411,10 @@ test("an answer about a list of tests does not admit a run of the same tests", a
   const before = performance.now();
   const lists = admit(testAction("list_tests", { path: "tests" }, "pytest --co"), before);
   const runs = admit(testAction("run_tests", { path: "tests" }, "pytest tests"), before);
-  await vi.waitUntil(() => questions.list().length === 1);
+  await until(() => questions.list().length === 1);
   questions.answer(questions.list()[0]?.id ?? "", "once", "window");
   await lists;
-  await vi.waitUntil(() => asked.length === 2);
+  await until(() => asked.length === 2);
   expect(asked[1]?.kind).toBe("run_tests");
   questions.answer(questions.list()[0]?.id ?? "", "deny", "window");
   await expect(runs).rejects.toMatchObject(denied);
@@ -425,10 +426,10 @@ test("tests that were planned later with another command line are asked about ag
   const planned = (line: string) => admit(testAction("run_tests", { failed: true }, line), before);
   const first = planned("pytest a.py");
   const second = planned("pytest b.py");
-  await vi.waitUntil(() => questions.list().length === 1);
+  await until(() => questions.list().length === 1);
   questions.answer(questions.list()[0]?.id ?? "", "once", "window");
   await first;
-  await vi.waitUntil(() => asked.length === 2);
+  await until(() => asked.length === 2);
   questions.answer(questions.list()[0]?.id ?? "", "deny", "window");
   await expect(second).rejects.toMatchObject(denied);
 });

@@ -8,6 +8,7 @@ import type {
   ApprovalRequested,
   AgentAction,
 } from "../../src/hub/messages";
+import { until } from "../common/until";
 
 const never = new AbortController().signal;
 
@@ -187,7 +188,7 @@ test("what was allowed is not done when its path leads elsewhere by then", async
   const links: Record<string, string> = {};
   const { consent: made, questions } = consent({ links });
   const waiting = made.admit(action("write", { path: "/w/notes" }), never);
-  await vi.waitUntil(() => questions.list().length);
+  await until(() => questions.list().length);
   links["/w/notes"] = "/w/.vscode/tasks.json";
   questions.answer(questions.list()[0]?.id ?? "", "workspace", "window");
   await expect(waiting).rejects.toThrow("leads elsewhere");
@@ -196,7 +197,7 @@ test("what was allowed is not done when its path leads elsewhere by then", async
 test("an answer from elsewhere counts, and is not told back", async () => {
   const { consent: made, asked, told } = consent();
   const waiting = made.admit(action("run", { command: "make\nall" }), never);
-  await vi.waitUntil(() => asked.length);
+  await until(() => asked.length);
   expect(asked).toMatchObject([{ agent: "Ann", kind: "run", summary: "run make ⏎ all" }]);
   expect(asked[0]?.detail).toContain("│ make\n│ all\n");
   made.answered({ id: asked[0]?.id ?? "", answer: "once", by: "a page" });
@@ -232,10 +233,10 @@ test("cancelling ends the question here and on the hub", async () => {
   const controller = new AbortController();
   const { consent: made, asked, told, questions } = consent();
   const waiting = made.admit(action("run"), controller.signal);
-  await vi.waitUntil(() => questions.list().length);
+  await until(() => questions.list().length);
   controller.abort();
   await expect(waiting).rejects.toMatchObject({ code: "action.cancelled" });
-  await vi.waitUntil(() => told.length);
+  await until(() => told.length);
   expect(questions.list()).toEqual([]);
   expect(told).toMatchObject([{ id: asked[0]?.id, by: "withdrawn" }]);
 });
@@ -243,7 +244,7 @@ test("cancelling ends the question here and on the hub", async () => {
 test("an agent asks one thing at a time, and another at the same time", async () => {
   const { consent: made, questions } = consent();
   const waiting = ["ann", "ann", "bob"].map((id) => made.admit(action("read", {}, id), never));
-  await vi.waitUntil(() => questions.list().length === 2);
+  await until(() => questions.list().length === 2);
   for (const { id } of questions.list()) questions.answer(id, "workspace", "window");
   await Promise.all(waiting);
 });
@@ -251,7 +252,7 @@ test("an agent asks one thing at a time, and another at the same time", async ()
 test("open questions are published again for a hub that was restarted", async () => {
   const { consent: made, asked, questions } = consent();
   void made.admit(action("run"), never);
-  await vi.waitUntil(() => questions.list().length);
+  await until(() => questions.list().length);
   made.publishAgain();
   expect(asked).toHaveLength(2);
   expect(asked[1]).toEqual(asked[0]);

@@ -1,12 +1,13 @@
 import * as fs from "node:fs";
 import * as os from "node:os";
 import * as path from "node:path";
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { Kernel, type CellRequest, type CellView } from "../../src/notebook/kernel";
 import { Kernels } from "../../src/notebook/kernels";
 import { findPython } from "../../src/notebook/python";
 import type { CellError, RichOutput } from "../../src/notebook/kernel_worker";
 import type { CellMetadata, ObservationBody } from "../../src/protocol";
+import { until } from "../common/until";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const PYTHON = process.env.BASCULE_TEST_PYTHON ?? path.join(ROOT, ".venv/bin/python");
@@ -115,8 +116,7 @@ test.each(["worker", "IPython"])(
     const controller = new AbortController();
     const view = new Watched();
     const running = run("open('ran', 'w')", {}, view, controller.signal);
-    if (what === "IPython")
-      await vi.waitUntil(() => kernel["pendingCells"].size, { timeout: 60_000 });
+    if (what === "IPython") await until(() => kernel["pendingCells"].size);
     controller.abort();
     await expect(running).rejects.toMatchObject({ code: "action.cancelled" });
     expect(await view.ended).not.toBe(null);

@@ -1,5 +1,6 @@
 import { expect, test, vi } from "vitest";
 import type { CellView } from "../../src/notebook/kernel";
+import { until } from "../common/until";
 
 interface Controller {
   executeHandler: (cells: object[], notebook: object) => Promise<void>;
@@ -54,13 +55,13 @@ test("after an interrupt no other cell starts, also if the cell caught it and en
     () => running?.over(null),
   );
   const whole = controller.executeHandler(cells, notebook);
-  await vi.waitUntil(() => running);
+  await until(() => running);
   await controller.interruptHandler(notebook);
   await whole;
   expect(ran).toEqual(["one"]);
   expect(wasAborted).toBe(undefined); // a cell that runs is interrupted, and ends itself
   const next = controller.executeHandler(cells.slice(1), notebook);
-  await vi.waitUntil(() => ran.length === 2);
+  await until(() => ran.length === 2);
   running?.over(null);
   await next;
 });
@@ -78,7 +79,7 @@ test("an interrupt cancels a cell that waits for its kernel", async () => {
     () => undefined,
   );
   const whole = controller.executeHandler(cells, notebook);
-  await vi.waitUntil(() => ran.length === 1);
+  await until(() => ran.length === 1);
   await controller.interruptHandler(notebook);
   await whole;
   expect(ran).toEqual(["one"]);

@@ -146,7 +146,7 @@ test("silence is answered early unless it is expected", async () => {
   shell = make({ softSeconds: 0.1 });
   expect(meta(await run("cat"))).toMatchObject({ exit_code: -1, timed_out: "soft" });
   await shell.interrupt(false);
-  await run("");
+  await run("", { blocking: true });
   expect(meta(await run("sleep 0.3", { blocking: true })).exit_code).toBe(0);
 });
 
