@@ -138,7 +138,7 @@ def test_after_random_kills_a_shell_answers_correctly(
     async def body(shells: Shells) -> None:
         for number, (move, delay) in enumerate(plan):
             word = f"whole{number}"
-            command = f"read -t 0.{number % 3 + 1} x; echo {word}; seq 1 3000; exec 3<&0"
+            command = f"read -t 0.{number % 3 + 1} x; echo {word}; seq 1 3000 && exec 3<&0"
             task = asyncio.create_task(shells.run(CmdRun(command, output_limit=0, timeout=10)))
             await asyncio.sleep(delay)
             await disturb(shells, move, task)
