@@ -93,7 +93,7 @@ def test_the_probe_package_contains_every_file_it_needs(parts: editor.Editor) ->
 
 
 @pytest.mark.editor
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)  # 170 s at a load of 25
 def test_a_real_window_completes_its_benchmark_case(
     parts: editor.Editor, project: Path, tmp_path: Path
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_real_window_completes_its_benchmark_case(
         worker.greet()
         assert worker.family() == {worker.pid}, "nothing runs before it is asked for"
         worker.ask("window_open")
-        seen = worker.ask("window_path", pieces=2, each=3, changes=2, integrated=1)
+        seen = worker.ask("window_path", pieces=1, each=2, changes=1, integrated=1)
         back = worker.ask("window_reload")
         again = worker.ask("window_path", pieces=1, each=2, changes=1, integrated=1)
         worker.ask("window_close")
