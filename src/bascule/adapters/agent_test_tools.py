@@ -2,78 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from bascule.core.actions import Action
 from bascule.core.agent_test_actions import GetTestResults, ListTests, RunTests
 
-from .editor_tool import Arguments, EditorTool
+from .editor_tool import EditorTool, count_property, text_property
 
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _count(description: str, minimum: int = 0) -> dict[str, Any]:
-    return {"type": "integer", "minimum": minimum, "description": description}
-
-
-_COMMAND_NAME: Final = _text("Name of the test command, if the workspace has several")
+_COMMAND_NAME: Final = text_property("Name of the test command, if the workspace has several")
 _TIMEOUT: Final = {
     "type": "number",
     "exclusiveMinimum": 0,
     "description": "Seconds after which the command is ended; by default 600",
 }
-_OFFSET: Final = _count("How many to skip, to read the next part of a long list")
-_LIMIT: Final = _count("Maximum number in the answer", 1)
-
-
-def _tool(
-    kind: type[Action],
-    title: str,
-    description: str,
-    properties: Mapping[str, Any],
-    required: Sequence[str] = (),
-    *,
-    changes: bool = True,
-) -> EditorTool:
-    def action(arguments: Arguments) -> Action:
-        return kind(**arguments)
-
-    return EditorTool(
-        name=kind.kind,
-        title=title,
-        description=description,
-        properties=properties,
-        required=required,
-        kind=kind,
-        action=action,
-        changes_files=changes,
-    )
+_OFFSET: Final = count_property("How many to skip, to read the next part of a long list", 0)
+_LIMIT: Final = count_property("Maximum number in the answer")
 
 
 AGENT_TEST_TOOLS: Final[Sequence[EditorTool]] = (
-    _tool(
+    EditorTool.of_kind(
         ListTests,
         "List tests",
         "List the tests of the workspace, with `path:line` and the id that run_tests takes. This "
         "runs the test program (pytest, Vitest, go test), which only collects the tests.",
         {
-            "path": _text("Only this file or directory"),
+            "path": text_property("Only this file or directory"),
             "name": _COMMAND_NAME,
             "offset": _OFFSET,
             "limit": _LIMIT,
             "timeout": _TIMEOUT,
         },
     ),
-    _tool(
+    EditorTool.of_kind(
         RunTests,
         "Run tests",
         "Run tests and answer with the numbers and, for each test that did not pass, its message "
         "and `path:line`. Without arguments, runs all tests. Call this instead of run_command.",
         {
-            "path": _text("Only the tests of this file or directory"),
+            "path": text_property("Only the tests of this file or directory"),
             "tests": {
                 "type": "array",
                 "items": {"type": "string"},
@@ -89,7 +55,7 @@ AGENT_TEST_TOOLS: Final[Sequence[EditorTool]] = (
             "timeout": _TIMEOUT,
         },
     ),
-    _tool(
+    EditorTool.of_kind(
         GetTestResults,
         "Results of the last run",
         "Results of your last run_tests, without running anything: those that the answer left out, "
@@ -100,7 +66,7 @@ AGENT_TEST_TOOLS: Final[Sequence[EditorTool]] = (
                 "enum": ["passed", "failed", "error", "skipped"],
                 "description": "Only results with this outcome",
             },
-            "query": _text("Only tests whose id contains this text"),
+            "query": text_property("Only tests whose id contains this text"),
             "offset": _OFFSET,
             "limit": _LIMIT,
         },

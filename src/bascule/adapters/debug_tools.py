@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from bascule.core.actions import Action
 from bascule.core.editor_actions import (
     DebugContinue,
     DebugEvaluate,
@@ -19,12 +18,7 @@ from bascule.core.editor_actions import (
     SetBreakpoints,
 )
 
-from .editor_tool import Arguments, EditorTool
-
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
+from .editor_tool import EditorTool, text_property
 
 _FRAME: Final = {
     "type": "integer",
@@ -46,53 +40,29 @@ _BREAKPOINT: Final = {
     "type": "object",
     "properties": {
         "line": {"type": "integer", "minimum": 1},
-        "condition": _text("Stop only if this expression is true"),
-        "hit_condition": _text("Stop only at these hits, such as 3 or >5"),
-        "log_message": _text("Print this instead of stopping; {expression} is evaluated"),
+        "condition": text_property("Stop only if this expression is true"),
+        "hit_condition": text_property("Stop only at these hits, such as 3 or >5"),
+        "log_message": text_property("Print this instead of stopping; {expression} is evaluated"),
     },
     "required": ["line"],
     "additionalProperties": False,
 }
 
 
-def _tool(
-    kind: type[Action],
-    title: str,
-    description: str,
-    properties: Mapping[str, Any],
-    required: Sequence[str] = (),
-    *,
-    changes: bool = True,
-) -> EditorTool:
-    def action(arguments: Arguments) -> Action:
-        return kind(**arguments)
-
-    return EditorTool(
-        name=kind.kind,
-        title=title,
-        description=description,
-        properties=properties,
-        required=required,
-        kind=kind,
-        action=action,
-        changes_files=changes,
-    )
-
-
 DEBUG_TOOLS: Final[Sequence[EditorTool]] = (
-    _tool(
+    EditorTool.of_kind(
         ListDebugConfigurations,
         "List launch configurations",
         "Launch configurations of the workspace, and the types of debugger that VS Code has.",
         {},
         changes=False,
     ),
-    _tool(
+    EditorTool.of_kind(
         SetBreakpoints,
         "Set breakpoints",
         "Add, remove and list breakpoints. Without arguments, lists all of them.",
         {
-            "path": _text("The file; absolute, or relative to the workspace folder"),
+            "path": text_property("The file; absolute, or relative to the workspace folder"),
             "add": {"type": "array", "items": _BREAKPOINT, "description": "Breakpoints to add"},
             "remove": {
                 "type": "array",
@@ -111,28 +81,28 @@ DEBUG_TOOLS: Final[Sequence[EditorTool]] = (
             },
         },
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugStart,
         "Start debugging",
         "Run a program in the user's debugger: a launch configuration by its name, or an own "
         "configuration. Set breakpoints first." + _ANSWER,
         {
-            "name": _text("A launch configuration"),
+            "name": text_property("A launch configuration"),
             "configuration": {
                 "type": "object",
                 "description": 'Instead of a name, such as {"type": "node", "program": "/x/a.js"}',
             },
-            "folder": _text("Name or path of the workspace folder, if there are several"),
+            "folder": text_property("Name or path of the workspace folder, if there are several"),
             "timeout": _TIMEOUT,
         },
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugContinue,
         "Continue the program",
         "Let the program in the debugger run. If it runs already, only wait." + _ANSWER,
         {"thread": _THREAD, "timeout": _TIMEOUT},
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugStep,
         "Execute one line",
         "Execute one line of the program in the debugger." + _ANSWER,
@@ -147,13 +117,13 @@ DEBUG_TOOLS: Final[Sequence[EditorTool]] = (
             "timeout": _TIMEOUT,
         },
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugPause,
         "Pause the program",
         "Stop the program in the debugger where it is." + _ANSWER,
         {"thread": _THREAD, "timeout": _TIMEOUT},
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugState,
         "Look at the program",
         "Where the program in the debugger is: threads, stack, and the source lines and variables "
@@ -161,30 +131,30 @@ DEBUG_TOOLS: Final[Sequence[EditorTool]] = (
         {"thread": _THREAD, "frame": _FRAME},
         changes=False,
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugEvaluate,
         "Evaluate an expression",
         "Evaluate an expression in the program that the debugger has stopped.",
         {
-            "expression": _text("In the language of the program"),
+            "expression": text_property("In the language of the program"),
             "frame": _FRAME,
             "thread": _THREAD,
         },
         ("expression",),
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugSetVariable,
         "Set a variable",
         "Assign a value to a variable of the program that the debugger has stopped.",
         {
-            "name": _text("The variable"),
-            "value": _text("An expression in the language of the program"),
+            "name": text_property("The variable"),
+            "value": text_property("An expression in the language of the program"),
             "frame": _FRAME,
             "thread": _THREAD,
         },
         ("name", "value"),
     ),
-    _tool(
+    EditorTool.of_kind(
         DebugStop,
         "End debugging",
         "End the program in the debugger, or start it again.",

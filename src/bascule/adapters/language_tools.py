@@ -16,38 +16,29 @@ from bascule.core.editor_actions import (
     VscodeCommand,
 )
 
-from .editor_tool import Arguments, EditorTool
+from .editor_tool import Arguments, EditorTool, count_property, text_property
 
-
-def _text(description: str) -> dict[str, Any]:
-    return {"type": "string", "description": description}
-
-
-def _count(description: str, least: int = 1, **more: Any) -> dict[str, Any]:
-    return {"type": "integer", "minimum": least, "description": description, **more}
-
-
-_PATH: Final = _text("Absolute, or relative to the workspace folder")
-_LINE: Final = _count("Line number, from 1")
-_OCCURRENCE: Final = _count("Which occurrence in the line, if there are several", default=1)
+_PATH: Final = text_property("Absolute, or relative to the workspace folder")
+_LINE: Final = count_property("Line number, from 1")
+_OCCURRENCE: Final = count_property("Which occurrence in the line, if there are several", default=1)
 _PLACE: Final = {
     "path": _PATH,
     "line": _LINE,
-    "symbol": _text("The symbol's text in that line, such as a name; no column is needed"),
+    "symbol": text_property("The symbol's text in that line, such as a name; no column is needed"),
     "occurrence": _OCCURRENCE,
 }
 _LINES: Final = {
     "path": _PATH,
     "line": _LINE,
-    "symbol": _text("Text in that line; without it, the whole line"),
+    "symbol": text_property("Text in that line; without it, the whole line"),
     "occurrence": _OCCURRENCE,
-    "end_line": _count("The last line, to choose several lines instead of a symbol"),
+    "end_line": count_property("The last line, to choose several lines instead of a symbol"),
 }
 _PAGE: Final = {
-    "offset": _count(
+    "offset": count_property(
         "How many results to skip, to read the next part of a long list", 0, default=0
     ),
-    "limit": _count("Maximum number of results", maximum=1000, default=100),
+    "limit": count_property("Maximum number of results", maximum=1000, default=100),
 }
 _NEEDED: Final = ("path", "line", "symbol")
 _CHANGE: Final = (
@@ -134,8 +125,10 @@ _LOOKUPS: Final = (
         "Find symbols by name",
         "Functions, classes and variables of the whole workspace by a part of their name.",
         {
-            "query": _text("A part of the name"),
-            "path": _text("A file in the wanted language; its language server is started for it"),
+            "query": text_property("A part of the name"),
+            "path": text_property(
+                "A file in the wanted language; its language server is started for it"
+            ),
             **_PAGE,
         },
         ("query",),
@@ -145,7 +138,7 @@ _LOOKUPS: Final = (
         "List fixes and refactorings",
         "Quick fixes and refactorings that are offered at a place. apply_code_action applies "
         "one by its title.",
-        {**_LINES, "only": _text("Only this kind, such as quickfix or refactor.extract")},
+        {**_LINES, "only": text_property("Only this kind, such as quickfix or refactor.extract")},
         ("path", "line"),
     ),
 )
@@ -157,7 +150,7 @@ _CHANGES: Final = (
         description="Rename a symbol in all files that use it, with a language server. "
         "Safer than replacing text. Name the place where it is declared: at a use in another file, "
         f"TypeScript renames only the import.{_CHANGE}",
-        properties={**_PLACE, "new_name": _text("The new name")},
+        properties={**_PLACE, "new_name": text_property("The new name")},
         required=(*_NEEDED, "new_name"),
         kind=RenameSymbol,
         action=lambda arguments: RenameSymbol(**arguments),
@@ -168,7 +161,7 @@ _CHANGES: Final = (
         title="Apply a fix or refactoring",
         description="Apply a quick fix or refactoring by the title that code_actions listed for "
         f"the same place.{_CHANGE}",
-        properties={**_LINES, "title": _text("Exactly as listed")},
+        properties={**_LINES, "title": text_property("Exactly as listed")},
         required=("path", "line", "title"),
         kind=ApplyCodeAction,
         action=lambda arguments: ApplyCodeAction(**arguments),
@@ -204,7 +197,7 @@ _CHANGES: Final = (
         '{"uri": "path", "range": [the same]}}; here lines and characters count from 0. Results '
         "have the same forms.",
         properties={
-            "command": _text("Its id, such as vscode.executeDocumentHighlights"),
+            "command": text_property("Its id, such as vscode.executeDocumentHighlights"),
             "arguments": {"type": "array", "items": {}, "description": "Its arguments"},
         },
         required=("command",),
