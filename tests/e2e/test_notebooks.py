@@ -215,14 +215,16 @@ async def test_unsaved_changes_of_the_user_are_read_and_stay_unsaved(
         await page.keyboard.type("  # mine")
         await expect(page.locator(".notebook-editor").get_by_text("# mine")).to_be_visible()
 
+    typed = "one = 1  # mine"
     before = (folder / "unsaved.ipynb").read_text()
     await _show(agent, folder / "unsaved.ipynb")
     await rig.on(type_into_the_first_cell(window.page))
 
     async with asyncio.timeout(60):
-        while not (seen := await agent.read_cells("unsaved.ipynb")).unsaved:
+        # Each key reaches the extension in a message of its own.
+        while (seen := await agent.read_cells("unsaved.ipynb")).items[0]["source"] != typed:
             pass
-    assert seen.items[0]["source"] == "one = 1  # mine"
+    assert seen.unsaved
     edited = await agent.edit_cells(
         "unsaved.ipynb", [{"op": "edit", "cell": 2, "source": "two = 22"}]
     )
