@@ -16,6 +16,8 @@ from typing import Any
 import blockbuster.blockbuster as detector
 import pytest
 
+from tests.pending_tasks import describe_pending_tasks
+
 pytest.register_assert_rewrite("tests.contracts")
 
 # The environments of `scripts/openhands` run some of these tests and have no hypothesis.
@@ -176,21 +178,33 @@ class _Failures:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self._terminal.write_line(f"\n{report.when} failed: {report.nodeid}", red=True)
+            self._terminal.write_line(_first_line(report))
+
+
+def _first_line(report: pytest.TestReport) -> str:
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr).partition("\n")[0][:300]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Disable the garbage collector while pytest describes a failure.
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add pending tasks to the report of a test that exceeded its time limit. Disable the garbage
+    collector while pytest describes a failure.
 
-    For this, pytest parses the test's source. In Python 3.11.7 `ast.parse` raises SystemError if
-    another thread parses at the same time (python/cpython#106905), which ends the whole run.
-    Within `ast.parse`, Python switches threads only in code that the collector calls.
+    For the description, pytest parses the test's source. In Python 3.11.7 `ast.parse` raises
+    SystemError if another thread parses at the same time (python/cpython#106905), which ends the
+    whole run. Within `ast.parse`, Python switches threads only in code that the collector calls.
     """
     gc.disable()
     try:
-        return (yield)
+        report = yield
     finally:
         gc.enable()
+    if call.excinfo is not None and "pytest-timeout" in str(call.excinfo.value):
+        report.sections.append(("Pending asyncio tasks", describe_pending_tasks()))
+    return report
 
 
 @pytest.fixture(scope="session")
