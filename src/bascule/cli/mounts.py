@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 
 def adapter_mounts() -> tuple[MakeMount, ...]:
+    from bascule.adapters.e2b import E2BMount
     from bascule.adapters.mcp.mount import McpMount
     from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.adapters.openhands_workspace import WorkspaceMount
 
-    return (McpMount, OpenHandsV0Mount, WorkspaceMount)
+    return (McpMount, OpenHandsV0Mount, WorkspaceMount, E2BMount)

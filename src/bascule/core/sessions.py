@@ -25,9 +25,10 @@ EgressMode = Literal["off", "proxy", "open"]
 """off: no network access. proxy: HTTP(S) to the listed domains only. open: everything that the
 machine can reach."""
 
-FileLayout = Literal["", "openhands"]
+FileLayout = Literal["", "openhands", "e2b"]
 """Another product whose file layout a sandbox imitates. openhands: the paths of OpenHands' own
-images, which its agents and tests use, and `sudo` if the spawner can provide it."""
+images, which its agents and tests use, and `sudo` if the spawner can provide it. e2b: the workspace
+is also at `/home/user`, the home directory in E2B's sandboxes."""
 
 WIRE_FILE_LAYOUT: Final = "likeness"
 """The name of the field `file_layout` in the database and in messages, kept for sandboxes and
@@ -89,6 +90,17 @@ class AppSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionExpiry:
+    """When the lifetime of a session ends, and what happens then."""
+
+    at: float
+    """Unix time."""
+    action: Literal["remove", "pause"] = "remove"
+    is_over: bool = False
+    """Whether the session was paused because its lifetime is over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSpec:
     """The settings a session was created with."""
 
@@ -121,6 +133,10 @@ class SessionSpec:
     """Image whose users and paths the sandbox imitates. Stored and sent as `WIRE_FILE_LAYOUT`."""
     apps: Sequence[AppSpec] = ()
     """Settings of the apps that listen on `APP_PORT_1` and `APP_PORT_2`, in that order."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Texts that a client attached to the session, by name. They have no effect."""
+    expiry: SessionExpiry | None = None
+    """The end of the session's lifetime; None: it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from bascule.core.errors import AccessDenied
+from bascule.core.errors import AccessDenied, BasculeError
 from bascule.serving.asgi import App, Message, Receive, Scope, Send
 from bascule.serving.connection import CONNECTION
 from bascule.serving.refusals import Refused
@@ -40,9 +41,26 @@ _DISCONNECT: Final[Message] = {"type": "websocket.disconnect", "code": 1008}
 Identify = Callable[[str, dict[bytes, bytes]], Awaitable[Identity]]
 """Returns the identity behind a request, by its path and headers, or raises `Refused`."""
 
+SendError = Callable[[Scope, Send, BasculeError, int], Awaitable[None]]
+"""Sends an error response with this status."""
+
 
 _OPENHANDS_HEADERS: Final = (b"x-api-key", b"x-session-api-key")
 """Headers in which clients of OpenHands send a token, in order of precedence."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathRules:
+    """How the guard treats a path that clients of another product use."""
+
+    identify: Identify
+    """Identifies the caller by that product's headers. It must not accept cookies."""
+    errors: SendError
+    """Sends refusals in the form that the clients read."""
+    body_types: frozenset[bytes]
+    """Accepted media types of bodies."""
+    takes_files: bool
+    """Whether bodies may be as large as `max_upload`."""
 
 
 def by_token(tokens: Tokens) -> Identify:
@@ -80,9 +98,10 @@ class HubGuard:
         *,
         needs_no_token: Callable[[str], bool] = lambda _: False,
         takes_files: Callable[[str], bool] = lambda _: False,
+        rules_at: Callable[[str], PathRules | None] = lambda _: None,
         leases: TokenLeases | None = None,
     ) -> None:
-        """`needs_no_token`, `takes_files`: properties of a path of a mount (see `Mount`).
+        """`needs_no_token`, `takes_files`, `rules_at`: properties of a path of a mount (`Mount`).
 
         `leases`: ends requests and sockets when their token ends.
         """
@@ -91,6 +110,7 @@ class HubGuard:
         self._identify = identify
         self._needs_no_token = needs_no_token
         self._takes_files = takes_files
+        self._rules_at = rules_at
         self._max_upload = settings.max_upload
         self._host_rules = HubHostRules(settings)
         self._max_body = settings.max_body
@@ -100,21 +120,24 @@ class HubGuard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        path: str = scope["path"]
+        rules = self._rules_at(path)
         try:
             headers = self._host_rules.checked_headers(scope["headers"])
-            path: str = scope["path"]
             is_open = (
                 path in OPEN_PATHS or path.startswith(PAIRING_PREFIX) or self._needs_no_token(path)
             )
             if not is_open:
-                scope[IDENTITY] = await self._identify(path, headers)
-            receive = self._limit_body(path, headers, receive)
+                identify = self._identify if rules is None else rules.identify
+                scope[IDENTITY] = await identify(path, headers)
+            receive = self._limit_body(path, headers, receive, rules)
             if is_open:
                 await self._app(scope, receive, send)
             else:
                 await self._run_leased(scope, receive, send)
         except Refused as refused:
-            await ERRORS.send(scope, send, refused.error, refused.status)
+            send_error = ERRORS.send if rules is None else rules.errors
+            await send_error(scope, send, refused.error, refused.status)
 
     async def _run_leased(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the app until the token ends. A request not yet answered is then refused."""
@@ -131,9 +154,14 @@ class HubGuard:
                 connection.transport.abort()
                 await asyncio.sleep(0)  # uvicorn must see the abort, else it logs an error
 
-    def _limit_body(self, path: str, headers: dict[bytes, bytes], receive: Receive) -> Receive:
+    def _limit_body(
+        self, path: str, headers: dict[bytes, bytes], receive: Receive, rules: PathRules | None
+    ) -> Receive:
         content_types, limit = _JSON_TYPES, self._max_body
-        if path == ARCHIVES_PATH:
+        if rules is not None:
+            content_types = rules.body_types
+            limit = self._max_upload if rules.takes_files else self._max_body
+        elif path == ARCHIVES_PATH:
             content_types, limit = _BINARY_TYPES, self._max_archive
         elif self._takes_files(path):
             content_types, limit = _FORM_TYPES, self._max_upload

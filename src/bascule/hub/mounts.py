@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bascule.core.contracts import Closable
 from bascule.serving.asgi import App, Receive, Scope, Send
 
-from .guard import IDENTITY
+from .guard import IDENTITY, PathRules
 from .identity import Identity
 from .proxy.endpoints import EndpointPath, ResolveMountedPath
 
@@ -46,6 +46,11 @@ class Mount(Closable):
     def takes_files(self, path: str) -> bool:  # noqa: ARG002
         """Whether bodies at this path are file uploads, which may be as large as `max_upload`."""
         return False
+
+    def rules_at(self, path: str) -> PathRules | None:  # noqa: ARG002
+        """How the guard treats a path where clients of another product send their own kinds of
+        credentials and bodies; None: as everywhere else."""
+        return None
 
 
 MakeMount = Callable[["Hub"], Mount]
@@ -93,6 +98,16 @@ def mounted(app: App, mounts: tuple[Mount, ...]) -> App:
         await (mount or app)(scope, receive, send)
 
     return route
+
+
+def path_rules(mounts: tuple[Mount, ...]) -> Callable[[str], PathRules | None]:
+    """A function of a path: the rules of the mount there."""
+
+    def rules(path: str) -> PathRules | None:
+        mount = _mount_at(mounts, path)
+        return None if mount is None else mount.rules_at(path)
+
+    return rules
 
 
 def _mount_at(mounts: tuple[Mount, ...], path: str) -> Mount | None:

@@ -33,7 +33,7 @@ from .identity import Identity
 from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
 from .metrics import HubMetrics
-from .mounts import MakeMount, mounted, path_predicate, resolve_by_mounts
+from .mounts import MakeMount, mounted, path_predicate, path_rules, resolve_by_mounts
 from .one_time_codes import SignInCodes
 from .proxy import HubAddresses, Proxy, ProxyRoutes, SessionEndpoint, authorize
 from .proxy.authentication import TokenAuthenticator
@@ -207,6 +207,7 @@ class Hub(Startable):
             by_token_or_page(self.tokens, authenticator, keys),
             needs_no_token=path_predicate(self._mounts, lambda mount: mount.needs_no_token),
             takes_files=path_predicate(self._mounts, lambda mount: mount.takes_files),
+            rules_at=path_rules(self._mounts),
             leases=self.leases,
         )
         oidc = None
@@ -240,6 +241,10 @@ class Hub(Startable):
         )
         self._started = False
         self._closed = False
+
+    @property
+    def settings(self) -> HubSettings:
+        return self._settings
 
     @property
     def url(self) -> str:

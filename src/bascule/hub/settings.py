@@ -69,6 +69,9 @@ class HubSettings:
     `https://hub.example:8443` gives all sessions one origin, other than the hub's. `hub` puts
     sessions on the hub's origin, where their pages can act as the user who views them. Empty:
     `http://*.localhost` on this machine, and none elsewhere."""
+    e2b_domain: str = ""
+    """Domain of the API for E2B's clients: `api.DOMAIN` is its control plane, and
+    `PORT-SESSION.DOMAIN` a port of a sandbox. Empty: the API is only at the path `/e2b`."""
     frame_origins: tuple[str, ...] = ()
     """Origins of web pages that may show a session in a frame, in addition to the hub's own."""
     run_dir: Path | None = None

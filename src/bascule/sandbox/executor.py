@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .command_gate import CommandGate
     from .command_rules import CommandRules
     from .files.file_actions import FileActions
+    from .ipython.contexts import CodeContexts
     from .ipython.kernel import IPythonKernel
     from .language.features import LanguageFeatures
     from .programs.program_table import ProgramTable
@@ -122,6 +123,7 @@ class Sandbox(Closable):
         self._files_lock = threading.Lock()
         self._threads = ThreadPoolExecutor(self.settings.threads, thread_name_prefix="sandbox")
         self._kernel: IPythonKernel | None = None
+        self._contexts: CodeContexts | None = None
         self._programs: ProgramTable | None = None
         self.checkpoints = _recorder(self.settings)
         """Records checkpoints; None if they are off."""
@@ -232,6 +234,21 @@ class Sandbox(Closable):
         return self._kernel
 
     @property
+    def contexts(self) -> CodeContexts:
+        """Further kernels, whose cells have rich results."""
+        if self._contexts is None:
+            from .ipython.contexts import CodeContexts  # most sandboxes have none
+
+            self._contexts = CodeContexts(
+                self.settings.ipython,
+                self.settings.shells,
+                keeper=self.shells.keeper,
+                ensure_dir=self.shells.ensure_dir,
+                act=lambda action, kernel: self.act(action, kernel=kernel),
+            )
+        return self._contexts
+
+    @property
     def programs(self) -> ProgramTable:
         """The programs with pipes."""
         if self._programs is None:
@@ -249,20 +266,27 @@ class Sandbox(Closable):
         """Return the log of a shell, or of IPython. Raises `NoSuchShell`."""
         return self.kernel.log if shell == IPYTHON else self.shells.get(shell).log
 
-    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
+    async def act(
+        self,
+        action: Action,
+        *,
+        on_progress: OnProgress | None = None,
+        kernel: IPythonKernel | None = None,
+    ) -> Observation:
         """Execute `action`. Cancelling interrupts a command, but a file action runs to its end.
 
-        `on_progress` receives the output of the action's shell while the action runs.
+        `on_progress` receives the output of the action's shell while the action runs. `kernel`
+        executes a cell instead of the sandbox's own kernel.
         """
         if self.watcher is None:
             try:
-                return await self._act(action, on_progress)
+                return await self._act(action, on_progress, kernel)
             finally:
                 self._made.pop(action.id, None)
         started = time.perf_counter()
         on_progress = self.watcher.began(action, on_progress)
         try:
-            observation = await self._act(action, on_progress)
+            observation = await self._act(action, on_progress, kernel)
         except BaseException as error:
             self._made.pop(action.id, None)
             why = str(error) or "The action was cancelled"
@@ -274,9 +298,11 @@ class Sandbox(Closable):
         self.watcher.ended(observation, time.perf_counter() - started, checkpoint)
         return observation
 
-    async def _act(self, action: Action, on_progress: OnProgress | None) -> Observation:
+    async def _act(
+        self, action: Action, on_progress: OnProgress | None, kernel: IPythonKernel | None
+    ) -> Observation:
         try:
-            observation = await self._do(action, on_progress)
+            observation = await self._do(action, on_progress, kernel)
         except SandboxDied:
             raise
         except BasculeError as error:
@@ -337,6 +363,8 @@ class Sandbox(Closable):
             await self._browser.aclose()
         if self._kernel is not None:
             await self._kernel.aclose()
+        if self._contexts is not None:
+            await self._contexts.aclose()
         if self._language is not None:
             await self._language.aclose()
         if self._programs is not None:
@@ -347,7 +375,9 @@ class Sandbox(Closable):
         # A thread cannot be ended. Do not wait: it may be searching a whole disk.
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _do(self, action: Action, on_progress: OnProgress | None) -> Awaitable[Observation]:
+    def _do(
+        self, action: Action, on_progress: OnProgress | None, kernel: IPythonKernel | None
+    ) -> Awaitable[Observation]:
         if self._closed:
             raise SandboxDied("The sandbox was closed")
         if isinstance(action, CmdRun | IPythonRun) and not _is_confirmed(action):
@@ -355,7 +385,7 @@ class Sandbox(Closable):
         if isinstance(action, CmdRun):
             return self._run(action, on_progress)
         if isinstance(action, IPythonRun):
-            return self._run_cell(action, on_progress)
+            return self._run_cell(action, on_progress, kernel or self.kernel)
         if isinstance(action, Interrupt):
             return self.interrupt(action)
         if isinstance(action, Browse | BrowseInteractive) and self._chromium:
@@ -380,12 +410,12 @@ class Sandbox(Closable):
 
         return self.gate.run(action, execute)
 
-    async def _run_cell(self, action: IPythonRun, on_progress: OnProgress | None) -> Observation:
+    async def _run_cell(
+        self, action: IPythonRun, on_progress: OnProgress | None, kernel: IPythonKernel
+    ) -> Observation:
         if self.gate is not None:
             await self.gate.admit_cell(action)
-        return await self._recorded(
-            action, lambda: self.kernel.run(action, on_progress=on_progress)
-        )
+        return await self._recorded(action, lambda: kernel.run(action, on_progress=on_progress))
 
     async def _work_on_files(self, action: Action) -> Observation:
         cwd = self.shells.cwd

@@ -31,8 +31,17 @@ class WorkerProcess(Closable):
     pending requests raise `lost()`. Closing ends the worker and every process it started.
     """
 
-    def __init__(self, name: str, keeper: Keeper, *, lost: Callable[[], Exception]) -> None:
-        """`name`: the worker's name in messages."""
+    def __init__(
+        self,
+        name: str,
+        keeper: Keeper,
+        *,
+        lost: Callable[[], Exception],
+        on_event: Callable[[Message], None] | None = None,
+    ) -> None:
+        """`name`: the worker's name in messages. `on_event`: called with messages that belong to
+        no request."""
+        self._on_event = on_event
         self._name = name
         self._program = SupervisedProgram(keeper)
         self._program.ended.add_done_callback(self._report_exit)
@@ -82,7 +91,9 @@ class WorkerProcess(Closable):
         if first is not None:
             self._lines.send(first)
         answer = await self._first_message(self._lines, timeout)
-        self._requests = JsonLineRequests(self._lines, lost=self._lost, is_answer=is_answer)
+        self._requests = JsonLineRequests(
+            self._lines, lost=self._lost, on_event=self._on_event, is_answer=is_answer
+        )
         return answer
 
     async def aclose(self) -> None:

@@ -7,15 +7,22 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import BasculeError, MessageTooLarge, RemoteError
-from bascule.link.http import HttpClient, target
+from bascule.link.http import HttpClient, StreamedReply, target
 from bascule.link.sse import EventReader
 from bascule.runtime.remote import RemoteRuntime
 from bascule.wire import error_from_wire, from_json, to_json
 
 from .sandbox_messages import (
+    CellEndMessage,
+    CodeContextList,
+    CodeContextMessage,
+    FileChangeMessage,
+    FileEntryList,
+    FileEntryMessage,
     FileNames,
     MergeResults,
     Port,
@@ -40,6 +47,8 @@ _MAX_ANSWER_BYTES: Final = 1 << 20
 """Maximum bytes of an answer or event. Answers of a real sandbox are far smaller."""
 _MAX_MERGE_BYTES: Final = 64 << 20
 """Maximum bytes of the results of a merge, which has one result for each path."""
+_MAX_LISTING_BYTES: Final = 64 << 20
+"""Maximum bytes of a listing of files with their properties."""
 _JSON_HEADERS: Final = {"Content-Type": "application/json"}
 _BINARY_HEADERS: Final = {"Content-Type": "application/octet-stream"}
 
@@ -212,6 +221,85 @@ class SandboxClient(Closable):
             is_zip = reply.headers.get("content-type") == "application/zip"
             yield SandboxDownload(int(size) if size.isdecimal() else None, is_zip, reply.chunks())
 
+    async def entry(self, path: str) -> FileEntryMessage:
+        """The file or directory at an absolute path."""
+        return parse_message(
+            FileEntryMessage, await self._request("GET", target("/filesystem/entry", path=path))
+        )
+
+    async def entries(self, path: str, *, depth: int) -> Sequence[FileEntryMessage]:
+        """The entries of a directory, and of those in it up to `depth` levels."""
+        where = target("/filesystem/entries", path=path, depth=depth)
+        async with self._http.stream("GET", where, timeout=_TIMEOUT) as reply:
+            body = await _read_at_most(reply, _MAX_LISTING_BYTES)
+        return parse_message(FileEntryList, _decode_answer(reply.status, body)).entries
+
+    async def move_file(self, source: str, destination: str) -> FileEntryMessage:
+        body = to_json({"source": source, "destination": destination})
+        answer = await self._request("POST", "/filesystem/move", body, _JSON_HEADERS)
+        return parse_message(FileEntryMessage, answer)
+
+    async def write_file(self, path: str, content: AsyncIterable[bytes]) -> FileEntryMessage:
+        """Replace or create a file. If `content` raises an error, the file stays as it was."""
+        where = target("/filesystem/file", path=path)
+        answer = await self._request("POST", where, content, _BINARY_HEADERS, timeout=None)
+        return parse_message(FileEntryMessage, answer)
+
+    async def watch_files(
+        self, path: str, *, recursive: bool
+    ) -> AsyncGenerator[FileChangeMessage | None, None]:
+        """Changes in a directory. The first item is None, once the directory is watched; None again
+        when nothing changes."""
+        where = target("/filesystem/watch", path=path, recursive=int(recursive))
+        async with self._http.stream("GET", where, timeout=_TIMEOUT) as reply:
+            if reply.status != 200:
+                _decode_answer(reply.status, await reply.read())
+            rest = b""
+            async for chunk in reply.chunks():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    yield _change(line)
+                if len(rest) > _MAX_ANSWER_BYTES:
+                    raise MessageTooLarge("The sandbox answered with too long a line")
+
+    # Contexts -------------------------------------------------------------------------------
+
+    async def create_context(self, cwd: str) -> CodeContextMessage:
+        """A new kernel, which starts in an existing directory."""
+        answer = await self._request("POST", "/contexts", to_json({"cwd": cwd}), _JSON_HEADERS)
+        return parse_message(CodeContextMessage, answer)
+
+    async def contexts(self) -> Sequence[CodeContextMessage]:
+        return parse_message(CodeContextList, await self._request("GET", "/contexts")).contexts
+
+    async def restart_context(self, context_id: str) -> None:
+        await self._request("POST", target(f"/contexts/{quote(context_id, safe='')}/restart"))
+
+    async def remove_context(self, context_id: str) -> None:
+        await self._request("DELETE", target(f"/contexts/{quote(context_id, safe='')}"))
+
+    async def run_in_context(
+        self, context_id: str, code: str, *, timeout: float | None
+    ) -> AsyncGenerator[Mapping[str, Any] | CellEndMessage, None]:
+        """The rich results of a cell as they arrive, and its end."""
+        body = to_json({"code": code, "timeout": timeout})
+        path = f"/contexts/{quote(context_id, safe='')}/execute"
+        async with self._http.stream("POST", path, body=body, headers=_JSON_HEADERS) as reply:
+            if reply.status != 200:
+                _decode_answer(reply.status, await reply.read())
+            rest = bytearray()
+            async for chunk in reply.chunks():
+                rest += chunk
+                while (end := rest.find(b"\n")) >= 0:
+                    line = from_json(bytes(rest[:end]))
+                    del rest[: end + 1]
+                    if isinstance(line, dict) and isinstance(line.get("output"), dict):
+                        yield line["output"]
+                    elif isinstance(line, dict) and "end" in line:
+                        yield parse_message(CellEndMessage, line["end"])
+                if len(rest) > self._max_event:
+                    raise MessageTooLarge(f"A result is larger than {self._max_event} bytes")
+
     # Terminals ------------------------------------------------------------------------------
 
     async def open_terminal(self, name: str, *, columns: int, rows: int) -> Mapping[str, Any]:
@@ -256,6 +344,22 @@ class SandboxClient(Closable):
     ) -> Any:
         reply = await self._http.request(method, path, body=body, headers=headers, timeout=timeout)
         return _decode_answer(reply.status, reply.body)
+
+
+async def _read_at_most(reply: StreamedReply, limit: int) -> bytes:
+    body = bytearray()
+    async for chunk in reply.chunks():
+        body += chunk
+        if len(body) > limit:
+            raise MessageTooLarge(f"The sandbox answered with more than {limit} bytes")
+    return bytes(body)
+
+
+def _change(line: bytes) -> FileChangeMessage | None:
+    value = from_json(line)
+    if isinstance(value, dict) and isinstance(value.get("error"), dict):
+        raise error_from_wire(value["error"])
+    return parse_message(FileChangeMessage, value) if value else None
 
 
 def _terminal_path(name: str) -> str:

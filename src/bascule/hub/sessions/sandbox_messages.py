@@ -65,6 +65,53 @@ class MergeResults(_Message):
     checkpoint: Number | None = None
 
 
+class FileEntryMessage(_Message):
+    """A file or directory, with its properties."""
+
+    name: Short
+    path: Annotated[str, Field(max_length=4 * 4096)]
+    type: Literal["file", "directory", "other", "missing"]
+    """For a link, the type of its target."""
+    target: Short | None = None
+    """Where a link leads."""
+    size: Annotated[int, Field(ge=0, lt=1 << 63)]
+    mode: Number
+    permissions: Annotated[str, Field(max_length=20)]
+    owner: Short
+    group: Short
+    modified: Annotated[float, Field(allow_inf_nan=False, ge=-(2.0**40), le=2.0**37)]
+
+
+class FileEntryList(_Message):
+    entries: Annotated[list[FileEntryMessage], Field(max_length=100_000)]
+
+
+class FileChangeMessage(_Message):
+    """A change in a watched directory."""
+
+    path: Annotated[str, Field(max_length=4 * 4096)]
+    """Relative to the directory."""
+    type: Literal["create", "write", "remove", "rename", "chmod"]
+
+
+class CodeContextMessage(_Message):
+    """A context: a kernel for cells with rich results."""
+
+    id: Annotated[str, Field(max_length=64)]
+    cwd: Short
+
+
+class CodeContextList(_Message):
+    contexts: Annotated[list[CodeContextMessage], Field(max_length=1000)]
+
+
+class CellEndMessage(_Message):
+    """The end of a cell: its execution count, and why it did not run to its end."""
+
+    count: Number | None = None
+    error: str = ""
+
+
 class Port(_Message):
     """An app that listens on a port."""
 

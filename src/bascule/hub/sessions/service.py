@@ -17,7 +17,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from bascule.core.actions import CHECKPOINT_ACTIONS, Action
+from bascule.core.actions import CHECKPOINT_ACTIONS, Action, IPythonRun
 from bascule.core.broadcaster import Broadcaster
 from bascule.core.contracts import Closable, OnProgress, Spawner
 from bascule.core.errors import (
@@ -33,6 +33,7 @@ from bascule.core.programs import Program, TerminalSize
 from bascule.core.sessions import (
     EgressMode,
     RunningSandbox,
+    SessionExpiry,
     SessionId,
     Usage,
 )
@@ -51,6 +52,7 @@ from bascule.wire import encode_action
 
 from .archives import UploadedArchives
 from .event_streams import EventStreams
+from .expiry import SessionExpiries
 from .fork_files import ForkFiles
 from .fork_removal import ensure_merged
 from .hub_sockets import HubSockets, MakeHubApp
@@ -145,6 +147,7 @@ class Sessions(Closable):
         )
         self._optional_lifecycle: SandboxLifecycle | None = None
         self._reconciler: Reconciler | None = None
+        self._expiries: SessionExpiries | None = None
         directories = SessionDirectories.of(settings)
         if directories is not None and spawners:
             lifecycle = SandboxLifecycle(
@@ -163,6 +166,9 @@ class Sessions(Closable):
                 on_end=lambda session_id: self._sandbox_ended(session_id, on_end),
             )
             self._optional_lifecycle = lifecycle
+            self._expiries = SessionExpiries(
+                self._table, lifecycle, clock=clock, until_ready=self._events.until_ready
+            )
             self._reconciler = Reconciler(
                 settings,
                 store,
@@ -193,6 +199,8 @@ class Sessions(Closable):
             if secrets is not None:
                 self._table.set_mask(row.id, secrets.mask())
         await self._reconciler.open()
+        if self._expiries is not None:
+            self._expiries.open()
         hashes = [token.hash for token in await self._store.list_tokens()]
         hashes.append(hash_of(self._settings.admin_token))
         for row in self._table.all():
@@ -206,6 +214,8 @@ class Sessions(Closable):
     async def aclose(self) -> None:
         self.finish_streams()
         await self._programs.aclose()
+        if self._expiries is not None:
+            await self._expiries.aclose()
         if self._reconciler is not None:
             await self._reconciler.aclose()
         if self._optional_lifecycle is not None:
@@ -226,7 +236,10 @@ class Sessions(Closable):
         """
         if who.scope == "viewer":
             raise AccessDenied("A viewer may not create sessions; ask an admin for the role member")
-        return await self._creation.create(who, request)
+        row = await self._creation.create(who, request)
+        if self._expiries is not None:
+            self._expiries.on_change()
+        return row
 
     def list(self, who: Identity) -> Sequence[SessionRow]:
         """All sessions that `who` may see, also those that others share."""
@@ -270,6 +283,17 @@ class Sessions(Closable):
             return row
         await self._table.audit(who, row, "stop")
         return await self._lifecycle.stop(session_id)
+
+    async def set_expiry(
+        self, who: Identity, session_id: SessionId, expiry: SessionExpiry | None
+    ) -> SessionRow:
+        """Change the end of the session's lifetime."""
+        row = self._table.get_visible(who, session_id, needs="own")
+        detail = None if expiry is None else {"at": expiry.at, "action": expiry.action}
+        await self._table.audit(who, row, "change", expiry=detail)
+        assert self._expiries is not None, "there is a session"
+        await self._expiries.set_expiry(session_id, expiry)
+        return self._table.get(session_id)
 
     async def remove(self, who: Identity, session_id: SessionId, *, force: bool = False) -> None:
         """End the sandbox and remove all files of the session.
@@ -361,6 +385,12 @@ class Sessions(Closable):
         row = self._table.get_visible(who, SessionId(session_id))
         await self._table.audit(who, row, "act", action="program", args=dict(args or {}))
         self._programs.open(row.id, who.token_hash)
+
+    async def cell_starts(self, who: Identity, session_id: SessionId, code: str) -> None:
+        """Write an audit entry before a cell runs in a kernel of its own."""
+        row = self._table.get_visible(who, session_id)
+        args = self._describe_args(session_id, {"code": code})
+        await self._table.audit(who, row, "act", action=IPythonRun.kind, args=args)
 
     def _sandbox_ended(self, session_id: SessionId, on_end: Callable[[SessionId], None]) -> None:
         self._programs.forget(session_id)

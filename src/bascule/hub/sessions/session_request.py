@@ -36,8 +36,11 @@ class SessionRequest:
 
     @property
     def hash(self) -> str:
-        """Hash of the whole request except the values of secrets."""
-        text = json.dumps([spec_to_json(self.spec), sorted(self.credential or {})], sort_keys=True)
+        """Hash of the whole request except the values of secrets, and the end of the lifetime,
+        which is later in a repeated request."""
+        spec = spec_to_json(self.spec)
+        spec.pop("expiry", None)
+        text = json.dumps([spec, sorted(self.credential or {})], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -22,6 +22,9 @@ def spec_to_json(spec: SessionSpec) -> dict[str, Any]:
         # Earlier versions did not have this field, and a request's hash includes all fields. A
         # request that is repeated after an update must still have the same hash.
         del value["window_asks"]
+    for name in ("labels", "expiry"):  # for the same reason
+        if not value[name]:
+            del value[name]
     return value
 
 

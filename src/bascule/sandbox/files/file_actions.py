@@ -22,6 +22,7 @@ from bascule.core.actions import (
 from bascule.core.observations import Observation
 
 from .editor import FileEditor
+from .entries import FileEntries
 from .files import SandboxFiles
 from .paths import FileOwner, Paths
 from .search import Search
@@ -41,6 +42,7 @@ class FileActions:
         storage = Storage(self.paths)
         self.files = SandboxFiles(storage)
         self.transfers = FileTransfers(storage)
+        self.entries = FileEntries(storage)
         self._editor = FileEditor(storage)
         self.changes = TextChanges(storage, self._editor.history)
         search = Search(self.paths, ripgrep=shutil.which("rg"))

@@ -71,7 +71,14 @@ class IPythonKernel(Closable):
         keeper: Keeper,
         ensure_dir: Callable[[], Path],
         shell_cwd: Callable[[], str],
+        name: str = IPYTHON,
+        is_rich: bool = False,
     ) -> None:
+        """`name`: of the directory and the log. `is_rich`: whether `on_rich` is called."""
+        self._name = name
+        self._is_rich = is_rich
+        self.on_rich: Callable[[Message], None] | None = None
+        """Called with each message `begun`, `output` and `over` of a cell."""
         self._settings = settings
         self._shells = shells
         self._keeper = keeper
@@ -160,11 +167,16 @@ class IPythonKernel(Closable):
             await self._worker.aclose()
         directory = await asyncio.to_thread(self._prepare)
         python = await asyncio.to_thread(self._find_python)
-        again = ("--again",) if self._had_kernel else ()
-        worker = WorkerProcess(f"IPython with {python}", self._keeper, lost=self._worker_ended)
+        flags = [flag for flag, is_on in self._flags() if is_on]
+        worker = WorkerProcess(
+            f"IPython with {python}",
+            self._keeper,
+            lost=self._worker_ended,
+            on_event=self._on_event if self._is_rich else None,
+        )
         try:
             started = await worker.start(
-                (python, str(_WORKER), str(directory), "--socket", *again),
+                (python, str(_WORKER), str(directory), "--socket", *flags),
                 env=shell_environment(self._shells),
                 cwd=self._shells.working_dir,
                 account=self._shells.account,
@@ -183,6 +195,13 @@ class IPythonKernel(Closable):
         self._python = started["python"]
         return worker
 
+    def _flags(self) -> tuple[tuple[str, bool], ...]:
+        return ("--again", self._had_kernel), ("--rich", self._is_rich)
+
+    def _on_event(self, message: Message) -> None:
+        if self.on_rich is not None:
+            self.on_rich(message)
+
     def _worker_ended(self) -> SandboxDied:
         if self._closed:
             return SandboxDied("The sandbox was closed")
@@ -192,10 +211,10 @@ class IPythonKernel(Closable):
         """Create the log, and a directory that only the kernel's account can read."""
         account, directory = self._shells.account, self._ensure_dir()
         if self._log is None:
-            self._log = DiskLog(directory / f"{IPYTHON}.log", limit=self._shells.log_limit)
+            self._log = DiskLog(directory / f"{self._name}.log", limit=self._shells.log_limit)
             if account is not None:
                 shutil.chown(self._log.path, account.uid)
-        place = directory / IPYTHON
+        place = directory / self._name
         place.mkdir(mode=0o700, exist_ok=True)
         if account is not None:
             shutil.chown(place, account.uid, account.gid)

@@ -21,8 +21,10 @@ from bascule.serving.asgi import Receive, Scope, Send
 from bascule.serving.refusals import Refused
 from bascule.wire import json_schema
 
+from .context_routes import ContextRoutes
 from .execute_action import ExecuteAction
 from .file_routes import FileRoutes, absolute
+from .filesystem_routes import FilesystemRoutes
 from .inflight import InFlight
 from .metrics import SandboxMetrics
 from .program_routes import ProgramRoutes
@@ -52,6 +54,7 @@ class Endpoints:
         self._metrics = metrics
         self._streams = StreamRoute(sandbox.shells, lag=settings.stream_lag)
         self._programs = ProgramRoutes(sandbox, system)
+        self._filesystem = FilesystemRoutes(sandbox)
         self.table: list[BaseRoute] = [
             Route("/alive", self.alive, methods=["GET"]),
             Route("/server_info", self.server_info, methods=["GET"]),
@@ -59,6 +62,8 @@ class Endpoints:
             Route("/execute_action", execute, methods=["POST"]),
             Route("/actions/{id}/cancel", self.cancel, methods=["POST"]),
             *FileRoutes(sandbox).table(),
+            *self._filesystem.table(),
+            *ContextRoutes(sandbox, system).table(),
             *ShellRoutes(sandbox).table(),
             *self._programs.table(),
             *self._streams.table(),
@@ -83,6 +88,7 @@ class Endpoints:
     def finish_streams(self) -> None:
         self._streams.finish()
         self._programs.finish()
+        self._filesystem.finish()
 
     async def alive(self, _: Request) -> Response:
         return json_response({"status": "ok"})

@@ -16,9 +16,10 @@ OPEN_PATHS = frozenset({"/alive", "/server_info"})
 """Paths answered without a key, to every client that can reach the port."""
 
 UPLOAD_PATH = "/upload_file"
+WRITE_PATH = "/filesystem/file"
 WORKSPACE_PATH = "/session/workspace"
 CHANGES_PATH = "/session/changes"
-_UPLOADS = frozenset({UPLOAD_PATH, WORKSPACE_PATH, CHANGES_PATH})
+_UPLOADS = frozenset({UPLOAD_PATH, WRITE_PATH, WORKSPACE_PATH, CHANGES_PATH})
 
 _BODY_TYPES = frozenset({b"application/json", b"multipart/form-data", b"application/octet-stream"})
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from bascule.core.errors import NotSupported
 from bascule.core.sessions import Egress, RunningSandbox, SandboxPlan, SessionId
+from bascule.runtime.spawn.layout_links import links_for
 from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
 from bascule.runtime.spawn.local.preparation import ensure_user
 from bascule.runtime.spawn.session_paths import (
@@ -26,7 +27,6 @@ from bascule.runtime.spawn.session_paths import (
     home_of,
 )
 from bascule.sandbox.session.launch import SandboxLaunch
-from bascule.sandbox.session.openhands_image import links_for
 
 from .settings import DockerSettings
 

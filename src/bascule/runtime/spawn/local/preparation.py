@@ -20,8 +20,8 @@ from bascule.core.errors import AccessDenied, InvalidRequest, MissingTool, Quota
 from bascule.core.sessions import SandboxPlan, SessionId
 from bascule.runtime.spawn import session_paths
 from bascule.runtime.spawn.egress.networks import network_reach, own_addresses
+from bascule.runtime.spawn.layout_links import links_for
 from bascule.sandbox.session.launch import SandboxLaunch
-from bascule.sandbox.session.openhands_image import links_for
 
 from . import bind_mounts, safe_open, sudo, view
 from .bind_mounts import MountOwner
