@@ -114,7 +114,7 @@ class FileEntries:
             try:
                 found = os.stat(name, dir_fd=directory, follow_symlinks=False)
                 is_link = stat.S_ISLNK(found.st_mode)
-                target = os.readlink(name, dir_fd=directory) if is_link else None
+                target = _target(name, directory) if is_link else None
             except FileNotFoundError:  # removed meanwhile
                 continue
             shown = str(PurePosixPath(path, printable(name)))
@@ -156,6 +156,13 @@ def _rename(old: PinnedPath, new: PinnedPath) -> None:
         if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
             raise PathExists(f"{new.shown_path} exists already") from error
         raise
+
+
+def _target(name: str, directory: int) -> str:
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except PermissionError:  # as for some links below /proc
+        return ""
 
 
 def _type(mode: int) -> str:
