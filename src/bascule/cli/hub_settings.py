@@ -62,6 +62,7 @@ class HubFile(BaseModel):
     probe_timeout: Seconds = 15.0
     forget_after: Seconds = 300.0
     apps_origin: str = ""
+    e2b_domain: str = ""
     sessions_origin: str = ""
     frame_origins: Names = ()
     run_dir: Path | None = None

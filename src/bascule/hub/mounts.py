@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bascule.core.contracts import Closable
-from bascule.serving.asgi import App, Receive, Scope, Send
+from bascule.serving.asgi import App, Header, Receive, Scope, Send
 
 from .guard import IDENTITY, PathRules
 from .identity import Identity
@@ -15,6 +16,16 @@ from .proxy.endpoints import EndpointPath, ResolveMountedPath
 
 if TYPE_CHECKING:
     from .server import Hub
+
+
+@dataclass(frozen=True, slots=True)
+class HostRequest:
+    """What a host name means: a path of a mount, and headers."""
+
+    prefix: str
+    """Added before the path."""
+    headers: tuple[Header, ...] = ()
+    """Replace the client's headers of these names."""
 
 
 class Mount(Closable):
@@ -46,6 +57,11 @@ class Mount(Closable):
     def takes_files(self, path: str) -> bool:  # noqa: ARG002
         """Whether bodies at this path are file uploads, which may be as large as `max_upload`."""
         return False
+
+    def request_at_host(self, host: str) -> HostRequest | None:  # noqa: ARG002
+        """How to serve requests whose `Host` is a name that this mount owns, by its own paths.
+        None: the host is not the mount's."""
+        return None
 
     def rules_at(self, path: str) -> PathRules | None:  # noqa: ARG002
         """How the guard treats a path where clients of another product send their own kinds of
@@ -108,6 +124,32 @@ def path_rules(mounts: tuple[Mount, ...]) -> Callable[[str], PathRules | None]:
         return None if mount is None else mount.rules_at(path)
 
     return rules
+
+
+def with_hosts(app: App, mounts: tuple[Mount, ...]) -> App:
+    """An app that moves requests for the host names of mounts to the paths of these mounts.
+
+    The guard then sees a host name of the hub's own.
+    """
+
+    async def moved(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").lower()
+            for mount in mounts:
+                if (found := mount.request_at_host(host)) is not None:
+                    scope = _at_path(scope, found)
+                    break
+        await app(scope, receive, send)
+
+    return moved
+
+
+def _at_path(scope: Scope, request: HostRequest) -> Scope:
+    added: tuple[Header, ...] = ((b"host", b"localhost"), *request.headers)
+    names = {name for name, _ in added}
+    headers = [*added, *(each for each in scope["headers"] if each[0] not in names)]
+    path, raw_path = request.prefix + scope["path"], request.prefix.encode() + scope["raw_path"]
+    return {**scope, "path": path, "raw_path": raw_path, "headers": headers}
 
 
 def _mount_at(mounts: tuple[Mount, ...], path: str) -> Mount | None:

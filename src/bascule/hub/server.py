@@ -33,7 +33,7 @@ from .identity import Identity
 from .inprocess_windows import InProcessWindows
 from .leases import TokenLeases
 from .metrics import HubMetrics
-from .mounts import MakeMount, mounted, path_predicate, path_rules, resolve_by_mounts
+from .mounts import MakeMount, mounted, path_predicate, path_rules, resolve_by_mounts, with_hosts
 from .one_time_codes import SignInCodes
 from .proxy import HubAddresses, Proxy, ProxyRoutes, SessionEndpoint, authorize
 from .proxy.authentication import TokenAuthenticator
@@ -233,7 +233,9 @@ class Hub(Startable):
             settings, self.proxy, authenticator, keys, owner_of=self.sessions.owner_of
         )
         self._listener = Listener(
-            _with_open_paths(with_page_paths(guarded, web_page), open_to_all),
+            with_hosts(
+                _with_open_paths(with_page_paths(guarded, web_page), open_to_all), self._mounts
+            ),
             settings,
             connection=partial(ClientConnection, proxy=self.proxy),
             max_frame=settings.message_bytes + _FRAME_OVERHEAD,

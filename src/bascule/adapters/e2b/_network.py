@@ -15,11 +15,9 @@ _EVERYTHING: Final = frozenset({"0.0.0.0/0", "::/0"})
 _DOMAIN: Final = re.compile(r"(\*\.)?([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{0,62}", re.IGNORECASE)
 
 
-def read_egress(allows_internet: bool | None, network: Mapping[str, Any]) -> Egress:
-    """The egress for a request. `allows_internet`: None if the request does not say.
-
-    A request that says nothing gets no network, as all sessions of a hub do. Raises `NotSupported`
-    for rules that sessions do not have.
+def read_egress(allows_internet: bool, network: Mapping[str, Any]) -> Egress:
+    """The egress for a request. Without `allows_internet` and `network` there is no network, as in
+    all sessions of a hub. Raises `NotSupported` for rules that sessions do not have.
     """
     allowed, denied = list_of(network, "allowOut"), list_of(network, "denyOut")
     for name in ("rules", "egressProxy"):

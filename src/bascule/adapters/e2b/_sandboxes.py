@@ -67,7 +67,7 @@ class E2BSandboxes:
     async def create(
         self, who: Identity, body: Mapping[str, Any], idempotency_key: str
     ) -> Mapping[str, Any]:
-        spec = self._spec(body)
+        spec = self._spec(body, allows_open="open" in self._sessions.allowed_egress(who))
         if idempotency_key and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
             raise InvalidRequest("The header `Idempotency-Key` must have 1 to 255 characters")
         key = _KEY + idempotency_key if idempotency_key else None
@@ -181,8 +181,7 @@ class E2BSandboxes:
     def change_network(self, who: Identity, sandbox_id: str, body: Mapping[str, Any]) -> None:
         """Raises `NotSupported` unless the sandbox has these settings already."""
         row = self.get(who, sandbox_id)
-        given = body.get("allow_internet_access")
-        wanted = read_egress(given is None or given is True, body)
+        wanted = read_egress(flag_of(body, "allow_internet_access"), body)
         if wanted != row.spec.egress:
             raise NotSupported(
                 f"The network of a running sandbox cannot be changed from {row.spec.egress.mode!r} "
@@ -217,7 +216,7 @@ class E2BSandboxes:
 
     # ----------------------------------------------------------------------------------------
 
-    def _spec(self, body: Mapping[str, Any]) -> SessionSpec:
+    def _spec(self, body: Mapping[str, Any], *, allows_open: bool) -> SessionSpec:
         for name in _UNSUPPORTED:
             if body.get(name):
                 raise NotSupported(f"`{name}` is not supported by this hub; leave it out")
@@ -229,9 +228,8 @@ class E2BSandboxes:
             raise InvalidRequest(
                 f"`metadata` may have {_MAX_METADATA} entries of {_MAX_TEXT} characters"
             )
-        allows_internet = body.get("allow_internet_access")
-        if allows_internet is not None:
-            allows_internet = flag_of(body, "allow_internet_access")
+        # Some frameworks always ask for the Internet. Without that right they get no network.
+        allows_internet = flag_of(body, "allow_internet_access") and allows_open
         action: Literal["pause", "remove"] = "pause" if flag_of(body, "autoPause") else "remove"
         return SessionSpec(
             name=metadata.get("name", "")[:100],

@@ -7,10 +7,12 @@ the contents of one sandbox, named by the header `E2b-Sandbox-Id`, with the key 
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any, Final
+from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from bascule.core.errors import (
     AccessDenied,
@@ -19,9 +21,11 @@ from bascule.core.errors import (
     InvalidRequest,
     NotSupported,
 )
+from bascule.core.sessions import SessionId
 from bascule.hub import Hub, Identity
 from bascule.hub.guard import PathRules
-from bascule.hub.mounts import Mount, identity_of
+from bascule.hub.mounts import HostRequest, Mount, identity_of
+from bascule.hub.origins import SESSION_ID
 from bascule.hub.proxy.signed_cookies import secret_of
 from bascule.serving.asgi import ClientDisconnected, Receive, Scope, Send, read_body
 from bascule.serving.refusals import Refused
@@ -45,6 +49,12 @@ PREFIX: Final = "/e2b"
 _FILES: Final = "/files"
 _PROCESS: Final = "/process.Process/"
 _FILESYSTEM: Final = "/filesystem.Filesystem/"
+_SANDBOX_PATH: Final = "/-sandbox"
+"""Added before the path of a request to the host name of a sandbox: its apps have any path."""
+_API_LABEL: Final = "api"
+_PORT_LABEL: Final = re.compile(rf"([1-9][0-9]{{0,4}})-({SESSION_ID})")
+_OWN_PORTS: Final = ("", "49983", "49999")
+"""Ports of the data plane and of the code interpreter."""
 _CONTROL: Final = ("sandboxes", "templates", "v2", "v3", "default-templates", "snapshots")
 """First parts of the paths of the control plane."""
 _BODY_TYPES: Final = frozenset({b"application/json", STREAM.encode()})
@@ -71,18 +81,34 @@ class E2BMount(Mount):
         await self._watchers.aclose()
         await self._processes.aclose()
 
+    def request_at_host(self, host: str) -> HostRequest | None:
+        name = host.partition(":")[0]
+        domain = self._hub.settings.e2b_domain.lower().partition(":")[0]
+        if not domain or not name.endswith(f".{domain}"):
+            return None
+        label = name.removesuffix(f".{domain}")
+        if label == _API_LABEL:
+            return HostRequest(PREFIX)
+        found = _PORT_LABEL.fullmatch(label)
+        if found is None:
+            return None
+        return HostRequest(
+            PREFIX + _SANDBOX_PATH,
+            ((b"e2b-sandbox-id", found[2].encode()), (b"e2b-sandbox-port", found[1].encode())),
+        )
+
     def rules_at(self, path: str) -> PathRules:
-        rest = path.removeprefix(PREFIX)
+        rest = _rest(path)
         is_files = rest == _FILES
         return PathRules(
-            identify=self._identify_manager if _is_control(rest) else self._identify_user,
+            identify=self._identify_manager if _is_control(path) else self._identify_user,
             errors=send_rest_error,
             body_types=_FILE_TYPES if is_files else _BODY_TYPES,
             takes_files=is_files or rest == f"{_PROCESS}StreamInput",
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, rest = Request(scope, receive), scope["path"].removeprefix(PREFIX)
+        request, rest = Request(scope, receive), _rest(scope["path"])
         try:
             response = await self._answer(request, rest)
             await response(scope, receive, send)
@@ -98,7 +124,7 @@ class E2BMount(Mount):
             await send_rest_error(scope, send, failure, 500)
 
     async def _answer(self, request: Request, rest: str) -> Response:
-        if not _is_control(rest):
+        if not _is_control(request.scope["path"]):
             return await self._answer_in_sandbox(request, rest)
         who, words = identity_of(request.scope), rest.strip("/").split("/")
         ensure_may_manage(who)
@@ -176,6 +202,8 @@ class E2BMount(Mount):
     async def _answer_in_sandbox(self, request: Request, rest: str) -> Response:
         who = identity_of(request.scope)
         row = self._sandboxes.get_running(who, _sandbox_id(request))
+        if (port := request.headers.get("e2b-sandbox-port", "")) not in _OWN_PORTS:
+            return await self._redirect_to_app(request, who, row.id, port, rest)
         sandbox = OpenSandbox(self._hub, who, row)
         for prefix, service in ((_PROCESS, self._processes), (_FILESYSTEM, self._filesystem)):
             if rest.startswith(prefix):
@@ -203,6 +231,17 @@ class E2BMount(Mount):
             raise _nothing(request)
         return answer
 
+    async def _redirect_to_app(
+        self, request: Request, who: Identity, session_id: SessionId, port: str, rest: str
+    ) -> Response:
+        """The address at which the hub serves an app of the sandbox, which checks the token."""
+        for each in await self._hub.sessions.ports(who, session_id):
+            if str(each.port) == port:
+                address = self._hub.addresses.app(session_id, each.n).rstrip("/")
+                query = f"?{request.url.query}" if request.url.query else ""
+                return RedirectResponse(f"{address}{quote(rest)}{query}", 307)
+        raise Refused(502, InvalidRequest(f"The port is not open: {port}"))
+
     # Identities -----------------------------------------------------------------------------
 
     async def _identify_manager(self, _path: str, headers: dict[bytes, bytes]) -> Identity:
@@ -227,8 +266,14 @@ class E2BMount(Mount):
         raise Refused(401, AccessDenied(f"The key of the sandbox in `X-Access-Token` {problem}"))
 
 
-def _is_control(rest: str) -> bool:
-    return rest.strip("/").partition("/")[0] in _CONTROL
+def _rest(path: str) -> str:
+    """The path as E2B's clients know it."""
+    return path.removeprefix(PREFIX).removeprefix(_SANDBOX_PATH)
+
+
+def _is_control(path: str) -> bool:
+    """Whether a path of the hub belongs to the control plane."""
+    return path.removeprefix(PREFIX).strip("/").partition("/")[0] in _CONTROL
 
 
 def _sandbox_id(request: Request) -> str:

@@ -287,7 +287,7 @@ def settings(box: Sandbox) -> None:
         box.update_network({"allow_out": ["example.org"]})
     assert "when you create it" in str(caught[0])
     with raises(SandboxException) as caught:
-        Sandbox.create(allow_internet_access=True)
+        Sandbox.create(network={"allow_out": ["0.0.0.0/0"]})
     assert "max_egress" in str(caught[0])
     with raises(SandboxException) as caught:
         Sandbox.create("no-such-template")
