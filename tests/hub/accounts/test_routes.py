@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 from fastapi.routing import APIRoute
 
+from bascule.adapters.e2b import E2BMount
 from bascule.adapters.mcp.mount import McpMount
 from bascule.adapters.openhands_hub import OpenHandsV0Mount
 from bascule.adapters.openhands_workspace import WorkspaceMount
@@ -64,7 +65,7 @@ class Adas:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def adas(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Adas]:
-    mounts = (McpMount, OpenHandsV0Mount, WorkspaceMount)
+    mounts = (McpMount, OpenHandsV0Mount, WorkspaceMount, E2BMount)
     workspace: Path = tmp_path_factory.mktemp("window")
     async with AsyncExitStack() as stack:
         hub = await stack.enter_async_context(open_session_hub(mounts=mounts))
@@ -167,6 +168,9 @@ async def test_no_proxied_path_or_mount_leads_into_the_session_of_another_user(
         ("POST", f"/openhands/v0/{one}/execute_action"),
         ("GET", f"/openhands/v0/runtime/{one}"),
         ("GET", f"/openhands/v1/{one}/api/bash/bash_events/search"),
+        ("GET", f"/e2b/sandboxes/{one}"),
+        ("GET", f"/e2b/sandboxes/{one}/metrics"),
+        ("POST", f"/e2b/sandboxes/{one}/connect"),
         ("GET", f"/watch/{one}"),
     )
     token = await token_of(adas, "bob", scope)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Any, Final
@@ -12,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from bascule.core.errors import BasculeError, InvalidRequest, NoSuchProgram, NotSupported
-from bascule.core.sessions import SessionId
 from bascule.hub.sessions.sandbox_client import SandboxClient
 from bascule.hub.sessions.sandbox_messages import CellEndMessage, CodeContextMessage
 from bascule.serving.asgi import read_body
@@ -37,7 +35,8 @@ _FORMATS: Final[Mapping[str, str]] = {
     "application/javascript": "javascript",
 }
 """E2B's names of the media types of a result. All others are in `extra`."""
-_MAX_DEFAULTS: Final = 10_000
+_DEFAULT: Final = "default"
+"""Id of the context for requests that name none."""
 
 Line = dict[str, Any]
 
@@ -45,10 +44,6 @@ Line = dict[str, Any]
 class Interpreter:
     """The calls of the code interpreter. Cells run as actions of the session: rules for commands
     and records apply to them."""
-
-    def __init__(self) -> None:
-        self._defaults: OrderedDict[SessionId, str] = OrderedDict()
-        """The context of each session for requests that name none, the newest last."""
 
     async def answer(self, sandbox: OpenSandbox, request: Request, rest: str) -> Response | None:
         """The answer to a request; None if there is nothing at this path."""
@@ -91,17 +86,11 @@ class Interpreter:
     async def _context(self, sandbox: OpenSandbox, context_id: str) -> str:
         """The context with this id. Without an id the default context, created if missing."""
         client = await sandbox.client()
-        existing = {each.id for each in await client.contexts()}
-        if context_id and context_id != "default":
-            if context_id not in existing:
-                raise Refused(404, NoSuchProgram(f"There is no context {context_id!r}"))
-            return context_id
-        if self._defaults.get(sandbox.id) not in existing:
-            created = await client.create_context(await sandbox.home())
-            self._defaults[sandbox.id] = created.id
-            while len(self._defaults) > _MAX_DEFAULTS:
-                self._defaults.popitem(last=False)
-        return self._defaults[sandbox.id]
+        if context_id in ("", _DEFAULT):
+            return (await client.create_context(await sandbox.home(), _DEFAULT)).id
+        if context_id not in {each.id for each in await client.contexts()}:
+            raise Refused(404, NoSuchProgram(f"There is no context {context_id!r}"))
+        return context_id
 
 
 async def _lines(

@@ -15,6 +15,7 @@ from bascule.core.errors import BasculeError, InvalidState, NoSuchPath, QuotaExc
 from bascule.core.sessions import SessionId
 from bascule.hub.leases import TokenLeases
 from bascule.hub.sessions.sandbox_messages import FileChangeMessage
+from bascule.hub.sessions.service import Sessions
 
 from ._sandbox import OpenSandbox
 
@@ -32,13 +33,18 @@ class _Watcher:
     started: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
+    @property
+    def is_over(self) -> bool:
+        return self.task is not None and self.task.done()
+
 
 class Watchers(Closable):
     """The watchers of all sandboxes. They end with their sandbox, and with the token of their
     creator."""
 
-    def __init__(self, leases: TokenLeases) -> None:
+    def __init__(self, leases: TokenLeases, sessions: Sessions) -> None:
         self._leases = leases
+        self._sessions = sessions
         self._watchers: dict[str, _Watcher] = {}
 
     async def aclose(self) -> None:
@@ -50,12 +56,12 @@ class Watchers(Closable):
 
     async def create(self, sandbox: OpenSandbox, path: str, *, recursive: bool) -> str:
         """Start to watch a directory. Returns the id of the watcher."""
-        own = [key for key, each in self._watchers.items() if each.session_id == sandbox.id]
-        for key in own:
-            task = self._watchers[key].task
-            if task is not None and task.done():
+        for key, each in list(self._watchers.items()):
+            is_own = each.session_id == sandbox.id
+            if each.is_over and (is_own or self._sessions.owner_of(each.session_id) is None):
                 del self._watchers[key]
-        if len(own) >= _MAX_WATCHERS:
+        own = sum(each.session_id == sandbox.id for each in self._watchers.values())
+        if own >= _MAX_WATCHERS:
             raise QuotaExceeded(
                 f"The sandbox has {_MAX_WATCHERS} watchers, the maximum; remove one first"
             )

@@ -72,7 +72,7 @@ class E2BMount(Mount):
         self._hub = hub
         self._keys = SandboxKeys(hub.tokens, secret_of(hub.settings.admin_token, "e2b"))
         self._sandboxes = E2BSandboxes(hub, self._keys, hub.settings.e2b_domain)
-        self._watchers = Watchers(hub.leases)
+        self._watchers = Watchers(hub.leases, hub.sessions)
         self._processes = ProcessService()
         self._filesystem = FilesystemService(self._watchers)
         self._interpreter = Interpreter()

@@ -264,9 +264,10 @@ class SandboxClient(Closable):
 
     # Contexts -------------------------------------------------------------------------------
 
-    async def create_context(self, cwd: str) -> CodeContextMessage:
-        """A new kernel, which starts in an existing directory."""
-        answer = await self._request("POST", "/contexts", to_json({"cwd": cwd}), _JSON_HEADERS)
+    async def create_context(self, cwd: str, context_id: str = "") -> CodeContextMessage:
+        """A new kernel, which starts in an existing directory, or the existing one with this id."""
+        body = to_json({"cwd": cwd, "id": context_id})
+        answer = await self._request("POST", "/contexts", body, _JSON_HEADERS)
         return parse_message(CodeContextMessage, answer)
 
     async def contexts(self) -> Sequence[CodeContextMessage]:

@@ -109,13 +109,16 @@ class CodeContexts(Closable):
         await asyncio.gather(*(each.kernel.aclose() for each in self._contexts.values()))
         self._contexts.clear()
 
-    def create(self, cwd: str) -> CodeContext:
-        """A new context. `cwd`: an existing directory, in which its kernel starts."""
+    def create(self, cwd: str, context_id: str = "") -> CodeContext:
+        """A new context, or the existing one with this id. `cwd`: an existing directory, in which
+        its kernel starts."""
+        if context_id in self._contexts:
+            return self._contexts[context_id]
         if len(self._contexts) >= MAX_CONTEXTS:
             raise QuotaExceeded(
                 f"The sandbox has {MAX_CONTEXTS} contexts, the maximum; remove one first"
             )
-        context_id = secrets.token_hex(8)
+        context_id = context_id or secrets.token_hex(8)
         shells = replace(self._shells, working_dir=Path(cwd))
 
         def make() -> IPythonKernel:

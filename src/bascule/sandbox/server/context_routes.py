@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict
@@ -20,6 +21,7 @@ from .requests import json_body, json_response
 from .system import SystemInfo
 
 _MAX_TIMEOUT: Final = 86400.0
+_ID: Final = re.compile(r"[a-z]{0,40}")
 
 
 class ContextRoutes:
@@ -42,8 +44,11 @@ class ContextRoutes:
         cwd = body.get("cwd") if isinstance(body, dict) else None
         if not isinstance(cwd, str) or not cwd.startswith("/"):
             raise InvalidRequest('The body must be {"cwd": absolute path}')
+        context_id = body.get("id", "")
+        if not isinstance(context_id, str) or not _ID.fullmatch(context_id):
+            raise InvalidRequest(f"`id` must have at most 40 characters a-z, not {context_id!r}")
         await self._sandbox.in_thread(ensure_directory, cwd)
-        return json_response(_described(self._sandbox.contexts.create(cwd)))
+        return json_response(_described(self._sandbox.contexts.create(cwd, context_id)))
 
     async def list_contexts(self, _: Request) -> Response:
         found = [_described(each) for each in self._sandbox.contexts.all()]
