@@ -244,7 +244,7 @@ class Sandbox(Closable):
                 self.settings.shells,
                 keeper=self.shells.keeper,
                 ensure_dir=self.shells.ensure_dir,
-                act=lambda action, kernel: self.act(action, kernel=kernel),
+                act=lambda action, kernel: self.run_cell_in(kernel, action),
             )
         return self._contexts
 
@@ -266,18 +266,20 @@ class Sandbox(Closable):
         """Return the log of a shell, or of IPython. Raises `NoSuchShell`."""
         return self.kernel.log if shell == IPYTHON else self.shells.get(shell).log
 
-    async def act(
-        self,
-        action: Action,
-        *,
-        on_progress: OnProgress | None = None,
-        kernel: IPythonKernel | None = None,
-    ) -> Observation:
+    async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         """Execute `action`. Cancelling interrupts a command, but a file action runs to its end.
 
-        `on_progress` receives the output of the action's shell while the action runs. `kernel`
-        executes a cell instead of the sandbox's own kernel.
+        `on_progress` receives the output of the action's shell while the action runs.
         """
+        return await self._act_watched(action, on_progress, None)
+
+    async def run_cell_in(self, kernel: IPythonKernel, action: IPythonRun) -> Observation:
+        """Execute a cell as `act` does, but in another kernel than the sandbox's own."""
+        return await self._act_watched(action, None, kernel)
+
+    async def _act_watched(
+        self, action: Action, on_progress: OnProgress | None, kernel: IPythonKernel | None
+    ) -> Observation:
         if self.watcher is None:
             try:
                 return await self._act(action, on_progress, kernel)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from e2b import (
     CommandExitException,
@@ -31,8 +32,8 @@ PNG = (
 
 
 @contextmanager
-def raises(kind: type[Exception]) -> Iterator[list[Exception]]:
-    caught: list[Exception] = []
+def raises(kind: type[Exception]) -> Iterator[list[Any]]:
+    caught: list[Any] = []
     try:
         yield caught
     except kind as error:
