@@ -247,6 +247,18 @@ async def test_invalid_requests_to_the_control_plane_get_clear_errors(place: Pla
     assert (await place.http.get("/v2/sandboxes")).status_code == 401
 
 
+async def test_a_repeated_request_with_a_key_creates_one_sandbox(place: Place) -> None:
+    headers = {"X-API-KEY": place.hub.agent, "Idempotency-Key": "0123-abcd"}
+    bodies = [{"templateID": "base", "timeout": 600}] * 2 + [{"templateID": "plain"}]
+    made = [await place.http.post("/v2/sandboxes", json=each, headers=headers) for each in bodies]
+    assert [each.status_code // 100 for each in made] == [2, 2, 4], [each.text for each in made]
+    assert made[0].json() == made[1].json()
+    wrong = await place.http.post(
+        "/v2/sandboxes", json=bodies[0], headers={**headers, "Idempotency-Key": "x" * 300}
+    )
+    assert wrong.status_code == 400
+
+
 async def test_an_upload_that_breaks_off_changes_nothing(place: Place) -> None:
     raw = {"Content-Type": "application/octet-stream"}
     await place.http.post("/files?path=f", content=b"old", headers=place.headers(**raw))

@@ -163,7 +163,7 @@ def terminal(box: Sandbox) -> None:
     from e2b.sandbox.commands.command_handle import PtySize
 
     pty = box.pty.create(PtySize(rows=30, cols=99), timeout=0)
-    box.pty.send_stdin(pty.pid, b"stty size; tty -s && echo is-a-tty\n")
+    box.pty.send_stdin(pty.pid, b"stty size; tty -s && echo is-a-'tty'\n")
     printed = b""
     for _, _, data in pty:
         printed += data or b""
