@@ -63,6 +63,9 @@ class StoreSuite:
             await store.open()
             yield store
 
+    async def test_a_store_that_is_open_passes_its_check(self, store: Store) -> None:
+        await store.check()
+
     # Tokens and windows -------------------------------------------------------------------
 
     async def test_a_token_is_found_by_its_hash_and_removed_by_its_name(self, store: Store) -> None:

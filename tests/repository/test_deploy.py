@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bascule.cli.hub_settings import HubFile, load
+from tests.hub.serving import RunningHub
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -62,3 +66,28 @@ def test_compose_passes_only_known_settings_to_the_hub() -> None:
     # Empty variables are what compose gives for those that are not set.
     empty = {name: "" for name, value in hub["environment"].items() if ":-}" in value}
     assert load(None, empty, {}).public_url == ""
+
+
+async def test_the_health_check_of_compose_passes_only_while_the_hub_is_ready(
+    tmp_path: Path,
+) -> None:
+    """The very command of the container, against a hub of this test."""
+    compose: dict[str, Any] = YAML(typ="safe").load(DEPLOY / "compose.yaml")
+    kind, program, *arguments = compose["services"]["hub"]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python3")
+
+    async def passes(hub: RunningHub) -> bool:
+        assert "127.0.0.1:8300" in arguments[-1]
+        command = arguments[-1].replace(":8300", f":{hub.port}")
+        check = await asyncio.create_subprocess_exec(
+            sys.executable, *arguments[:-1], command, stderr=asyncio.subprocess.DEVNULL
+        )
+        return await check.wait() == 0
+
+    async with RunningHub(tmp_path) as hub:
+        assert await passes(hub)
+        with closing(sqlite3.connect(tmp_path / "hub.sqlite")) as database, database:
+            database.execute("UPDATE alembic_version SET version_num = '9999'")
+        await asyncio.sleep(1.1)  # the hub uses a result for a second
+        assert not await passes(hub)
+    assert compose["services"]["nginx"]["depends_on"]["hub"] == {"condition": "service_healthy"}

@@ -35,6 +35,7 @@ from .leases import TokenLeases
 from .metrics import HubMetrics
 from .mounts import MakeMount, mounted, path_predicate, path_rules, resolve_by_mounts, with_hosts
 from .one_time_codes import SignInCodes
+from .probes import PROBE_PATHS, Probes, Readiness
 from .proxy import HubAddresses, Proxy, ProxyRoutes, SessionEndpoint, authorize
 from .proxy.authentication import TokenAuthenticator
 from .proxy.client_connection import ClientConnection
@@ -229,6 +230,12 @@ class Hub(Startable):
         open_to_all[authorize.PATH] = authorize.Authorize(
             self.proxy.access_control, settings.run_dir
         )
+        self._readiness = Readiness(
+            check_database=self._store.check,
+            has_usable_spawner=lambda: self.sessions.can_start_sandboxes,
+            is_stopping=lambda: self._closed,
+        )
+        open_to_all |= dict.fromkeys(PROBE_PATHS, Probes(self._readiness))
         web_page = WebPage(
             settings, self.proxy, authenticator, keys, owner_of=self.sessions.owner_of
         )
@@ -294,6 +301,7 @@ class Hub(Startable):
         self.proxy.close()
         await self.sessions.aclose()
         await self._records.aclose()
+        await self._readiness.aclose()
         await self._store.aclose()
         for sock in self._open_sockets:
             sock.close()

@@ -31,6 +31,10 @@ class Store(Closable):
         Raises `StorageFailed`, for example if a newer version of the hub has migrated the data.
         """
 
+    @abstractmethod
+    async def check(self) -> None:
+        """Raise `StorageFailed` unless the database answers and has the schema of this version."""
+
     # Tokens and windows -------------------------------------------------------------------
 
     @abstractmethod

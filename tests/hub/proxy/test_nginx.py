@@ -184,6 +184,14 @@ async def test_nginx_reaches_a_session_socket_directly(front: Front, hub: ProxyH
     assert not hub.hub.proxy.pool._idle  # the hub has not been there
 
 
+async def test_a_load_balancer_may_probe_by_ip_address(front: Front, hub: ProxyHub) -> None:
+    async with front.client() as raw:
+        for path in ("/livez", "/readyz"):
+            status, headers, body = await raw.ask(request(path, host=f"127.0.0.1:{front.port}"))
+            assert (status, headers["server"]) == (200, "nginx")
+            assert json.loads(body) == {"status": "ok", "failed": []}
+
+
 async def test_a_browser_is_redirected_to_the_sessions_host_name(
     front: Front, hub: ProxyHub
 ) -> None:
@@ -215,7 +223,16 @@ async def test_a_sessions_host_name_serves_neither_the_hub_nor_another_session(
     ):
         own = f"Cookie: {await _enter(raw, own_raw, front)}"
         reached = echo.requests
-        for path in ("/", "/health", "/sign-in", "/docs", "/api/sessions", f"{other.path}/"):
+        for path in (
+            "/",
+            "/health",
+            "/livez",
+            "/readyz",
+            "/sign-in",
+            "/docs",
+            "/api/sessions",
+            f"{other.path}/",
+        ):
             for token in ("", ADMIN):
                 asked = request(path, own, host=front.own, token=token)
                 assert (await own_raw.ask(asked))[0] == 404, path

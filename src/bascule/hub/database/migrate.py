@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, insert, inspect, select, text
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bascule.core.errors import StorageFailed
 
@@ -44,6 +44,16 @@ async def migrate(engine: AsyncEngine) -> None:
     else:
         # Alembic reads files and blocks, so it runs in a thread with its own event loop.
         await asyncio.to_thread(asyncio.run, _upgrade(engine))
+
+
+async def ensure_migrated(connection: AsyncConnection) -> None:
+    """Raise `StorageFailed` unless the database has the current schema. One query, without the
+    inspection that `migrate` needs for databases of old versions."""
+    version = (await connection.execute(select(_version.c.version_num))).scalar()
+    if version != HEAD:
+        raise StorageFailed(
+            f"The database has the schema {version}; this version of Bascule needs {HEAD}"
+        )
 
 
 def _version_of(connection: Connection) -> str | None:

@@ -43,7 +43,7 @@ from . import tables
 from .address import DATABASE_FILE, described_address
 from .cancellation import finish_before_cancel
 from .engine import make_engine, reading
-from .migrate import migrate
+from .migrate import ensure_migrated, migrate
 from .token_cache import TokenCache, change_detector
 
 if TYPE_CHECKING:
@@ -115,6 +115,17 @@ class SqlStore(Store):
             ) from error
         file = url.database if self._is_sqlite else None
         self._token_cache = TokenCache(await asyncio.to_thread(change_detector, file))
+
+    @_finish_on_sqlite
+    async def check(self) -> None:
+        try:
+            async with reading(self._open_engine).connect() as connection:
+                await ensure_migrated(connection)
+        except (SQLAlchemyError, OSError) as error:
+            address = described_address(self._address)
+            raise StorageFailed(
+                f"The hub's database ({address}) does not answer: {_cause(error)}"
+            ) from error
 
     async def aclose(self) -> None:
         await finish_before_cancel(self._close())

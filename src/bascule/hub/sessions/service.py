@@ -185,6 +185,12 @@ class Sessions(Closable):
         """Whether this hub can have sessions: it needs a `state_dir` and a spawner."""
         return self._optional_lifecycle is not None
 
+    @property
+    def can_start_sandboxes(self) -> bool:
+        """Whether a spawner works on this machine, or the hub has no spawners at all."""
+        lifecycle = self._optional_lifecycle
+        return lifecycle is None or bool(lifecycle.usable_spawners)
+
     async def open(self) -> None:
         """Adopt running sandboxes, continue interrupted operations, and reconcile periodically."""
         if self._optional_lifecycle is None or self._reconciler is None:
