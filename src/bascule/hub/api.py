@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -50,7 +50,7 @@ from .messages import (
     TokenBody,
     TokenReport,
 )
-from .metrics import CONTENT_TYPE, HubMetrics
+from .metrics import CONTENT_TYPE
 from .one_time_codes import PairingCodes, SignInCodes
 from .peers import peer_uid
 from .registry import Registry
@@ -85,7 +85,7 @@ class Api:
         leases: TokenLeases,
         registry: Registry,
         sockets: Sockets,
-        metrics: HubMetrics,
+        metrics: Callable[[], Awaitable[bytes]],
         sign_in_codes: SignInCodes,
         url: Callable[[], str],
     ) -> None:
@@ -152,8 +152,7 @@ class Api:
 
     async def metrics(self) -> Response:
         """Metrics in Prometheus' text format."""
-        text = await asyncio.to_thread(self._metrics.text)  # blocks: it reads /proc
-        return Response(text, media_type=CONTENT_TYPE)
+        return Response(await self._metrics(), media_type=CONTENT_TYPE)
 
     async def docs(self) -> HTMLResponse:
         return HTMLResponse(docs_page(self.app.openapi()))

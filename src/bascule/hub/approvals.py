@@ -162,6 +162,12 @@ class Approvals:
             del self._pending[key]
         return [each.question for each in self._pending.values() if may_see(each.asker.owner)]
 
+    def counts(self) -> Mapping[str, int]:
+        """The number of open questions of windows and of sessions."""
+        self.pending()  # removes expired questions
+        windows = sum(isinstance(each.asker, Host) for each in self._pending.values())
+        return {"window": windows, "session": len(self._pending) - windows}
+
     def _remove(self, place_id: PlaceId, question_id: str, by: str) -> _Pending | None:
         pending = self._pending.pop((place_id, question_id), None)
         if pending is not None:

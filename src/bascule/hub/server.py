@@ -8,10 +8,10 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bascule.core import errors
 from bascule.core.contracts import Spawner, Startable, WindowLink
-from bascule.core.errors import BasculeError, InvalidSetting, StorageFailed
+from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.extras import require_extra
 from bascule.core.sessions import SessionId
 from bascule.serving.asgi import App, Receive, Scope, Send
@@ -28,6 +28,7 @@ from .approvals_api import ApprovalsApi
 from .changes import HubChanges
 from .demo.api import DemoApi
 from .demo.demos import Demos
+from .event_loop_lag import EventLoopLag
 from .guard import HubGuard
 from .identity import Identity
 from .inprocess_windows import InProcessWindows
@@ -55,13 +56,16 @@ from .sessions.windows import SessionWindows
 from .settings import HubSettings
 from .sign_in import PATHS, SignInPages
 from .sockets import Sockets
-from .store import Store
+from .state_reader import StateReader
 from .switchboard import Switchboard
 from .tokens import Tokens
 from .web.access import PageKeys, by_token_or_page
 from .web.api import MakeChecks, WebApi
 from .web.feed import Feed
 from .web.page import WebPage, with_page_paths
+
+if TYPE_CHECKING:
+    from .database.store import SqlStore
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +97,8 @@ class Hub(Startable):
         self._given_socket = sock
         self._open_sockets: list[socket.socket] = [] if sock is None else [sock]
         self._port = settings.port
-        self._store = _store(settings)
+        self._metrics = HubMetrics()
+        self._store = _store(settings, self._metrics)
         self.tokens = Tokens(self._store, settings.admin_token)
         self.leases = TokenLeases(self.tokens)
         audit = AuditLog(self._store)
@@ -111,12 +116,6 @@ class Hub(Startable):
             changes=changes,
             leases=self.leases,
         )
-        self._metrics = HubMetrics(
-            windows=lambda: {str(k): v for k, v in self._registry.status_counts().items()},
-            runtimes=lambda: self._sockets.runtimes,
-            pending_actions=lambda: len(self._switchboard),
-            error_codes=_error_codes(),
-        )
         sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
             settings,
@@ -126,7 +125,7 @@ class Hub(Startable):
             leases=self.leases,
             registry=self._registry,
             sockets=self._sockets,
-            metrics=self._metrics,
+            metrics=self._metrics_text,
             sign_in_codes=sign_in_codes,
             url=lambda: self.url,
         )
@@ -156,6 +155,7 @@ class Hub(Startable):
             on_end=self._session_ended,
             on_unshared=lambda session_id: self.proxy.end_session(session_id),
             settings_for=self.users.settings_for,
+            metrics=self._metrics,
         )
         self._sockets.wake = self.sessions.wake
         sessions_api = SessionsApi(self.sessions, self.addresses, identity_of=identity_of)
@@ -190,6 +190,16 @@ class Hub(Startable):
             leases=self.leases,
             on_program=self.sessions.program_starts,
         )
+        self._state = StateReader(
+            registry=self._registry,
+            sockets=self._sockets,
+            switchboard=self._switchboard,
+            sessions=self.sessions,
+            proxy=self.proxy,
+            records=self._records,
+            store=self._store,
+        )
+        self._lag = EventLoopLag(self._metrics.count_lag)
         keys = PageKeys(secret_of(settings.admin_token, "page"))
         self._feed = Feed(
             self._sockets,
@@ -223,6 +233,7 @@ class Hub(Startable):
             on_sign_out=self._feed.end_sign_in,
             tokens=self.tokens,
             leases=self.leases,
+            metrics=self._metrics,
             audit=audit,
             oidc=oidc,
         )
@@ -281,6 +292,7 @@ class Hub(Startable):
         await self._store.open()
         await self.sessions.open()
         self.leases.start()
+        self._lag.start()
         await self._listener.start(*self._open_sockets)
         self._started = True
         logger.info("the hub answers at %s", self.url)
@@ -290,6 +302,7 @@ class Hub(Startable):
         if self._closed:
             return
         self._closed = True
+        self._lag.stop()
         await self.leases.aclose()
         await self.demos.aclose()
         await self._feed.aclose()
@@ -337,6 +350,10 @@ class Hub(Startable):
         self.proxy.end_session(session_id)
         self._sockets.forget_session(session_id)
 
+    async def _metrics_text(self) -> bytes:
+        state = await self._state.read()
+        return await asyncio.to_thread(self._metrics.text, state)  # blocks: it reads /proc
+
     def _on_action_ended(self, kind: str, outcome: str, seconds: float) -> None:
         self._metrics.count_action(kind, outcome, seconds)
         logger.debug("%s ended with %s after %.3f s", kind, outcome, seconds)
@@ -358,11 +375,12 @@ async def serve(
             await stopped.wait()
 
 
-def _store(settings: HubSettings) -> Store:
+def _store(settings: HubSettings, metrics: HubMetrics) -> SqlStore:
     from .database.address import database_address
     from .database.store import SqlStore  # imported late: SQLAlchemy is slow to load
 
-    return SqlStore(database_address(settings.database_url, settings.state_dir))
+    address = database_address(settings.database_url, settings.state_dir)
+    return SqlStore(address, on_transaction=metrics.count_database)
 
 
 def _join(sockets: App, api: App) -> App:
@@ -380,11 +398,6 @@ def _with_open_paths(guarded: App, apps: dict[str, App]) -> App:
         await apps.get(scope["path"], guarded)(scope, receive, send)
 
     return app
-
-
-def _error_codes() -> frozenset[str]:
-    classes = [each for each in vars(errors).values() if isinstance(each, type)]
-    return frozenset(each.code for each in classes if issubclass(each, BasculeError))
 
 
 def _ensure_token(token: str) -> None:

@@ -27,6 +27,7 @@ from .accounts.oidc_sign_in import CALLBACK, START, OidcSignIn, forget_pending
 from .guard import HubHostRules
 from .identity import Identity
 from .leases import TokenLeases
+from .metrics import HubMetrics
 from .one_time_codes import SignInCodes
 from .peers import peer_uid
 from .proxy.authentication import SIGN_IN_SECONDS, TokenAuthenticator
@@ -80,11 +81,13 @@ class SignInPages:
         on_sign_out: Callable[[bytes], Awaitable[None]],
         tokens: Tokens,
         leases: TokenLeases,
+        metrics: HubMetrics,
         audit: AuditLog,
         oidc: OidcSignIn | None = None,
     ) -> None:
         self._tokens = tokens
         self._leases = leases
+        self._metrics = metrics
         self._audit = audit
         self._oidc = oidc
         self._on_sign_out = on_sign_out
@@ -190,10 +193,14 @@ class SignInPages:
 
     async def _redeem(self, code: str, uid: int | None) -> ProxyReply | None:
         found = self._codes.redeem(code, uid)
-        return None if found is None else await self._admit(*found)
+        if found is None:
+            self._metrics.count_sign_in("link", succeeded=False)
+            return None
+        return await self._admit(*found)
 
     async def _admit(self, token_hash: str, next_path: str) -> ProxyReply:
         identity = await self._authenticator.by_token_hash(token_hash)
+        self._metrics.count_sign_in("link", succeeded=identity is not None)
         if identity is None:
             message = "The token behind this URL is revoked or expired."
             return self._form_page(401, next_path, message)
@@ -208,6 +215,8 @@ class SignInPages:
             uid = await self._uid(code, scope)
             return await self._redeem(code, uid) or self._form_page(401, next_path, _CODE_IS_USED)
         identity = await self._authenticator.by_token(token)
+        may_sign_in = identity is not None and identity.scope != "window"
+        self._metrics.count_sign_in("token", succeeded=may_sign_in)
         if identity is None:
             await self._audit.write(None, "sign-in.refused", reason="unknown token")
             return self._form_page(401, next_path, "This token is unknown or has expired.")
@@ -222,8 +231,10 @@ class SignInPages:
         try:
             token_hash, next_path = await oidc.finish(request)
         except AccessDenied as error:
+            self._metrics.count_sign_in("account", succeeded=False)
             refusal = self._form_page(403, _HOME, error.message)
             return ProxyReply(refusal.status, (*refusal.headers, forget_pending()), refusal.body)
+        self._metrics.count_sign_in("account", succeeded=True)
         _, value = self._authenticator.sign_in_with_hash(token_hash)
         reply = _signed_in_page(value, local_path(next_path))
         return ProxyReply(reply.status, (*reply.headers, forget_pending()), reply.body)

@@ -50,6 +50,10 @@ class Store(Closable):
     async def list_tokens(self) -> Sequence[TokenRow]: ...
 
     @abstractmethod
+    async def count_tokens(self, *, now: float) -> Mapping[Scope, int]:
+        """The number of tokens of each scope that have not expired at the Unix time `now`."""
+
+    @abstractmethod
     async def remove_token(self, name: str, *, owner: str | None = None) -> bool:
         """Remove a token; returns whether it existed. `owner`: only if this owner has it."""
 

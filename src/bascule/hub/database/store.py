@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+import time
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Final,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+)
 
 from sqlalchemy import (
     ColumnElement,
@@ -28,12 +46,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.pool import QueuePool
 
 from bascule.core.errors import AccessDenied, InvalidRequest, StorageFailed
 from bascule.core.sessions import SessionId, SessionState
 from bascule.core.windows import WindowId
 from bascule.hub.accounts.rows import AuditFilter, Share, UserRow
-from bascule.hub.identity import Access, Scope, TokenRow, scopes_of
+from bascule.hub.identity import SCOPES, Access, Scope, TokenRow, scopes_of
 from bascule.hub.sessions.quotas import quota_exceeded
 from bascule.hub.sessions.rows import AuditRow, Claim, EventRow, SessionRow
 from bascule.hub.sessions.specs import spec_from_json, spec_to_json
@@ -85,13 +104,24 @@ def _finish_on_sqlite(
     return finish
 
 
+class OnTransaction(Protocol):
+    """Called after a transaction."""
+
+    def __call__(
+        self, operation: Literal["read", "write"], seconds: float, *, failed: bool
+    ) -> None: ...
+
+
 class SqlStore(Store):
     """Stores everything in the database at `address`; `sqlite://` is a temporary file.
 
     Several processes may open the same database: a CLI command adds a token while the hub runs.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, on_transaction: OnTransaction | None = None) -> None:
+        """`on_transaction` is called after each transaction with its operation, its seconds, and
+        whether the database failed it."""
+        self._on_transaction = on_transaction
         self._address = address
         self._is_sqlite = make_url(address).get_backend_name() == "sqlite"
         self._engine: AsyncEngine | None = None
@@ -208,6 +238,25 @@ class SqlStore(Store):
     async def list_tokens(self) -> Sequence[TokenRow]:
         query = select(tables.tokens).order_by(tables.tokens.c.name)
         return [TokenRow(**row) for row in await self._rows(query)]
+
+    async def count_tokens(self, *, now: float) -> Mapping[Scope, int]:
+        columns = tables.tokens.c
+        query = (
+            select(columns.scope, func.count().label("number"))
+            .where(or_(columns.expires.is_(None), columns.expires > now))
+            .group_by(columns.scope)
+        )
+        try:
+            found = {row["scope"]: row["number"] for row in await self._rows(query)}
+        except (SQLAlchemyError, OSError) as error:
+            raise StorageFailed(f"The hub's database does not answer: {_cause(error)}") from error
+        return {scope: found.get(scope, 0) for scope in SCOPES}
+
+    def connection_counts(self) -> Mapping[str, int]:
+        """The connections to the database that are in use, and those that are idle."""
+        pool = self._open_engine.pool
+        assert isinstance(pool, QueuePool)
+        return {"in_use": pool.checkedout(), "idle": pool.checkedin()}
 
     @_finish_on_sqlite
     async def remove_token(self, name: str, *, owner: str | None = None) -> bool:
@@ -489,9 +538,30 @@ class SqlStore(Store):
 
     @_finish_on_sqlite
     async def _rows(self, query: Select[Any]) -> Sequence[Mapping[Any, Any]]:
-        async with reading(self._open_engine).connect() as connection:
-            rows: Sequence[Mapping[Any, Any]] = (await connection.execute(query)).mappings().all()
+        with self._timed("read"):
+            async with reading(self._open_engine).connect() as connection:
+                rows: Sequence[Mapping[Any, Any]] = (
+                    (await connection.execute(query)).mappings().all()
+                )
         return rows
+
+    @contextmanager
+    def _timed(self, operation: Literal["read", "write"]) -> Iterator[None]:
+        """Report the time of the block, and whether the database failed it. A violated constraint
+        is an answer of the database, not a failure."""
+        if self._on_transaction is None:
+            yield
+            return
+        started, failed = time.perf_counter(), False
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except (SQLAlchemyError, OSError):
+            failed = True
+            raise
+        finally:
+            self._on_transaction(operation, time.perf_counter() - started, failed=failed)
 
     @asynccontextmanager
     async def _discarding_cache(self) -> AsyncIterator[None]:
@@ -504,8 +574,9 @@ class SqlStore(Store):
     @asynccontextmanager
     async def _writing(self) -> AsyncIterator[AsyncConnection]:
         try:
-            async with self._open_engine.begin() as connection:
-                yield connection
+            with self._timed("write"):
+                async with self._open_engine.begin() as connection:
+                    yield connection
         except OperationalError as error:
             if "disk" in _cause(error):  # both databases: `disk is full`, `disk I/O error`…
                 raise StorageFailed(

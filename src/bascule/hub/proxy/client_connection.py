@@ -56,6 +56,7 @@ class ClientConnection(Connection):
     def send(self, data: bytes) -> None:
         """Write to the client if it is still connected; uvloop raises an error otherwise."""
         if not self.direct.is_closing():
+            self._proxy.traffic.to_clients += len(data)
             self.direct.write(data)
 
     def enable_keepalive(self) -> None:

@@ -85,6 +85,9 @@ class Exchange(RequestResponseCycle):
         """Bytes the client sent after an upgrade request."""
         self.session_id = ""
         self.sign_in = b""
+        self.is_tunnel = False
+        self._endpoint_kind = ""
+        """The kind of the endpoint that the request was admitted to; empty before."""
         self._client = client
         self._proxy = proxy
         self._loop = client.loop
@@ -98,7 +101,6 @@ class Exchange(RequestResponseCycle):
         self._remaining = 0
         """Bytes missing from a response with a length."""
         self._is_body_sent = True
-        self._is_tunnel = False
         self._is_reusable = True
         """Whether the connection to the target can serve another request."""
         self._body_bytes = 0
@@ -124,9 +126,12 @@ class Exchange(RequestResponseCycle):
             self._proxy.live.discard(self)
             self._cancel_response_timer()
             if self._upstream is not None:
-                self._upstream.close(abruptly=not self._is_tunnel)
+                self._upstream.close(abruptly=not self.is_tunnel)
+        status = 0 if self._response_head is None else self._response_head.status
         if reply is not None and not self.response_started:
+            status = reply.status
             self._send(reply)
+        self._proxy.traffic.count_request(self._endpoint_kind, status)
         self._finish()
 
     # Callbacks of the client's connection ---------------------------------------------------
@@ -148,8 +153,8 @@ class Exchange(RequestResponseCycle):
 
     def from_client(self, data: bytes) -> None:
         """Receive bytes of a tunnel, or bytes sent before the tunnel is open."""
-        if self._is_tunnel and self._upstream is not None:
-            self._upstream.write(data)
+        if self.is_tunnel and self._upstream is not None:
+            self._send_upstream(self._upstream, data)
         else:
             self.early += data
             self.flow.pause_reading()
@@ -178,7 +183,7 @@ class Exchange(RequestResponseCycle):
 
     def target_lost(self) -> None:
         answer = self._response_head
-        if self._is_tunnel:
+        if self.is_tunnel:
             self._end()
         elif answer is None:
             is_stale = not self._buffer
@@ -193,11 +198,11 @@ class Exchange(RequestResponseCycle):
             self._end(InvalidResponse("it ended before it was complete"))
 
     def target_is_full(self) -> None:
-        if self._is_tunnel:
+        if self.is_tunnel:
             self.flow.pause_reading()
 
     def target_is_ready(self) -> None:
-        if self._is_tunnel:
+        if self.is_tunnel:
             self.flow.resume_reading()
 
     # ----------------------------------------------------------------------------------------
@@ -209,6 +214,7 @@ class Exchange(RequestResponseCycle):
                 return admitted
             self._admission = admitted
             self.session_id = admitted.requested.endpoint.session_id
+            self._endpoint_kind = admitted.requested.endpoint.kind
             self.sign_in = admitted.sign_in
             lease = self._proxy.leases.open(admitted.token_hash, self.end)
             try:
@@ -271,7 +277,7 @@ class Exchange(RequestResponseCycle):
         upstream.assign(self)
         if self.flow.write_paused:  # the client has not read an earlier response yet
             upstream.transport.pause_reading()
-        upstream.write(head)
+        self._send_upstream(upstream, head)
         self._start_response_timer(self._proxy.settings.answer_timeout)
         if not has_body:
             await self._done
@@ -284,7 +290,7 @@ class Exchange(RequestResponseCycle):
                 sender.cancel()
                 await asyncio.gather(sender, return_exceptions=True)
         self._upstream = None
-        is_complete = self._is_reusable and self._is_body_sent and not self._is_tunnel
+        is_complete = self._is_reusable and self._is_body_sent and not self.is_tunnel
         if is_complete and self._response_head is not None and self._response_head.keeps_connection:
             self._proxy.pool.give_back(upstream, only_if_none_idle=not self._may_repeat)
         else:
@@ -308,12 +314,16 @@ class Exchange(RequestResponseCycle):
             is_last = not message["more_body"]
             if is_last and is_chunked:
                 pieces = [*pieces, LAST_CHUNK]
-            upstream.write(b"".join(pieces))
+            self._send_upstream(upstream, b"".join(pieces))
             if is_last:
                 self._is_body_sent = True
                 return
             await upstream.drain()
             self._start_response_timer(self._proxy.settings.answer_timeout)
+
+    def _send_upstream(self, upstream: UpstreamConnection, data: bytes) -> None:
+        self._proxy.traffic.to_sessions += len(data)
+        upstream.write(data)
 
     def _take_head(self, data: bytes) -> None:
         try:
@@ -405,7 +415,7 @@ class Exchange(RequestResponseCycle):
             raise InvalidResponse("it switches to a protocol that was not requested")
         self._response_head = answer
         self._cancel_response_timer()
-        self.response_started = self._is_tunnel = True
+        self.response_started = self.is_tunnel = True
         self.keep_alive = True  # otherwise the head would have `connection: close`
         head, _ = self._head(answer)
         self.keep_alive = False
@@ -416,7 +426,7 @@ class Exchange(RequestResponseCycle):
         self._client.send(head + rest)
         self._upstream.sink = self._client.send
         if self.early:
-            self._upstream.write(self.early)
+            self._send_upstream(self._upstream, self.early)
             self.early = b""
         if not self._upstream.is_full:
             self.flow.resume_reading()

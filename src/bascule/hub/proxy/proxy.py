@@ -18,6 +18,7 @@ from .endpoints import ResolveMountedPath, is_session_path
 from .exchange import Exchange
 from .request import RequestHead
 from .routes import ProxyRoutes
+from .traffic import ProxyTraffic
 from .upstream import UpstreamPool
 
 _AUTHORIZE_PATH: Final = authorize.PATH.encode()
@@ -61,6 +62,7 @@ class Proxy:
         self.pool = UpstreamPool(
             connect_timeout=settings.connect_timeout, idle_timeout=settings.keep_target
         )
+        self.traffic = ProxyTraffic()
         self.live: set[Exchange] = set()
         """Running exchanges, including tunnels."""
         self._addresses = addresses

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 _DAY: Final = 86400.0
 _OWNER: Final = "owner"
+_MEASURE_INTERVAL: Final = 60.0
+"""Seconds between two measurements of the disk space."""
 
 MaskOf = Callable[[SessionId], Mask]
 
@@ -44,6 +48,7 @@ class Records(Closable):
         self._directory = None if state is None else state / "timelines"
         self._open: dict[Path | str, asyncio.Task[Record]] = {}
         """Open records, by the result of `_path_or_name`."""
+        self._bytes, self._measure_at = 0, 0.0
         self.mask_of: MaskOf = lambda _: Mask(())
         """Returns the mask for a session's secrets."""
 
@@ -107,6 +112,13 @@ class Records(Closable):
             await record.remove()
             self._open.pop(location, None)
 
+    async def disk_bytes(self) -> int:
+        """Bytes of all records on disk, measured at most once per minute."""
+        if self._directory is not None and self._clock() >= self._measure_at:
+            self._measure_at = self._clock() + _MEASURE_INTERVAL
+            self._bytes = await asyncio.to_thread(_bytes_below, self._directory)
+        return self._bytes
+
     # ----------------------------------------------------------------------------------------
 
     def _path_or_name(self, kind: str, name: str) -> Path | str:
@@ -153,6 +165,18 @@ class Records(Closable):
 
 def _subdirectories(directory: Path) -> list[Path]:
     return [each for each in directory.iterdir() if each.is_dir()] if directory.is_dir() else []
+
+
+def _bytes_below(directory: Path) -> int:
+    """Bytes of the files in the directories of all records."""
+    total = 0
+    for kind in ("windows", "sessions"):
+        for each in _subdirectories(directory / kind):
+            with suppress(FileNotFoundError):  # removed meanwhile
+                total += sum(
+                    entry.stat(follow_symlinks=False).st_size for entry in os.scandir(each)
+                )
+    return total
 
 
 def _is_uuid(text: str) -> bool:

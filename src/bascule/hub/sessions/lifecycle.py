@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -22,6 +23,7 @@ from bascule.core.errors import (
 )
 from bascule.core.sessions import RunningSandbox, SessionId, new_session_id
 from bascule.hub.identity import Identity
+from bascule.hub.metrics import FailureCause, HubMetrics
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
@@ -77,9 +79,11 @@ class SandboxLifecycle:
         windows: SessionWindows,
         records: Records,
         questions: SessionQuestions,
+        metrics: HubMetrics,
         base_path: Callable[[SessionId, int], str],
         on_end: Callable[[SessionId], None],
     ) -> None:
+        self._metrics = metrics
         self._app_base_path = base_path
         self._hub_sockets = hub_sockets
         self._windows = windows
@@ -154,6 +158,10 @@ class SandboxLifecycle:
         """Kinds of spawner that work on this machine."""
         return [kind for kind in self._spawners if kind not in self.unusable]
 
+    def spawner_states(self) -> Mapping[str, bool]:
+        """Whether each spawner works on this machine."""
+        return {kind: kind not in self.unusable for kind in self._spawners}
+
     @property
     def default_spawner(self) -> str:
         return next((kind for kind in self._spawners if kind not in self.unusable), "local")
@@ -207,10 +215,13 @@ class SandboxLifecycle:
 
     async def _start(self, row: SessionRow) -> None:
         """Run all stages. If one fails or times out, mark the session `failed` with the cause."""
+        began = time.monotonic()
         async with Stages(row.id, self._table) as stages:
             try:
                 await self._start_in_stages(row, stages)
+                self._metrics.count_start(row.spec.spawner, time.monotonic() - began)
             except Exception as error:
+                self._metrics.count_failed_start(error)
                 if isinstance(error, BasculeError):
                     message = error.message
                 else:
@@ -322,6 +333,7 @@ class SandboxLifecycle:
         async with self.locks[row.id]:
             current = self._table.find(row.id)
             if current is not None and current.state in RUNNING and row.id not in self._starts:
+                self._metrics.count_failed_session("sandbox_ended")
                 await self.fail(row, f"its sandbox ended: {end}")
 
     async def _forward_events(self, row: SessionRow, client: SandboxClient) -> None:
@@ -387,11 +399,12 @@ class SandboxLifecycle:
         await self._table.audit(None, failed, "fail", cause=cause)
         logger.warning("session %s has failed: %s", row.id, failed.cause.partition("\n")[0])
 
-    async def end(self, session_id: SessionId, cause: str) -> None:
+    async def end(self, session_id: SessionId, cause: str, *, metric: FailureCause) -> None:
         """Fail a running session for a reason outside its sandbox, such as a full disk."""
         async with self.locks[session_id]:
             row = self._table.get(session_id)
             if row.state in RUNNING:
+                self._metrics.count_failed_session(metric)
                 await self.fail(row, cause)
 
     async def disk_bytes(self, session_id: SessionId) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from bascule.core.errors import BasculeError
 from bascule.core.sessions import RunningSandbox, SessionId
+from bascule.hub.metrics import HubMetrics
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
 from bascule.hub.store import Store
@@ -43,6 +45,7 @@ class Reconciler:
         lifecycle: SandboxLifecycle,
         records: Records,
         windows: SessionWindows,
+        metrics: HubMetrics,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
@@ -51,6 +54,7 @@ class Reconciler:
         self._lifecycle = lifecycle
         self._records = records
         self._windows = windows
+        self._metrics = metrics
         self._clock = clock
         self._tasks = Tasks()
         self._samples: dict[SessionId, Sample] = {}
@@ -66,6 +70,11 @@ class Reconciler:
         await self._tasks.aclose()
 
     async def reconcile(self) -> None:
+        began = time.monotonic()
+        await self._reconcile()
+        self._metrics.count_reconciliation(time.monotonic() - began, end=self._clock())
+
+    async def _reconcile(self) -> None:
         await self._repair_all()
         slots = asyncio.Semaphore(_MAX_CHECKS)
         async with asyncio.TaskGroup() as checks:
@@ -92,6 +101,7 @@ class Reconciler:
             try:
                 await self.reconcile()
             except Exception:
+                self._metrics.count_failed_reconciliation()
                 logger.exception("checking the sessions failed; the next check runs as planned")
 
     async def _repair_all(self) -> None:
@@ -127,6 +137,7 @@ class Reconciler:
             case "fail":
                 spawner = self._lifecycle.spawner(row.spec.spawner)
                 log = await spawner.log_tail(session_id, lines=20)
+                self._metrics.count_failed_session("sandbox_gone")
                 await self._lifecycle.fail(row, f"its sandbox is gone\n{log}".strip())
             case "adopt":
                 await self._lifecycle.adopt(row, running[session_id])
@@ -141,7 +152,7 @@ class Reconciler:
             if row.state == "ready":
                 await self._lifecycle.record(row.id)
                 if (cause := await self._disk.excess_reason(row.id)) is not None:
-                    await self._lifecycle.end(row.id, cause)
+                    await self._lifecycle.end(row.id, cause, metric="disk_limit")
                     return
                 row = await self._with_activity(row)
             match due(row, self._clock(), self._settings):

@@ -42,6 +42,7 @@ from bascule.hub.approvals import Approvals
 from bascule.hub.changes import HubChanges
 from bascule.hub.identity import Access, Identity
 from bascule.hub.leases import TokenLeases
+from bascule.hub.metrics import HubMetrics
 from bascule.hub.records.record import Record
 from bascule.hub.records.records import Records
 from bascule.hub.settings import HubSettings
@@ -108,6 +109,7 @@ class Sessions(Closable):
         on_end: Callable[[SessionId], None] = lambda _: None,
         on_unshared: Callable[[SessionId], None] = lambda _: None,
         settings_for: SettingsFor | None = None,
+        metrics: HubMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`base_path`: URL path of a session's app; empty if the app has its own origin.
@@ -116,6 +118,7 @@ class Sessions(Closable):
         `on_unshared` is called when a user lost access to a session. `settings_for` returns the
         settings with the quotas of an owner.
         """
+        metrics = metrics or HubMetrics()
         self.windows = windows
         self._leases = leases or TokenLeases()
         self._programs = ProgramLeases(
@@ -162,6 +165,7 @@ class Sessions(Closable):
                 questions=SessionQuestions(
                     approvals or Approvals(changes or HubChanges()), self.rules, store
                 ),
+                metrics=metrics,
                 base_path=base_path,
                 on_end=lambda session_id: self._sandbox_ended(session_id, on_end),
             )
@@ -176,6 +180,7 @@ class Sessions(Closable):
                 lifecycle=lifecycle,
                 records=records,
                 windows=windows,
+                metrics=metrics,
                 clock=clock,
             )
         records.mask_of = self._table.mask
@@ -188,8 +193,17 @@ class Sessions(Closable):
     @property
     def can_start_sandboxes(self) -> bool:
         """Whether a spawner works on this machine, or the hub has no spawners at all."""
+        states = self.usable_spawners()
+        return not states or any(states.values())
+
+    def usable_spawners(self) -> Mapping[str, bool]:
+        """Whether each spawner of the hub works on this machine."""
         lifecycle = self._optional_lifecycle
-        return lifecycle is None or bool(lifecycle.usable_spawners)
+        return {} if lifecycle is None else lifecycle.spawner_states()
+
+    def all_rows(self) -> Sequence[SessionRow]:
+        """All sessions, whoever owns them."""
+        return self._table.all()
 
     async def open(self) -> None:
         """Adopt running sandboxes, continue interrupted operations, and reconcile periodically."""
