@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bascule.core.contracts import Spawner
+from bascule.core.tracing import Tracing
 from bascule.hub import Hub, HubSettings
 from bascule.hub.identity import Scope
 from bascule.hub.mounts import MakeMount
@@ -66,6 +67,7 @@ class RunningHub:
         spawners: Callable[[], Mapping[str, Spawner]] = dict,
         mounts: Sequence[MakeMount] = (),
         checks: MakeChecks = tuple,
+        tracing: Tracing | None = None,
         **settings: Any,
     ) -> None:
         self._sock = _free_on_both()
@@ -80,6 +82,7 @@ class RunningHub:
         self._spawners = spawners
         self._mounts = mounts
         self._checks = checks
+        self._tracing = tracing
         self.hub = self._made(self._sock)
         self.agent = self.window = ""
 
@@ -130,6 +133,7 @@ class RunningHub:
             spawners=self._spawners(),
             mounts=self._mounts,
             checks=self._checks,
+            tracing=self._tracing,
         )
 
     @asynccontextmanager

@@ -119,6 +119,7 @@ class HubFile(BaseModel):
     timeline_days: Seconds = 30.0
     timeline_bytes: Bytes = 256 << 20
     log_format: Literal["text", "json"] = "text"
+    traces: bool = False
 
     def state(self) -> Path:
         """The directory for tokens and window keys. The default is the user's state directory."""
@@ -131,7 +132,7 @@ class HubFile(BaseModel):
     def settings(self, admin_token: str) -> HubSettings:
         values = self.model_dump(
             exclude={
-                *("log_format", "state_dir", "run_dir", "spawners", "allow_unisolated"),
+                *("log_format", "traces", "state_dir", "run_dir", "spawners", "allow_unisolated"),
                 "open_networks",
                 *("docker_engine", "docker_image", "allow_root", "user", "warden", "warden_dir"),
                 *(name for name in HubFile.model_fields if name.startswith(_OIDC_PREFIX)),

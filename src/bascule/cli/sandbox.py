@@ -25,6 +25,7 @@ from bascule.sandbox.shell.settings import ShellSettings, find_account
 from .logs import configure_logging
 from .open_files import raise_open_file_limit
 from .shell_kinds import HELP, with_kinds
+from .tracing import exported_traces
 
 if TYPE_CHECKING:
     from bascule.sandbox.command_rules import CommandRules
@@ -54,6 +55,7 @@ class SandboxArguments:
     server: ServerSettings
     sandbox: SandboxSettings
     unavailable: tuple[str, ...]
+    has_traces: bool = False
 
 
 def sandbox(arguments: Sequence[str]) -> int:
@@ -68,7 +70,8 @@ def sandbox(arguments: Sequence[str]) -> int:
 
     from bascule.sandbox.server.serve import serve
 
-    uvloop.run(serve(launch.server, launch.sandbox))
+    with exported_traces("bascule-sandbox", is_enabled=launch.has_traces) as tracing:
+        uvloop.run(serve(launch.server, launch.sandbox, tracing=tracing))
     return 0
 
 
@@ -111,6 +114,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> SandboxAr
             checkpoints=checkpoints or None,
         ),
         tuple(wanted),
+        has_traces=given.traces,
     )
 
 
@@ -139,6 +143,11 @@ def _parser() -> argparse.ArgumentParser:
         help="address to listen on (default: %(default)s)",
     )
     add("--shells", metavar="KIND", help=HELP)
+    add(
+        "--traces",
+        action="store_true",
+        help="export traces of actions with OpenTelemetry, as the variables OTEL_* say",
+    )
     add(
         "--state-dir",
         metavar="DIR",

@@ -79,6 +79,13 @@ def serve(
             help="Log format: text or json. [default: text]", autocompletion=one_of("text", "json")
         ),
     ] = None,
+    traces: Annotated[
+        bool | None,
+        CommandOption(
+            "--traces",
+            help="Export traces of actions with OpenTelemetry, as the variables OTEL_* say.",
+        ),
+    ] = None,
 ) -> int:
     """Run the hub, which connects VS Code windows, sessions and agents, until SIGINT or SIGTERM.
 
@@ -98,6 +105,7 @@ def serve(
     from .machine import checks
     from .mounts import adapter_mounts
     from .spawners import make_spawners
+    from .tracing import exported_traces
 
     flags = {
         "port": port,
@@ -109,6 +117,7 @@ def serve(
         "oidc_client_id": oidc_client_id,
         "oidc_client_secret_file": oidc_client_secret_file,
         "log_format": log_format,
+        "traces": traces,
     }
     settings = load(config, os.environ, flags)
     configure_logging("info")
@@ -126,12 +135,14 @@ def serve(
 
         stack.enter_context(lock_state(settings.state()))
         spawners = make_spawners(settings, warden)
+        tracing = stack.enter_context(exported_traces("bascule-hub", is_enabled=settings.traces))
         hub = serve_hub(
             settings.settings(token),
             on_started=on_started,
             spawners=spawners,
             mounts=adapter_mounts(),
             checks=checks,
+            tracing=tracing,
         )
         uvloop.run(hub)
     return 0

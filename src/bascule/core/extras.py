@@ -26,6 +26,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {
     "mcp": ("mcp", "anyio", "jsonschema"),
     "docker": ("aiodocker",),
     "oidc": ("jwt", "cryptography"),
+    "traces": ("opentelemetry",),
 }
 """The top-level modules of each extra. A module is listed once, for its main extra."""
 
@@ -38,6 +39,7 @@ _PURPOSES: Final[Mapping[str, str]] = {
     "mcp": "Serving MCP clients",
     "docker": "Starting sandboxes in containers",
     "oidc": "Signing in with OpenID Connect",
+    "traces": "Exporting traces",
 }
 
 

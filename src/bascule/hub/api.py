@@ -101,7 +101,12 @@ class Api:
         self._url = url
         self._codes = PairingCodes(settings.pairing_lifetime)
         self.app = FastAPI(
-            title="Bascule hub", version=bascule.__version__, docs_url=None, redoc_url=None
+            title="Bascule hub",
+            version=bascule.__version__,
+            docs_url=None,
+            redoc_url=None,
+            # FastAPI's spans would contain requests, and would double those of `traced_requests`.
+            telemetry={"tracing": False, "metrics": False, "logs": False},
         )
         self._add_routes()
         self._add_error_handlers()

@@ -14,6 +14,7 @@ from bascule.core.contracts import Spawner, Startable, WindowLink
 from bascule.core.errors import InvalidSetting, StorageFailed
 from bascule.core.extras import require_extra
 from bascule.core.sessions import SessionId
+from bascule.core.tracing import Tracing
 from bascule.serving.asgi import App, Receive, Scope, Send
 from bascule.serving.listener import Listener, stop_signals
 from bascule.serving.sockets import bound_pair, local_url, loopback_twin
@@ -59,6 +60,7 @@ from .sockets import Sockets
 from .state_reader import StateReader
 from .switchboard import Switchboard
 from .tokens import Tokens
+from .traced_requests import traced
 from .web.access import PageKeys, by_token_or_page
 from .web.api import MakeChecks, WebApi
 from .web.feed import Feed
@@ -90,8 +92,10 @@ class Hub(Startable):
         spawners: Mapping[str, Spawner] | None = None,
         mounts: Sequence[MakeMount] = (),
         checks: MakeChecks = tuple,
+        tracing: Tracing | None = None,
     ) -> None:
-        """`checks` examines this machine for the page, as `bascule doctor` does."""
+        """`checks` examines this machine for the page, as `bascule doctor` does. `tracing` makes
+        spans of actions."""
         _ensure_token(settings.admin_token)
         self._settings = settings
         self._given_socket = sock
@@ -115,6 +119,7 @@ class Hub(Startable):
             records=self._records,
             changes=changes,
             leases=self.leases,
+            tracing=tracing,
         )
         sign_in_codes = SignInCodes(settings.sign_in_lifetime)
         self._api = Api(
@@ -156,6 +161,7 @@ class Hub(Startable):
             on_unshared=lambda session_id: self.proxy.end_session(session_id),
             settings_for=self.users.settings_for,
             metrics=self._metrics,
+            tracing=tracing,
         )
         self._sockets.wake = self.sessions.wake
         sessions_api = SessionsApi(self.sessions, self.addresses, identity_of=identity_of)
@@ -189,6 +195,7 @@ class Hub(Startable):
             resolve_mounted=resolve_by_mounts(self._mounts),
             leases=self.leases,
             on_program=self.sessions.program_starts,
+            tracing=tracing,
         )
         self._state = StateReader(
             registry=self._registry,
@@ -213,7 +220,7 @@ class Hub(Startable):
             describe_demo=demo_api.describe,
         )
         guarded = HubGuard(
-            mounted(joined, self._mounts),
+            traced(mounted(joined, self._mounts), tracing),
             settings,
             by_token_or_page(self.tokens, authenticator, keys),
             needs_no_token=path_predicate(self._mounts, lambda mount: mount.needs_no_token),
@@ -366,10 +373,13 @@ async def serve(
     spawners: Mapping[str, Spawner] | None = None,
     mounts: Sequence[MakeMount] = (),
     checks: MakeChecks = tuple,
+    tracing: Tracing | None = None,
 ) -> None:
     """Run a hub until SIGTERM or SIGINT, then stop it cleanly."""
     with stop_signals() as stopped:
-        async with Hub(settings, spawners=spawners, mounts=mounts, checks=checks) as hub:
+        async with Hub(
+            settings, spawners=spawners, mounts=mounts, checks=checks, tracing=tracing
+        ) as hub:
             if on_started is not None:
                 on_started(hub)
             await stopped.wait()

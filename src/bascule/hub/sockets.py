@@ -29,6 +29,7 @@ from bascule.core.identity import EventId
 from bascule.core.kinds import ACTIONS
 from bascule.core.printable import one_line
 from bascule.core.sessions import SessionId
+from bascule.core.tracing import TRACEPARENT_FIELD, Tracing
 from bascule.core.windows import Folder, Window, WindowId
 from bascule.serving.asgi import App
 from bascule.wire import decode_action
@@ -37,6 +38,7 @@ from bascule.wire.windows import decode_folders
 from .abandoned_actions import AbandonedActions
 from .accounts.audit_log import AuditLog
 from .action_queues import ActionQueues
+from .action_trace import ActionTrace
 from .approvals import Approvals, AskingSession, PlaceId
 from .changes import HubChanges
 from .health import Health
@@ -98,8 +100,10 @@ class Sockets(Closable):
         records: Records | None = None,
         changes: HubChanges | None = None,
         leases: TokenLeases | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         self.leases = leases or TokenLeases()
+        self._tracing = tracing
         self._settings = settings
         self._store = store
         self._registry = registry
@@ -176,28 +180,41 @@ class Sockets(Closable):
         """
         action_id = _ensure_id(event) if is_valid else ensure_action(event)
         self._ensure_visible(identity, window_id)
-        # No await before this line: actions must join the queue in the order of the calls.
-        async with self._queues.turn(window_id, action_id, caller) as queued:
-            if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
-                await self.wake(SessionId(session_id))
-            record = await self.timelines.of(window_id)
-            await queued.wait()
-            await self._send(caller, window_id, record, event)
+        trace = None if self._tracing is None else ActionTrace(self._tracing, event)
+        try:
+            # No await before this line: actions must join the queue in the order of the calls.
+            async with self._queues.turn(window_id, action_id, caller) as queued:
+                if (session_id := self._registry.session_of(window_id)) and self.wake is not None:
+                    await self.wake(SessionId(session_id))
+                record = await self.timelines.of(window_id)
+                await queued.wait()
+                await self._send(caller, window_id, record, event, trace)
+        except BaseException as error:
+            if trace is not None:
+                trace.end(error.code if isinstance(error, BasculeError) else "cancelled")
+            raise
 
     async def _send(
-        self, caller: Caller, window_id: WindowId, record: Record, event: Mapping[str, Any]
+        self,
+        caller: Caller,
+        window_id: WindowId,
+        record: Record,
+        event: Mapping[str, Any],
+        trace: ActionTrace | None,
     ) -> None:
         action_id = EventId(str(event["id"]))
         host = self._host_for(window_id, caller)
         wants_progress = bool(event.get("progress"))
         pending = PendingAction(
-            action_id, str(event["action"]), window_id, host, caller, wants_progress
+            action_id, str(event["action"]), window_id, host, caller, wants_progress, trace
         )
         self._switchboard.begin(pending)
         stamped = {**event, "agent": caller.agent, "agent_id": caller.agent_id}
         self.timelines.record_action(record, window_id, event, caller.agent)
         if record.is_watched:
             stamped["progress"] = True
+        if trace is not None:
+            stamped[TRACEPARENT_FIELD] = trace.begin_window(window_id)
         # No acknowledgement is needed: the caller sends an unanswered action again.
         await self._server.emit("oh_event", stamped, to=host.sid, namespace=WINDOW)
 

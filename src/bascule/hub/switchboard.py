@@ -16,6 +16,7 @@ from bascule.core.errors import BasculeError, InvalidAction, InvalidRequest
 from bascule.core.identity import EventId
 from bascule.core.windows import WindowId
 
+from .action_trace import ActionTrace
 from .registry import Host
 
 Event = Mapping[str, Any]
@@ -51,6 +52,7 @@ class PendingAction:
     host: Host
     caller: Caller
     wants_progress: bool = False
+    trace: ActionTrace | None = None
     since: float = field(default_factory=time.monotonic)
     """Monotonic time at which the action was sent."""
 
@@ -94,6 +96,8 @@ class Switchboard:
                 f"{self._limit} actions are waiting for answers; wait until some are answered"
             )
         self._pending[action.id] = action
+        if earlier is not None and earlier.trace is not None:
+            earlier.trace.end("sent_again")
 
     async def answer(self, window_id: WindowId, observation: Event) -> bool:
         """Pass an observation to its caller; False if no caller waits for it."""
@@ -158,6 +162,8 @@ class Switchboard:
     def _end(self, action: PendingAction, outcome: str) -> None:
         if self._pending.get(action.id) is action:
             del self._pending[action.id]
+            if action.trace is not None:
+                action.trace.end(outcome)
             self._on_end(action.kind, outcome, time.monotonic() - action.since)
 
 

@@ -20,6 +20,7 @@ from bascule.core.errors import (
 )
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
+from bascule.core.tracing import TRACEPARENT, TRACEPARENT_FIELD
 from bascule.core.windows import Window, WindowId
 from bascule.wire import (
     decode_observation,
@@ -114,6 +115,8 @@ class HubLink(WindowLink):
             event["progress"] = True
         if age:
             event["age"] = age
+        if traceparent := TRACEPARENT.get():
+            event[TRACEPARENT_FIELD] = traceparent
         pending = self._pending[action.id] = _PendingAction(on_progress)
         try:
             await self._socket.emit("oh_event", {"window_id": window_id, "event": event})

@@ -13,6 +13,7 @@ from bascule.core.contracts import LogMatch, OnProgress, OnStage
 from bascule.core.errors import UsageError
 from bascule.core.observations import Observation
 from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
+from bascule.core.tracing import Tracing
 from bascule.link.sessions import HubSession, SessionCalls
 
 from .language_verbs import LanguageVerbs
@@ -42,8 +43,13 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
         remove: bool = False,
         on_stage: OnStage | None = None,
         default_timeout: float | None = DEFAULT_TIMEOUT,
+        tracing: Tracing | None = None,
     ) -> None:
-        """`session`: the body for a new session, as `POST /api/sessions` takes it."""
+        """`session`: the body for a new session, as `POST /api/sessions` takes it.
+
+        `tracing`: makes a span of each action.
+        """
+        self._tracing = tracing
         self._calls = SessionCalls(url, token)
         self._token = token
         self._wanted = session_id
@@ -86,7 +92,9 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
         session = await self._calls.until_ready(session.id, on_stage=self._on_stage)
         url = f"{self._calls.url}/sandbox/{session.id}"
         async with AsyncExitStack() as opened:
-            inner = RemoteRuntime(url, self._token, default_timeout=self.default_timeout)
+            inner = RemoteRuntime(
+                url, self._token, default_timeout=self.default_timeout, tracing=self._tracing
+            )
             await opened.enter_async_context(inner)
             if session.metadata.get("runtime") == "vscode":
                 self._window = await opened.enter_async_context(await self._own_window(session.id))
@@ -96,7 +104,11 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
     async def _own_window(self, session_id: str) -> VSCodeRuntime:
         window = await self._calls.window(session_id)
         return VSCodeRuntime(
-            self._calls.url, self._token, window=window.id, default_timeout=self.default_timeout
+            self._calls.url,
+            self._token,
+            window=window.id,
+            default_timeout=self.default_timeout,
+            tracing=self._tracing,
         )
 
     async def aclose(self) -> None:

@@ -27,6 +27,7 @@ from bascule.core.errors import (
 from bascule.core.identity import EventId
 from bascule.core.observations import Observation
 from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalSize
+from bascule.core.tracing import TRACEPARENT, TRACEPARENT_FIELD, Tracing
 from bascule.link.http import HttpClient, StreamedReply, target
 from bascule.link.sse import EventReader, ServerEvent
 from bascule.sandbox.programs.program_request import ProgramRequest
@@ -90,11 +91,13 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         socket_uid: int | None = None,
         max_reply: int = 1 << 30,
         name: str = "",
+        tracing: Tracing | None = None,
     ) -> None:
         """`socket_path`: the unix socket of the server; `url` is then only a name.
 
         `socket_uid`: the user id that the server must have. `max_reply`: maximum bytes of an
         answer. `name`: the server's name in errors, instead of its address.
+        `tracing`: makes a span of each action.
         """
         self._http = HttpClient(
             url,
@@ -106,6 +109,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
             max_reply=max_reply,
             name=name,
         )
+        self._tracing = tracing
         self._max_event = max_reply + _MAX_ENVELOPE_BYTES
         self.default_timeout = default_timeout
         self._capabilities: frozenset[str] = frozenset()
@@ -148,6 +152,17 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
 
         The default timeout is not applied.
         """
+        if self._tracing is None:
+            return await self._send(action, event, on_progress)
+        attributes = {"bascule.action": action.kind}
+        with self._tracing.span(f"act {action.kind}", "client", attributes=attributes) as span:
+            observation = await self._send(action, event, on_progress)
+            span.set_observation(observation)
+            return observation
+
+    async def _send(
+        self, action: Action, event: Mapping[str, Any], on_progress: OnProgress | None
+    ) -> Observation:
         try:
             body = to_json({"action": event})
             if on_progress is None:
@@ -262,7 +277,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
             "POST",
             "/execute_action",
             body=body,
-            headers=_PLAIN_HEADERS,
+            headers=_with_traceparent(_PLAIN_HEADERS),
             timeout=_response_timeout(action),
         )
         _ensure_ok(reply.status, reply.body)
@@ -276,7 +291,8 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
     ) -> Observation:
         url_path, patience = "/execute_action", _response_timeout(action)
         observation: Observation | None = None
-        async with self._stream("POST", url_path, body=body, headers=_EVENT_HEADERS) as reply:
+        headers = _with_traceparent(_EVENT_HEADERS)
+        async with self._stream("POST", url_path, body=body, headers=headers) as reply:
             try:
                 async with asyncio.timeout(patience):
                     async for event in _events(reply, self._max_event):
@@ -397,3 +413,9 @@ def _file_name(disposition: str) -> str:
     """The file name in `Content-Disposition`; only its last path component."""
     name = unquote(disposition.partition("filename*=UTF-8''")[2])
     return PurePosixPath(name).name or "download"
+
+
+def _with_traceparent(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """`headers`, and the current span if there is one."""
+    traceparent = TRACEPARENT.get()
+    return {**headers, TRACEPARENT_FIELD: traceparent} if traceparent else headers

@@ -24,6 +24,7 @@ from bascule.core.errors import (
     VersionMismatch,
 )
 from bascule.core.observations import Observation
+from bascule.core.tracing import Tracing
 from bascule.core.window_choice import choose
 from bascule.core.windows import Window
 from bascule.link.hub import HubLink
@@ -65,8 +66,13 @@ class VSCodeRuntime(WindowVerbs):
         default_timeout: float | None = DEFAULT_TIMEOUT,
         patience: float = RECONNECT_TIMEOUT,
         connect_patience: float | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
-        """`connect_patience`: seconds that `connect` waits for hub and window; None: `patience`."""
+        """`connect_patience`: seconds that `connect` waits for hub and window; None: `patience`.
+
+        `tracing`: makes a span of each action.
+        """
+        self._tracing = tracing
         self._selector = window or os.environ.get("BASCULE_WINDOW", "")
         self._link = link or _link(hub_url, token)
         self.default_timeout = default_timeout
@@ -110,13 +116,22 @@ class VSCodeRuntime(WindowVerbs):
             raise UsageError("This runtime was closed; make another")
         try:
             action = prepared(action, self.default_timeout)
-            return await self._deliver(action, on_progress)
+            return await self._traced(action, on_progress)
         except (LinkError, AccessDenied, VersionMismatch):
             raise
         except BasculeError as error:
             if self._closed:
                 raise
             return error_observation(error, action.id)
+
+    async def _traced(self, action: Action, on_progress: OnProgress | None) -> Observation:
+        if self._tracing is None:
+            return await self._deliver(action, on_progress)
+        attributes = {"bascule.action": action.kind}
+        with self._tracing.span(f"act {action.kind}", "client", attributes=attributes) as span:
+            observation = await self._deliver(action, on_progress)
+            span.set_observation(observation)
+            return observation
 
     async def _deliver(self, action: Action, on_progress: OnProgress | None) -> Observation:
         window_id = self.window.id

@@ -15,6 +15,7 @@ from bascule.core.errors import (
     TargetTimedOut,
     TargetUnreachable,
 )
+from bascule.core.tracing import TRACEPARENT_FIELD, valid_traceparent
 from bascule.serving.refusals import Refused
 from bascule.serving.uvicorn_internals import RequestResponseCycle
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_TRACEPARENT: Final = TRACEPARENT_FIELD.encode()
+_SANDBOX: Final = b"/sandbox/"
 _IDEMPOTENT: Final = frozenset({b"GET", b"HEAD", b"OPTIONS"})
 
 
@@ -104,6 +107,9 @@ class Exchange(RequestResponseCycle):
         self._is_reusable = True
         """Whether the connection to the target can serve another request."""
         self._body_bytes = 0
+        self._is_traced = False
+        self._traceparent = b""
+        """Replaces the client's header."""
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._response_timer: asyncio.TimerHandle | None = None
 
@@ -111,7 +117,7 @@ class Exchange(RequestResponseCycle):
         """Run the exchange to its end. If it fails before the response starts, send an error."""
         self._proxy.live.add(self)
         try:
-            reply = await self._handle()
+            reply = await self._handle_traced()
         except _ClientLeft:
             reply = None
         except asyncio.CancelledError:
@@ -207,6 +213,18 @@ class Exchange(RequestResponseCycle):
 
     # ----------------------------------------------------------------------------------------
 
+    async def _handle_traced(self) -> ProxyReply | None:
+        """Handle the request, with a span if it is for a sandbox and has a `traceparent`."""
+        tracing = self._proxy.tracing
+        if tracing is None or not self.request.target.startswith(_SANDBOX):
+            return await self._handle()
+        parent = valid_traceparent(self.request.header(_TRACEPARENT).decode("latin-1"))
+        if not parent:
+            return await self._handle()
+        self._is_traced = True
+        with tracing.span("hub proxy", "server", parent=parent):
+            return await self._handle()
+
     async def _handle(self) -> ProxyReply | None:
         try:
             admitted = await self._proxy.access_control.admit(self.request)
@@ -220,7 +238,7 @@ class Exchange(RequestResponseCycle):
             try:
                 if admitted.program_starter is not None:
                     await self._proxy.on_program(admitted.program_starter, self.session_id)
-                await self._forward()
+                await self._forward_traced()
             finally:
                 lease.close()
         except Refused as refused:
@@ -236,6 +254,19 @@ class Exchange(RequestResponseCycle):
             return self._error_reply(502, error)
         return None
 
+    async def _forward_traced(self) -> None:
+        """Forward the request, with a span below that of `_handle_traced` if there is one."""
+        tracing = self._proxy.tracing
+        if tracing is None or not self._is_traced:
+            await self._forward()
+            return
+        with tracing.span("sandbox request", "client") as span:
+            self._traceparent = span.traceparent.encode()
+            await self._forward()
+            if self._response_head is not None:
+                status = self._response_head.status
+                span.set_outcome(str(status), failed=status >= 500)
+
     async def _forward(self) -> None:
         admission, pool = self._admission, self._proxy.pool
         head = outgoing_head(
@@ -246,6 +277,7 @@ class Exchange(RequestResponseCycle):
             hidden=admission.hidden,
             authorization=admission.authorization,
             origin=admission.origin,
+            traceparent=self._traceparent,
         )
         has_body = self.request.has_body
         pooled = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from bascule.core.tracing import Tracing
 from bascule.hub.identity import Identity
 from bascule.hub.leases import TokenLeases
 from bascule.hub.origins import Origins
@@ -44,9 +45,11 @@ class Proxy:
         resolve_mounted: ResolveMountedPath = lambda _: None,
         leases: TokenLeases | None = None,
         on_program: OnProgram = _ignore_program,
+        tracing: Tracing | None = None,
     ) -> None:
         """`on_program` is called before a request passes that starts a program in a sandbox."""
         self.on_program = on_program
+        self.tracing = tracing
         self.leases = leases or TokenLeases()
         self.settings = settings
         self._origins = Origins(settings)

@@ -153,12 +153,14 @@ def outgoing_head(
     hidden: frozenset[bytes] = _NO_NAMES,
     authorization: bytes = b"",
     origin: bytes = b"",
+    traceparent: bytes = b"",
 ) -> bytes:
     """The request head for the target, without the headers in `hidden`.
 
     `Host` stays as it is, because VS Code compares it with `Origin`. An action server accepts only
-    local names, so it gets `localhost`. `authorization` replaces that header, and `origin` an
-    opaque `Origin`. The body is sent in the client's framing: by length or in chunks.
+    local names, so it gets `localhost`. `authorization` replaces that header, `origin` an opaque
+    `Origin`, and `traceparent` the client's, if it has one. The body is sent in the client's
+    framing: by length or in chunks.
     """
     is_sandbox = requested.endpoint.kind == "sandbox"
     hidden_or_set = hidden.union(name for name, _ in target.headers) if target.headers else hidden
@@ -175,6 +177,8 @@ def outgoing_head(
         normalized = name.replace(b"_", b"-") if b"_" in name else name
         if origin and name == b"origin":
             lines.append(b"origin: %s\r\n" % origin)
+        elif traceparent and name == b"traceparent":
+            lines.append(b"traceparent: %s\r\n" % traceparent)
         elif not (
             normalized in _NEVER_PASSED
             or normalized in hidden_or_set

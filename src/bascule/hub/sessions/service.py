@@ -37,6 +37,7 @@ from bascule.core.sessions import (
     SessionId,
     Usage,
 )
+from bascule.core.tracing import Tracing
 from bascule.core.windows import Window
 from bascule.hub.approvals import Approvals
 from bascule.hub.changes import HubChanges
@@ -110,6 +111,7 @@ class Sessions(Closable):
         on_unshared: Callable[[SessionId], None] = lambda _: None,
         settings_for: SettingsFor | None = None,
         metrics: HubMetrics | None = None,
+        tracing: Tracing | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`base_path`: URL path of a session's app; empty if the app has its own origin.
@@ -119,6 +121,7 @@ class Sessions(Closable):
         settings with the quotas of an owner.
         """
         metrics = metrics or HubMetrics()
+        self._tracing = tracing
         self.windows = windows
         self._leases = leases or TokenLeases()
         self._programs = ProgramLeases(
@@ -363,7 +366,7 @@ class Sessions(Closable):
             )
         else:
             async with self._leases.scope(who):
-                observation = await client.runtime.send(action, event, on_progress=on_progress)
+                observation = await self._send(client, action, event, on_progress)
         done = {"id": str(action.id), "action": kind, "who": who.name, "args": args}
         outcome = type(observation).__name__
         try:
@@ -373,6 +376,21 @@ class Sessions(Closable):
                 "session %s: an action could not be added to its events: %s", session_id, error
             )
         return observation
+
+    async def _send(
+        self,
+        client: SandboxClient,
+        action: Action,
+        event: Mapping[str, Any],
+        on_progress: OnProgress | None,
+    ) -> Observation:
+        if self._tracing is None:
+            return await client.runtime.send(action, event, on_progress=on_progress)
+        attributes = {"bascule.action": action.kind}
+        with self._tracing.span(f"sandbox {action.kind}", "client", attributes=attributes) as span:
+            observation = await client.runtime.send(action, event, on_progress=on_progress)
+            span.set_observation(observation)
+            return observation
 
     async def start_program(
         self,

@@ -15,6 +15,7 @@ from bascule.core.contracts import OnProgress
 from bascule.core.errors import BasculeError, InvalidAction, UnknownKind
 from bascule.core.identity import EventId
 from bascule.core.observations import Error, Observation
+from bascule.core.tracing import TRACEPARENT_FIELD, Tracing, valid_traceparent
 from bascule.sandbox.executor import Sandbox
 from bascule.serving.asgi import ClientDisconnected, Receive, Scope, Send, read_body, send_json
 from bascule.serving.connection import CONNECTION, Connection
@@ -40,6 +41,7 @@ CANCEL_HEADER = b"x-bascule-cancel"
 """Value `interrupt`: cancel the action if this client disconnects. Without the header a command
 continues, because OpenHands' clients disconnect from long commands and read the result later."""
 
+_TRACEPARENT = TRACEPARENT_FIELD.encode()
 _PARCEL = parcel.MEDIA_TYPE.encode()
 
 
@@ -52,12 +54,14 @@ class ExecuteAction:
         metrics: SandboxMetrics,
         system: SystemInfo,
         lag: int,
+        tracing: Tracing | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._in_flight = in_flight
         self._metrics = metrics
         self._system = system
         self._lag = lag
+        self._tracing = tracing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _request_in(await read_body(receive))
@@ -71,7 +75,14 @@ class ExecuteAction:
         # An integer id is not unique, because each client counts from 0. It is treated as no id.
         action_id = action.id if isinstance(request.get("id"), str) else None
         headers: Mapping[bytes, bytes] = scope["bascule.headers"]
-        call = _ActionCall(request, action, action_id, time.perf_counter(), headers.get(b"accept"))
+        call = _ActionCall(
+            request,
+            action,
+            action_id,
+            time.perf_counter(),
+            headers.get(b"accept"),
+            headers.get(_TRACEPARENT, b"") if self._tracing is not None else b"",
+        )
         connection: Connection = scope[CONNECTION]
         if connection.transport.is_closing():
             raise ClientDisconnected
@@ -119,6 +130,20 @@ class ExecuteAction:
         await send({"type": "http.response.body", "body": last})
 
     async def _act(self, call: _ActionCall, on_progress: OnProgress | None = None) -> Observation:
+        if self._tracing is None:
+            return await self._run(call, on_progress)
+        kind = call.action.kind
+        with self._tracing.span(
+            f"execute {kind}",
+            "server",
+            parent=valid_traceparent(call.traceparent.decode("latin-1")),
+            attributes={"bascule.action": kind},
+        ) as span:
+            observation = await self._run(call, on_progress)
+            span.set_observation(observation)
+            return observation
+
+    async def _run(self, call: _ActionCall, on_progress: OnProgress | None) -> Observation:
         work = self._sandbox.act(call.action, on_progress=on_progress)
         return await self._in_flight.run(call.action_id, work)
 
@@ -135,6 +160,8 @@ class _ActionCall(NamedTuple):
     started: float
     """Time by `time.perf_counter`."""
     accept: bytes | None
+    traceparent: bytes
+    """Empty if actions are not traced."""
 
 
 def _request_in(body: bytes) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bascule.core.errors import BasculeError, InternalError
+from bascule.core.tracing import Tracing
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import ServerSettings
 from bascule.serving.asgi import ClientDisconnected, Message, Receive, Scope, Send, send_json
@@ -46,6 +47,8 @@ class SandboxRoutes:
         in_flight: InFlight,
         settings: ServerSettings,
         plugin: ServerPlugin | None = None,
+        *,
+        tracing: Tracing | None = None,
     ) -> None:
         self._sandbox = sandbox
         self._in_flight = in_flight
@@ -60,6 +63,7 @@ class SandboxRoutes:
             metrics=self._metrics,
             system=self._system,
             lag=settings.stream_lag,
+            tracing=tracing,
         )
         self._endpoints: Endpoints | None = None
         self._loading = threading.Lock()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from bascule.core.tracing import Tracing
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.serving.listener import stop_signals
 
@@ -26,10 +27,13 @@ async def serve(
     sock: socket.socket | None = None,
     stopped: asyncio.Event | None = None,
     plugin: ServerPlugin | None = None,
+    tracing: Tracing | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT or until `stopped` is set; then shut down gracefully."""
     with stop_signals(stopped) as stopping:
-        async with SandboxServer(server, sandbox, sock=sock, plugin=plugin) as running:
+        async with SandboxServer(
+            server, sandbox, sock=sock, plugin=plugin, tracing=tracing
+        ) as running:
             if on_started is not None:
                 on_started(running)
             await stopping.wait()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from bascule.core.contracts import Startable
 from bascule.core.errors import InvalidSetting, SandboxDied
+from bascule.core.tracing import Tracing
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.settings import SandboxSettings, ServerSettings
 from bascule.serving.listener import Listener
@@ -41,12 +42,15 @@ class SandboxServer(Startable):
         *,
         sock: socket.socket | None = None,
         plugin: ServerPlugin | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
+        """`tracing`: makes a span of each action."""
         _ensure_key(settings.key)
         self._settings = settings
         self._sandbox_settings = sandbox
         self._socket = sock
         self._plugin = plugin
+        self._tracing = tracing
         self._view_port_holder: socket.socket | None = None
         self._in_flight = InFlight()
         self._parts: tuple[Sandbox, SandboxRoutes, Listener] | None = None
@@ -104,7 +108,9 @@ class SandboxServer(Startable):
             self._view_port_holder = _reserve_loopback_port()
             served_at = (self._view_port_holder.getsockname(),) if self._view_port_holder else ()
         sandbox = Sandbox(self._sandbox_settings, served_at=served_at)
-        routes = SandboxRoutes(sandbox, self._in_flight, self._settings, self._plugin)
+        routes = SandboxRoutes(
+            sandbox, self._in_flight, self._settings, self._plugin, tracing=self._tracing
+        )
         guarded = SandboxGuard(routes, self._settings)
         listener = Listener(guarded, self._settings, encode_error=error_body)
         return sock, (sandbox, routes, listener)

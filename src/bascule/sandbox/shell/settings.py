@@ -24,6 +24,7 @@ _NOT_INHERITED = frozenset(
         *("BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS3", "PS4", "HISTFILE"),
         *("TMOUT", "MAIL", "COLUMNS", "LINES", "OLDPWD", "SHLVL", "SHELLOPTS", "BASHOPTS", "_"),
         *("SESSION_API_KEY", "BASCULE_TOKEN"),
+        *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"),
     }
 )
 """Variables that change the behaviour of bash, describe another terminal, or are secrets."""
