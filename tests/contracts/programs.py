@@ -56,6 +56,30 @@ def sh(script: str) -> tuple[str, ...]:
 
 
 class ProgramSuite:
+    # Programs that belong to one client ---------------------------------------------------
+
+    async def test_a_program_with_an_unread_limit_ends_after_its_last_reader(
+        self, host: ProgramHost
+    ) -> None:
+        program = await host.start_program(sh("echo begun; exec sleep 1000"), unread_limit=0.3)
+        await until(program, b"begun")  # reads, and then no longer
+        assert await program.wait() < 0
+
+    async def test_a_program_with_an_unread_limit_runs_while_it_is_read(
+        self, host: ProgramHost
+    ) -> None:
+        program = await host.start_program(sh("sleep 1; echo done"), unread_limit=0.5)
+        assert (await printed(program))["stdout"] == b"done\n"
+        assert await program.wait() == 0
+
+    async def test_a_program_gets_its_secret_variables(self, host: ProgramHost) -> None:
+        program = await host.start_program(sh('echo "$KEY"'), secret_env={"KEY": "a b"})
+        assert (await printed(program))["stdout"] == b"a b\n"
+        with pytest.raises(InvalidRequest, match="'KEY' is in `env` and in `secret_env`"):
+            await host.start_program(["true"], env={"KEY": "a"}, secret_env={"KEY": "b"})
+        with pytest.raises(InvalidRequest, match="`unread_limit` must be between"):
+            await host.start_program(["true"], unread_limit=-1)
+
     # Input and output ---------------------------------------------------------------------
 
     async def test_stdout_and_stderr_are_apart_and_in_order(self, host: ProgramHost) -> None:

@@ -128,6 +128,8 @@ class ProgramHost(ABC):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
         """Start a program, without a shell.
 
@@ -135,6 +137,10 @@ class ProgramHost(ABC):
         shells. `cwd` is relative to the working directory. `user`: name of the account; only a
         sandbox of root that has no account of its own can choose one. With `terminal`, the program
         runs on a pseudoterminal instead of pipes.
+
+        `secret_env`: more variables, whose values no record shows. The output of such a program is
+        not recorded, because it may contain them. `unread_limit`: seconds without a reader of
+        `output` after which the program is ended, so that it ends with its client.
 
         Rules for commands apply to the program as to the same words in a shell. Cancelling may
         leave the program running. Raises an error if the program does not start.

@@ -66,9 +66,17 @@ class InProcessRuntime(Runtime, ProgramHost):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
         return await self._sandbox.programs.start_program(
-            argv, env=env, cwd=cwd, user=user, terminal=terminal
+            argv,
+            env=env,
+            cwd=cwd,
+            user=user,
+            terminal=terminal,
+            secret_env=secret_env,
+            unread_limit=unread_limit,
         )
 
     async def find_program(self, program_id: str) -> Program:

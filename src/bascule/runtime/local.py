@@ -102,8 +102,18 @@ class LocalRuntime(LanguageVerbs, ProgramHost):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
-        work = self._open.start_program(argv, env=env, cwd=cwd, user=user, terminal=terminal)
+        work = self._open.start_program(
+            argv,
+            env=env,
+            cwd=cwd,
+            user=user,
+            terminal=terminal,
+            secret_env=secret_env,
+            unread_limit=unread_limit,
+        )
         return await self._unless_died(work)
 
     async def find_program(self, program_id: str) -> Program:

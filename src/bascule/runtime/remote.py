@@ -221,9 +221,18 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
         return await self.start_program_for(
-            "", argv, env=env, cwd=cwd, user=user, terminal=terminal
+            "",
+            argv,
+            env=env,
+            cwd=cwd,
+            user=user,
+            terminal=terminal,
+            secret_env=secret_env,
+            unread_limit=unread_limit,
         )
 
     async def start_program_for(
@@ -235,10 +244,18 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
         """Start a program that `end_programs_of` ends, when the hub's token is revoked."""
         body = ProgramRequest(
-            argv=argv, env=env or {}, cwd=cwd, user=user, terminal=terminal
+            argv=argv,
+            env=env or {},
+            cwd=cwd,
+            user=user,
+            terminal=terminal,
+            secret_env=secret_env or {},
+            unread_limit=unread_limit,
         ).to_json()
         headers = {**_ACTION_HEADERS, **({STARTED_BY: token_id} if token_id else {})}
         reply = await self._http.request(

@@ -67,15 +67,23 @@ async def test_programs_belong_to_their_owner_and_starts_are_audited_and_recorde
             assert {each.id for each in await inside.list_programs()} == {program.id, echo.id}
             assert await (await inside.find_program(program.id)).kill() < 0
 
+            secret = await inside.start_program(
+                sh('echo "$KEY"'), secret_env={"KEY": "not to be recorded"}
+            )
+            assert (await printed(secret))["stdout"] == b"not to be recorded\n"
+
             rows = await admin.must("GET", f"/api/audit?session_id={mine.session_id}")
             acts = [row for row in rows if row["verb"] == "act"]
             assert [(row["who"], row["detail"]["action"]) for row in acts] == [
                 ("mine", "program"),
                 ("mine", "program"),
+                ("mine", "program"),
             ]
             assert {"argv": "echo 'a b'"} in [row["detail"]["args"] for row in acts]
             where = f"/api/sessions/{mine.session_id}/timeline.jsonl"
-            lines = (await admin.must("GET", where)).splitlines()
+            text = await admin.must("GET", where)
+            assert b"not to be recorded" not in text
+            lines = text.splitlines()
             events = [json.loads(line) for line in lines]
             commands = [
                 event["args"]["command"] for event in events if event.get("action") == "run"
@@ -83,13 +91,14 @@ async def test_programs_belong_to_their_owner_and_starts_are_audited_and_recorde
             assert commands == [
                 "WORD=x /bin/sh -c 'echo '\"'\"'a secret'\"'\"'; cat'",
                 "echo 'a b'",
+                "KEY='***' /bin/sh -c 'echo \"$KEY\"'",
             ]
             ends = {
                 event["extras"]["command"]: event["extras"]["metadata"]["exit_code"]
                 for event in events
                 if event.get("observation") == "run"
             }
-            assert ends == {commands[0]: -signal.SIGTERM, commands[1]: 0}
+            assert ends == {commands[0]: -signal.SIGTERM, commands[1]: 0, commands[2]: 0}
 
 
 async def test_programs_survive_a_hub_restart_unless_their_token_was_revoked() -> None:

@@ -402,6 +402,8 @@ class Sessions(Closable):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
         """Start a program with pipes in the session's sandbox; resumes a paused session.
 
@@ -412,7 +414,14 @@ class Sessions(Closable):
         client, _ = await self.enter(session_id)
         async with self._leases.scope(who):
             return await client.runtime.start_program_for(
-                who.token_id, argv, env=env, cwd=cwd, user=user, terminal=terminal
+                who.token_id,
+                argv,
+                env=env,
+                cwd=cwd,
+                user=user,
+                terminal=terminal,
+                secret_env=secret_env,
+                unread_limit=unread_limit,
             )
 
     async def program_starts(

@@ -62,9 +62,19 @@ class SessionRuntime(Verbs, ProgramHost):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> Program:
         return await self._sessions.start_program(
-            self._identity, self._id, argv, env=env, cwd=cwd, user=user, terminal=terminal
+            self._identity,
+            self._id,
+            argv,
+            env=env,
+            cwd=cwd,
+            user=user,
+            terminal=terminal,
+            secret_env=secret_env,
+            unread_limit=unread_limit,
         )
 
     async def find_program(self, program_id: str) -> Program:

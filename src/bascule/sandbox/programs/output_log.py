@@ -83,9 +83,11 @@ class ProgramLog:
         for reader in self._readers:
             reader.is_late = reader.is_late or not reader.has_taken
 
-    def read(self, *, stdout: int, stderr: int) -> OutputReader:
+    def read(
+        self, *, stdout: int, stderr: int, on_close: Callable[[], None] = lambda: None
+    ) -> OutputReader:
         """A reader of the output from these positions on. The caller closes it."""
-        reader = OutputReader(self, {"stdout": stdout, "stderr": stderr})
+        reader = OutputReader(self, {"stdout": stdout, "stderr": stderr}, on_close)
         self._readers.add(reader)
         if self._is_finished:
             reader.finish()
@@ -124,8 +126,11 @@ class ProgramLog:
 class OutputReader(Inbox[ProgramOutput]):
     """One reader of a program's output."""
 
-    def __init__(self, log: ProgramLog, seen: dict[ProgramStream, int]) -> None:
+    def __init__(
+        self, log: ProgramLog, seen: dict[ProgramStream, int], on_close: Callable[[], None]
+    ) -> None:
         super().__init__()
+        self._on_close: Callable[[], None] | None = on_close
         self._log = log
         self.seen = seen
         """Bytes of each stream that this reader has taken, or did not ask for."""
@@ -137,6 +142,9 @@ class OutputReader(Inbox[ProgramOutput]):
 
     def close(self) -> None:
         self._log.close_reader(self)
+        if self._on_close is not None:
+            self._on_close()
+            self._on_close = None
 
     def missed_at_end(self) -> list[ProgramOutput]:
         """What was dropped at the end of a stream, when the reader has taken everything else."""

@@ -62,6 +62,9 @@ class PipedProgram(Program):
         self._stdin: PipeWriter | None = None
         self._cwd = ""
         self._stalled: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._readers_open = 0
         self._is_complete = False
         self._exit: asyncio.Future[int] = self._loop.create_future()
         self.pid = 0
@@ -126,6 +129,7 @@ class PipedProgram(Program):
                 os.close(fd)
         for reader in self._readers:
             reader.read()
+        self._watch_readers()
 
     # As a program -------------------------------------------------------------------------
 
@@ -170,7 +174,9 @@ class PipedProgram(Program):
 
     def open_reader(self, *, stdout: int = 0, stderr: int = 0) -> OutputReader:
         """A reader of the output. The caller closes it."""
-        return self._log.read(stdout=stdout, stderr=stderr)
+        self._readers_open += 1
+        self._watch_readers()
+        return self._log.read(stdout=stdout, stderr=stderr, on_close=self._on_reader_closed)
 
     async def output(
         self, *, stdout: int = 0, stderr: int = 0
@@ -196,6 +202,10 @@ class PipedProgram(Program):
 
     def close(self) -> None:
         """Close this side's descriptors. The keeper ends the program."""
+        if self._unread is not None:
+            self._unread.cancel()
+        if self._ending is not None:
+            self._ending.cancel()
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
@@ -267,6 +277,22 @@ class PipedProgram(Program):
             self._stalled = None
             self._read_on()
 
+    def _on_reader_closed(self) -> None:
+        self._readers_open -= 1
+        self._watch_readers()
+
+    def _watch_readers(self) -> None:
+        """End a program with an `unread_limit` that has had no reader for so long."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        limit = self._request.unread_limit
+        if limit is not None and not self._readers_open and not self.has_ended:
+            self._unread = self._loop.call_later(limit, self._on_unread)
+
+    def _on_unread(self) -> None:
+        self._ending = self._loop.create_task(self._keeper.end(self.pid))
+
     def _read_on(self) -> None:
         for reader in self._readers:
             reader.read()
@@ -276,6 +302,7 @@ class PipedProgram(Program):
         if not self._exit.done():
             self._exit.set_result(status)
             self.stdin.close()
+            self._watch_readers()  # nothing to end any longer
             self._complete()
 
     def _complete(self) -> None:

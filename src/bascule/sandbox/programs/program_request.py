@@ -18,8 +18,11 @@ _MAX_BYTES: Final = 128 << 10
 """Maximum bytes of argv and of the given variables together. The kernel has a similar limit for a
 single word."""
 _MAX_SIDE: Final = 1000
+_HIDDEN: Final = "'***'"
+"""Stands for the value of a secret variable."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_KEYS: Final = frozenset({"argv", "env", "cwd", "user", "terminal"})
+_KEYS: Final = frozenset({"argv", "env", "cwd", "user", "terminal", "secret_env", "unread_limit"})
+_MAX_UNREAD: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,16 +34,24 @@ class ProgramRequest:
     cwd: str = ""
     user: str = ""
     terminal: TerminalSize | None = None
+    secret_env: Mapping[str, str] = field(default_factory=dict)
+    """More variables, whose values are not part of `as_command`."""
+    unread_limit: float | None = None
+    """Seconds without a reader of the output after which the program is ended."""
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not self.argv:
             raise InvalidRequest(f"`argv` must be a list of at least one text, not {self.argv!r}")
-        if not isinstance(self.env, Mapping):
-            raise InvalidRequest(f"`env` must be an object of texts, not {self.env!r}")
+        for where, given in (("env", self.env), ("secret_env", self.secret_env)):
+            if not isinstance(given, Mapping):
+                raise InvalidRequest(f"`{where}` must be an object of texts, not {given!r}")
+        if both := self.env.keys() & self.secret_env.keys():
+            raise InvalidRequest(f"{min(both)!r} is in `env` and in `secret_env`; use one of them")
         size = 0
         for name, value in (
             *(("argv", each) for each in self.argv),
             *((f"env.{name}", value) for name, value in self.env.items()),
+            *((f"secret_env.{name}", value) for name, value in self.secret_env.items()),
             ("cwd", self.cwd),
             ("user", self.user),
         ):
@@ -53,7 +64,7 @@ class ProgramRequest:
             )
         if not self.argv[0]:
             raise InvalidRequest("`argv[0]` is empty; it must name a program")
-        for name in self.env:
+        for name in (*self.env, *self.secret_env):
             if not _NAME.fullmatch(name):
                 raise InvalidRequest(
                     f"{name!r} cannot name a variable: use letters, digits and `_`, and no digit "
@@ -61,6 +72,8 @@ class ProgramRequest:
                 )
         if self.terminal is not None:
             ensure_size(self.terminal)
+        if self.unread_limit is not None:
+            _ensure_seconds(self.unread_limit)
 
     @classmethod
     def from_json(cls, body: object) -> ProgramRequest:
@@ -80,6 +93,8 @@ class ProgramRequest:
             cwd=_or(body.get("cwd"), ""),
             user=_or(body.get("user"), ""),
             terminal=None if terminal is None else terminal_size(terminal),
+            secret_env=_or(body.get("secret_env"), {}),
+            unread_limit=body.get("unread_limit"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -91,6 +106,8 @@ class ProgramRequest:
             "cwd": self.cwd,
             "user": self.user,
             "terminal": size and {"columns": size.columns, "rows": size.rows},
+            "secret_env": dict(self.secret_env),
+            "unread_limit": self.unread_limit,
         }
 
     def as_command(self, *, user: str = "") -> str:
@@ -99,6 +116,7 @@ class ProgramRequest:
         `user`: the account, if it is not the sandbox's own.
         """
         words = [f"{name}={shlex.quote(value)}" for name, value in self.env.items()]
+        words += [f"{name}={_HIDDEN}" for name in self.secret_env]
         if user:
             words += ["runuser", "-u", shlex.quote(user), "--"]
         first = self.argv[0]
@@ -153,6 +171,14 @@ def ensure_size(size: TerminalSize) -> None:
     for side in (size.columns, size.rows):
         if type(side) is not int or not 0 < side <= _MAX_SIDE:
             raise InvalidRequest(f"A terminal has 1 to {_MAX_SIDE} columns and rows, not {side!r}")
+
+
+def _ensure_seconds(seconds: object) -> None:
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or not 0 < float(str(seconds)) <= _MAX_UNREAD:
+        raise InvalidRequest(
+            f"`unread_limit` must be between 0 and {_MAX_UNREAD:g} seconds, not {seconds!r}"
+        )
 
 
 def _checked_bytes(name: str, value: object) -> int:

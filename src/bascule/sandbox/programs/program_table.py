@@ -88,6 +88,8 @@ class ProgramTable(ProgramHost, Closable):
         cwd: str = "",
         user: str = "",
         terminal: TerminalSize | None = None,
+        secret_env: Mapping[str, str] | None = None,
+        unread_limit: float | None = None,
     ) -> PipedProgram:
         request = ProgramRequest(
             argv=argv if isinstance(argv, str) else tuple(argv),
@@ -95,6 +97,8 @@ class ProgramTable(ProgramHost, Closable):
             cwd=cwd,
             user=user,
             terminal=terminal,
+            secret_env=secret_env or {},
+            unread_limit=unread_limit,
         )
         return await self.start(request)
 
@@ -172,7 +176,8 @@ class ProgramTable(ProgramHost, Closable):
             stall_timeout=self.stall_timeout,
             has_large_pipes=self._running() <= _MAX_LARGE_PIPES,
         )
-        program.on_output = record.on_output
+        if not request.secret_env:  # otherwise it may print them
+            program.on_output = record.on_output
         program.on_complete = lambda status: self._on_complete(program, record, status)
         try:
             if (gate := self._gate()) is not None:
@@ -197,7 +202,7 @@ class ProgramTable(ProgramHost, Closable):
         directory = request.directory(str(settings.working_dir))
         base = shell_environment(settings)
         mark = {name: base[name] for name in (_SANDBOX_MARK,) if name in base}
-        env = {**base, **request.env, **mark, "PWD": directory}
+        env = {**base, **request.env, **request.secret_env, **mark, "PWD": directory}
         return _Place(
             cwd=directory,
             env=env,
