@@ -72,6 +72,12 @@ class ProgramSuite:
         assert (await printed(program))["stdout"] == b"done\n"
         assert await program.wait() == 0
 
+    async def test_stderr_can_be_joined_to_stdout(self, host: ProgramHost) -> None:
+        lines = "for i in 1 2 3; do echo out $i; echo err $i >&2; done"
+        program = await host.start_program(sh(lines), joins_stderr=True)
+        expected = b"".join(b"out %d\nerr %d\n" % (i, i) for i in (1, 2, 3))
+        assert await printed(program) == {"stdout": expected, "stderr": b""}
+
     async def test_a_program_gets_its_secret_variables(self, host: ProgramHost) -> None:
         program = await host.start_program(sh('echo "$KEY"'), secret_env={"KEY": "a b"})
         assert (await printed(program))["stdout"] == b"a b\n"

@@ -33,6 +33,7 @@ PAGES = [
 ]
 OPTIONS_OF_OTHERS = {
     "agent-server": {"--import-modules"},
+    "ACP agents": {"--acp"},
     "apt-get": {"--no-install-recommends", "--yes"},
     "bash": {"--pretty-print"},
     "benchmarks.compare": {"--only"},

@@ -34,6 +34,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "windows": "List the VS Code windows connected to the hub.",
         "token": "Print the hub's admin token; create, list and revoke other tokens.",
         "mcp": "Serve a sandbox, a session or VS Code windows to an MCP client.",
+        "acp": "Run an ACP agent in a session or beside a VS Code window, for an ACP client.",
         "approvals": "List the actions of agents that wait for approval, and answer.",
         "rules": "Test and list rules that allow commands, deny them or require approval.",
     },
@@ -66,6 +67,8 @@ COMMANDS: Mapping[str, str] = {
 _SETTINGS: Mapping[str, Mapping[str, bool]] = {
     # Options after the first word belong to the command that `exec` runs.
     "exec": {"allow_interspersed_args": False},
+    # Those after AGENT belong to the agent.
+    "acp": {"allow_interspersed_args": False},
 }
 
 

@@ -55,6 +55,11 @@ EXAMPLES: Mapping[str, Sequence[str]] = {
         "bascule session merge mine-fork-1 --take src/main.py",
         "bascule session merge mine-fork-1 --branch trial",
     ),
+    "acp": (
+        "bascule acp --session mine --env GEMINI_API_KEY -- gemini --acp",
+        "bascule acp --new --folder ~/project -- claude-agent-acp",
+        "bascule acp --window ~/project --env OPENAI_API_KEY -- qwen --acp",
+    ),
     "replay": (
         "bascule replay mine.jsonl  # in a new session, removed afterwards",
         "bascule replay mine.jsonl --session mine",

@@ -130,6 +130,7 @@ class ProgramHost(ABC):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         """Start a program, without a shell.
 
@@ -140,7 +141,8 @@ class ProgramHost(ABC):
 
         `secret_env`: more variables, whose values no record shows. The output of such a program is
         not recorded, because it may contain them. `unread_limit`: seconds without a reader of
-        `output` after which the program is ended, so that it ends with its client.
+        `output` after which the program is ended, so that it ends with its client. With
+        `joins_stderr`, stderr goes to the same pipe as stdout, so that their order is kept.
 
         Rules for commands apply to the program as to the same words in a shell. Cancelling may
         leave the program running. Raises an error if the program does not start.

@@ -143,6 +143,7 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         return await self._sandbox_runtime.start_program(
             argv,
@@ -152,6 +153,7 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
             terminal=terminal,
             secret_env=secret_env,
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         )
 
     async def find_program(self, program_id: str) -> Program:

@@ -68,6 +68,7 @@ class InProcessRuntime(Runtime, ProgramHost):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         return await self._sandbox.programs.start_program(
             argv,
@@ -77,6 +78,7 @@ class InProcessRuntime(Runtime, ProgramHost):
             terminal=terminal,
             secret_env=secret_env,
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         )
 
     async def find_program(self, program_id: str) -> Program:

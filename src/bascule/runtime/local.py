@@ -104,6 +104,7 @@ class LocalRuntime(LanguageVerbs, ProgramHost):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         work = self._open.start_program(
             argv,
@@ -113,6 +114,7 @@ class LocalRuntime(LanguageVerbs, ProgramHost):
             terminal=terminal,
             secret_env=secret_env,
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         )
         return await self._unless_died(work)
 

@@ -223,6 +223,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         return await self.start_program_for(
             "",
@@ -233,6 +234,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
             terminal=terminal,
             secret_env=secret_env,
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         )
 
     async def start_program_for(
@@ -246,6 +248,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         """Start a program that `end_programs_of` ends, when the hub's token is revoked."""
         body = ProgramRequest(
@@ -256,6 +259,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
             terminal=terminal,
             secret_env=secret_env or {},
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         ).to_json()
         headers = {**_ACTION_HEADERS, **({STARTED_BY: token_id} if token_id else {})}
         reply = await self._http.request(

@@ -404,6 +404,7 @@ class Sessions(Closable):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         """Start a program with pipes in the session's sandbox; resumes a paused session.
 
@@ -422,6 +423,7 @@ class Sessions(Closable):
                 terminal=terminal,
                 secret_env=secret_env,
                 unread_limit=unread_limit,
+                joins_stderr=joins_stderr,
             )
 
     async def program_starts(

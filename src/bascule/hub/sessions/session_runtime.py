@@ -64,6 +64,7 @@ class SessionRuntime(Verbs, ProgramHost):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> Program:
         return await self._sessions.start_program(
             self._identity,
@@ -75,6 +76,7 @@ class SessionRuntime(Verbs, ProgramHost):
             terminal=terminal,
             secret_env=secret_env,
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         )
 
     async def find_program(self, program_id: str) -> Program:

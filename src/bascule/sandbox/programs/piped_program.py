@@ -116,7 +116,7 @@ class PipedProgram(Program):
                     cwd=cwd,
                     stdin=theirs[0],
                     stdout=theirs[1],
-                    stderr=theirs[2],
+                    stderr=theirs[-1],
                     account=account,
                     on_exit=self._exited,
                     adopts_orphans=False,
@@ -234,7 +234,8 @@ class PipedProgram(Program):
         if self._has_large_pipes:
             enlarge(ours)
         self._stdin = PipeWriter(ours)
-        for stream in ("stdout", "stderr"):
+        streams: tuple[ProgramStream, ...] = ("stdout", "stderr")
+        for stream in streams[:1] if self._request.joins_stderr else streams:
             ours, end = os.pipe2(os.O_CLOEXEC)
             theirs.append(end)
             if stream == "stdout" and self._has_large_pipes:

@@ -21,7 +21,9 @@ _MAX_SIDE: Final = 1000
 _HIDDEN: Final = "'***'"
 """Stands for the value of a secret variable."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_KEYS: Final = frozenset({"argv", "env", "cwd", "user", "terminal", "secret_env", "unread_limit"})
+_KEYS: Final = frozenset(
+    {"argv", "env", "cwd", "user", "terminal", "secret_env", "unread_limit", "joins_stderr"}
+)
 _MAX_UNREAD: Final = 3600.0
 
 
@@ -38,6 +40,8 @@ class ProgramRequest:
     """More variables, whose values are not part of `as_command`."""
     unread_limit: float | None = None
     """Seconds without a reader of the output after which the program is ended."""
+    joins_stderr: bool = False
+    """stderr goes to the pipe of stdout."""
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not self.argv:
@@ -72,6 +76,8 @@ class ProgramRequest:
                 )
         if self.terminal is not None:
             ensure_size(self.terminal)
+        if not isinstance(self.joins_stderr, bool):
+            raise InvalidRequest(f"`joins_stderr` must be true or false, not {self.joins_stderr!r}")
         if self.unread_limit is not None:
             _ensure_seconds(self.unread_limit)
 
@@ -95,6 +101,7 @@ class ProgramRequest:
             terminal=None if terminal is None else terminal_size(terminal),
             secret_env=_or(body.get("secret_env"), {}),
             unread_limit=body.get("unread_limit"),
+            joins_stderr=_or(body.get("joins_stderr"), False),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -108,6 +115,7 @@ class ProgramRequest:
             "terminal": size and {"columns": size.columns, "rows": size.rows},
             "secret_env": dict(self.secret_env),
             "unread_limit": self.unread_limit,
+            "joins_stderr": self.joins_stderr,
         }
 
     def as_command(self, *, user: str = "") -> str:

@@ -90,6 +90,7 @@ class ProgramTable(ProgramHost, Closable):
         terminal: TerminalSize | None = None,
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
+        joins_stderr: bool = False,
     ) -> PipedProgram:
         request = ProgramRequest(
             argv=argv if isinstance(argv, str) else tuple(argv),
@@ -99,6 +100,7 @@ class ProgramTable(ProgramHost, Closable):
             terminal=terminal,
             secret_env=secret_env or {},
             unread_limit=unread_limit,
+            joins_stderr=joins_stderr,
         )
         return await self.start(request)
 

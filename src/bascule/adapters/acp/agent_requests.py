@@ -1,0 +1,151 @@
+"""Answers the agent's requests for files and terminals, which ACP calls the client's methods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import BasculeError, InvalidRequest, NoSuchPath, QuotaExceeded, UsageError
+
+from . import messages
+from .files import AcpFiles
+from .messages import MessageId, RpcMessage
+from .paths import PathMap
+from .terminals import AcpTerminals, TerminalRequest
+from .workspaces import AgentWorkspace
+
+MAX_RUNNING: Final = 256
+"""Maximum number of requests that are answered at the same time."""
+
+Answer = Callable[[bytes], None]
+Method = Callable[[Mapping[str, Any], "SessionPaths"], Awaitable[Mapping[str, Any]]]
+
+
+class SessionPaths:
+    """How the paths of one ACP session are mapped, and where its agent works."""
+
+    def __init__(self, workspace: AgentWorkspace, cwd: str) -> None:
+        self.client = workspace.client_paths(cwd)
+        self.agent_cwd = self.client.to_there(cwd)
+        self.runtime: PathMap = workspace.runtime_paths(self.agent_cwd)
+
+
+class AgentRequests(Closable):
+    """Runs requests as tasks, so that a slow one delays no other message.
+
+    Closing ends all requests and terminals.
+    """
+
+    def __init__(self, workspace: AgentWorkspace, answer: Answer) -> None:
+        self._workspace = workspace
+        self._answer = answer
+        self._terminals = AcpTerminals()
+        self._running: dict[MessageId, asyncio.Task[None]] = {}
+        self._methods: Mapping[str, Method] = {
+            "fs/read_text_file": self._read,
+            "fs/write_text_file": self._write,
+            "terminal/create": self._create_terminal,
+            "terminal/output": self._terminal_output,
+            "terminal/wait_for_exit": self._wait_for_exit,
+            "terminal/kill": self._kill_terminal,
+            "terminal/release": self._release_terminal,
+        }
+
+    def handles(self, method: str) -> bool:
+        return method in self._methods
+
+    def start(self, message: RpcMessage, paths: SessionPaths) -> None:
+        """Begin to answer a request."""
+        self.run(message.id, self._methods[message.method](message.params, paths))
+
+    def run(self, message_id: MessageId, work: Awaitable[Mapping[str, Any]]) -> None:
+        """Answer a request with the result of `work`, or with its error."""
+        task = asyncio.ensure_future(self._run(message_id, work))
+        error: BasculeError
+        if message_id in self._running:
+            error = InvalidRequest(f"The id {message_id!r:.200} is the id of a pending request")
+        elif len(self._running) >= MAX_RUNNING:
+            error = QuotaExceeded(f"{MAX_RUNNING} requests are pending, the maximum")
+        else:
+            self._running[message_id] = task
+            task.add_done_callback(lambda _: self._running.pop(message_id, None))
+            return
+        task.cancel()
+        self._answer(failure(message_id, error))
+
+    def cancel(self, message_id: object) -> bool:
+        """End a request that the agent no longer waits for; False if it is not pending here."""
+        task = self._running.get(message_id) if isinstance(message_id, str | int) else None
+        if task is None:
+            return False
+        task.cancel()
+        return True
+
+    async def aclose(self) -> None:
+        running = set(self._running.values())
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+        await self._terminals.aclose()
+
+    async def _run(self, message_id: MessageId, work: Awaitable[Mapping[str, Any]]) -> None:
+        try:
+            answer = messages.result(message_id, await work)
+        except asyncio.CancelledError:
+            self._answer(
+                messages.error(message_id, messages.CANCELLED, "The request was cancelled")
+            )
+            raise
+        except BasculeError as error:
+            answer = failure(message_id, error)
+        self._answer(answer)
+
+    async def _read(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
+        return await self._files().read(params, paths.runtime)
+
+    async def _write(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
+        return await self._files().write(params, paths.runtime)
+
+    async def _create_terminal(
+        self, params: Mapping[str, Any], paths: SessionPaths
+    ) -> Mapping[str, Any]:
+        request = TerminalRequest.of(params, cwd=paths.agent_cwd)
+        name = self._terminals.next_name()
+        at_runtime = request.moved(paths.runtime.to_there)
+        await self._terminals.open(name, self._workspace.terminal(at_runtime, name))
+        return {"terminalId": name}
+
+    async def _terminal_output(
+        self, params: Mapping[str, Any], _: SessionPaths
+    ) -> Mapping[str, Any]:
+        return self._terminals.get(params).output()
+
+    async def _wait_for_exit(self, params: Mapping[str, Any], _: SessionPaths) -> Mapping[str, Any]:
+        return await self._terminals.get(params).wait()
+
+    async def _kill_terminal(self, params: Mapping[str, Any], _: SessionPaths) -> Mapping[str, Any]:
+        await self._terminals.get(params).kill()
+        return {}
+
+    async def _release_terminal(
+        self, params: Mapping[str, Any], _: SessionPaths
+    ) -> Mapping[str, Any]:
+        await self._terminals.release(params)
+        return {}
+
+    def _files(self) -> AcpFiles:
+        return AcpFiles(self._workspace.runtime, self._workspace.root)
+
+
+def failure(message_id: MessageId, error: BasculeError) -> bytes:
+    """The answer to a request that failed with `error`."""
+    if isinstance(error, NoSuchPath):
+        code = messages.NOT_FOUND
+    elif isinstance(error, UsageError):
+        code = messages.INVALID_PARAMS
+    else:
+        code = messages.INTERNAL_ERROR
+    return messages.error(message_id, code, error.message, {"code": error.code})

@@ -1,0 +1,46 @@
+"""Serves the ACP client that started this process, over stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final
+
+from bascule.core.errors import BasculeError
+from bascule.core.programs import Program
+
+from .peers import AgentPeer, ClientPeer
+from .proxy import AcpEnd, AcpProxy
+from .workspaces import AgentCommand, AgentWorkspace
+
+logger = logging.getLogger(__name__)
+
+_END_TIMEOUT: Final = 30.0
+"""Seconds for the agent to end. Without the proxy, its sandbox ends it anyway."""
+
+
+async def serve_client(workspace: AgentWorkspace, command: AgentCommand) -> int:
+    """Run the agent until it ends or the client disconnects. Returns the exit code.
+
+    Then the agent and all its children have ended. Cancelling this ends them too.
+    """
+    client = await ClientPeer.open()
+    program = await workspace.start_agent(command)
+    try:
+        end = await AcpProxy(client, AgentPeer(program), workspace).run()
+        if end is AcpEnd.CLIENT:
+            return 0
+        status = await program.wait()
+        return status if status >= 0 else 128 - status
+    finally:
+        await _end(program)
+
+
+async def _end(program: Program) -> None:
+    with suppress(BasculeError):  # its sandbox may have ended, and the agent with it
+        try:
+            async with asyncio.timeout(_END_TIMEOUT):
+                await program.kill()
+        except TimeoutError:
+            logger.warning("the agent has not ended after %g seconds", _END_TIMEOUT)
