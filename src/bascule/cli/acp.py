@@ -15,13 +15,16 @@ from bascule.core.errors import UsageError
 
 from . import session_options as options
 from .hub_target import HubTarget, HubUrl, use_hub
-from .known_names import session_names, window_names
+from .known_names import one_of, session_names, window_names
 from .logs import configure_logging
 from .session_choice import choose_session
 from .signatures import CommandArgument, CommandOption
 
 if TYPE_CHECKING:
     from bascule.adapters.acp.workspaces import AgentCommand, AgentWorkspace
+    from bascule.link.agent_calls import AgentPlace
+
+_ASK = ("both", "client", "hub")
 
 
 def acp(
@@ -78,6 +81,14 @@ def acp(
             "do not show its value. Repeatable.",
         ),
     ] = None,
+    ask: Annotated[
+        str,
+        CommandOption(
+            help="Who answers the agent's questions, if no rule does. client: the ACP client. hub: "
+            "the people at the hub's page. both: both are asked, and the first answer counts.",
+            autocompletion=one_of(*_ASK),
+        ),
+    ] = "both",
 ) -> int:
     """Run an ACP agent in a session or beside a VS Code window.
 
@@ -92,6 +103,8 @@ def acp(
         raise UsageError("give one of --session, --new and --window")
     if (folder or git or name) and not new:
         raise UsageError("--folder, --git and --name are only for --new")
+    if ask not in _ASK:
+        raise UsageError(f"--ask is {ask!r}; it must be one of {', '.join(_ASK)}")
     from bascule.adapters.acp.workspaces import AgentCommand
 
     words = agent[1:] if agent[0] == "--" and agent[1:] else agent
@@ -100,23 +113,32 @@ def acp(
     target = use_hub(hub)
     if window is not None:
         place = _Window(target, window)
-        return asyncio.run(_serve(place.open, command))
+        return asyncio.run(_serve(target, place.open, command, ask))
     body: dict[str, Any] | None = None
     if new:
         source = options.source(git=git, ref="", folder=folder, archive=None)
         body = {"name": name or f"agent: {Path(words[0]).name}", "workspace": source}
-    return asyncio.run(_serve(_Session(target, session or "", body).open, command))
+    return asyncio.run(_serve(target, _Session(target, session or "", body).open, command, ask))
 
 
-Open = Callable[[AsyncExitStack], Awaitable["AgentWorkspace"]]
+Open = Callable[[AsyncExitStack], Awaitable[tuple["AgentWorkspace", "AgentPlace"]]]
 
 
-async def _serve(open_place: Open, command: AgentCommand) -> int:
+async def _serve(target: HubTarget, open_place: Open, command: AgentCommand, ask: str) -> int:
+    from bascule.adapters.acp.oversight import HubOversight
     from bascule.adapters.acp.stdio import serve_client
+    from bascule.link.agent_calls import AgentCalls
 
     async def work() -> int:
         async with AsyncExitStack() as opened:
-            return await serve_client(await open_place(opened), command)
+            workspace, place = await open_place(opened)
+            oversight = HubOversight(
+                AgentCalls(target.url, target.token), place, asks_people=ask != "client"
+            )
+            opened.push_async_callback(oversight.aclose)
+            return await serve_client(
+                workspace, command, oversight=oversight, asks_client=ask != "hub"
+            )
 
     serving = asyncio.ensure_future(work())
     loop = asyncio.get_running_loop()
@@ -133,8 +155,9 @@ class _Session:
     body: dict[str, Any] | None
     """Body for a new session; None: use the session `which`."""
 
-    async def open(self, opened: AsyncExitStack) -> AgentWorkspace:
+    async def open(self, opened: AsyncExitStack) -> tuple[AgentWorkspace, AgentPlace]:
         from bascule.adapters.acp.workspaces import SessionWorkspace
+        from bascule.link.agent_calls import AgentPlace
         from bascule.link.sessions import SessionCalls
         from bascule.runtime import CloudRuntime
 
@@ -152,7 +175,9 @@ class _Session:
             )
             await opened.enter_async_context(runtime)
         workspace = runtime.session.metadata["workspace"]
-        return SessionWorkspace(runtime, runtime, folder=str(workspace.get("folder") or ""))
+        place = AgentPlace(session_id=runtime.session_id)
+        folder = str(workspace.get("folder") or "")
+        return SessionWorkspace(runtime, runtime, folder=folder), place
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +185,9 @@ class _Window:
     target: HubTarget
     which: str
 
-    async def open(self, opened: AsyncExitStack) -> AgentWorkspace:
+    async def open(self, opened: AsyncExitStack) -> tuple[AgentWorkspace, AgentPlace]:
         from bascule.adapters.acp.workspaces import WindowWorkspace
+        from bascule.link.agent_calls import AgentPlace
         from bascule.runtime import LocalRuntime, VSCodeRuntime
 
         window = VSCodeRuntime(
@@ -185,4 +211,5 @@ class _Window:
             ],
             "env": [{"name": "BASCULE_TOKEN", "value": self.target.token}],
         }
-        return WindowWorkspace(window.window, window, local, mcp_server=mcp_server)
+        place = AgentPlace(window_id=window.window.id)
+        return WindowWorkspace(window.window, window, local, mcp_server=mcp_server), place

@@ -47,8 +47,19 @@ class AskingSession:
     owner: str = ""
 
 
-Questioner = Host | AskingSession
-"""Asks questions, and must receive the answers: a host of a window, or a session."""
+@dataclass(frozen=True, slots=True, eq=False)
+class AskingAgent:
+    """An agent that a program outside of the hub runs, in a session or beside a window."""
+
+    session_id: str
+    window_id: str
+    """One of the two is empty."""
+    on_answer: OnAnswer
+    owner: str = ""
+
+
+Questioner = Host | AskingSession | AskingAgent
+"""Asks questions, and must receive the answers: a host of a window, a session, or an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +153,7 @@ class Approvals:
         return pending.asker, pending.question
 
     def withdraw(self, asker: Questioner) -> None:
-        """Remove all questions of a host that is gone, or of a session that ended."""
+        """Remove all questions of a host or agent that is gone, or of a session that ended."""
         gone = [key for key, each in self._pending.items() if each.asker is asker]
         for key in gone:
             del self._pending[key]
@@ -189,9 +200,11 @@ def choices_of(question: Question) -> Sequence[str]:
 
 def _kind_and_id(asker: Questioner) -> tuple[str, PlaceId]:
     """The field of a question that names its place, and the place's id."""
-    if isinstance(asker, Host):
-        return "window_id", asker.window_id
-    return "session_id", asker.session_id
+    if isinstance(asker, AskingAgent) and not asker.window_id:
+        return "session_id", SessionId(asker.session_id)
+    if isinstance(asker, AskingSession):
+        return "session_id", asker.session_id
+    return "window_id", WindowId(asker.window_id)
 
 
 def _expires(question: Question) -> float:

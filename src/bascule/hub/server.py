@@ -24,6 +24,7 @@ from .accounts.audit_api import AuditApi
 from .accounts.audit_log import AuditLog
 from .accounts.oidc_sign_in import OidcSignIn
 from .accounts.users import Users
+from .agents.api import AgentsApi
 from .api import Api, identity_of, require_scope
 from .approvals_api import ApprovalsApi
 from .changes import HubChanges
@@ -175,6 +176,13 @@ class Hub(Startable):
         AuditApi(self._store).add_routes(self._api.app, require_scope)
         WebApi(self.sessions, checks).add_routes(self._api.app, require_scope)
         ApprovalsApi(self._sockets, self.sessions).add_routes(self._api.app, require_scope)
+        self._agents_api = AgentsApi(
+            self._sockets,
+            self.sessions,
+            approvals=self._sockets.approvals,
+            records=self._records,
+        )
+        self._agents_api.add_routes(self._api.app, require_scope)
         ReviewsApi(self._sockets.reviews, self._sockets).add_routes(self._api.app, require_scope)
         TimelinesApi(
             self.sessions,
@@ -315,6 +323,7 @@ class Hub(Startable):
         await self._feed.aclose()
         await self._sockets.aclose()
         self.sessions.finish_streams()
+        self._agents_api.finish()
         for mount in self._mounts:
             await mount.aclose()
         await self._listener.stop()

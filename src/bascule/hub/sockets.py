@@ -39,7 +39,7 @@ from .abandoned_actions import AbandonedActions
 from .accounts.audit_log import AuditLog
 from .action_queues import ActionQueues
 from .action_trace import ActionTrace
-from .approvals import Approvals, AskingSession, PlaceId
+from .approvals import Approvals, PlaceId
 from .changes import HubChanges
 from .health import Health
 from .identity import Identity
@@ -543,7 +543,7 @@ class Sockets(Closable):
             who,
             "approval",
             owner="" if asker is None else asker.owner,
-            session_id=asker.session_id if isinstance(asker, AskingSession) else "",
+            session_id="" if asker is None or isinstance(asker, Host) else asker.session_id,
             place=place_id,
             question=question,
             answer=answer,

@@ -160,6 +160,14 @@ class CommandGate:
                 answer = await self._ask_person(question)
                 approved = shown if answer == "approved" else None
 
+    async def judge(self, text: str, cwd: str) -> tuple[CommandVerdict, str]:
+        """The verdict on a command that a program runs itself in `cwd`, and the reason. Asks
+        nobody. Without a rule for a part, the verdict is `ask`, also where every command runs."""
+        decision = await self._in_thread(self._decide_by_rules, text, cwd or self._workspace)
+        self._count(decision, decision.verdict, text)
+        deciding = [part for part in decision.parts if part.verdict is decision.verdict]
+        return decision.verdict, "; ".join(visible(part.reason) for part in deciding)[:_MAX_SHOWN]
+
     async def admit_program(self, action: CmdRun, cwd: str) -> None:
         """Raises `DeniedByRule` or `ConsentDenied` if a program may not start in `cwd`. `action`
         has the program's words as a command."""
@@ -238,6 +246,12 @@ class CommandGate:
             decision = self._judge(text, rules, cwd)
         decision = replace(decision, parts=[*parts, *decision.parts])
         return decision if self._is_strict else decision.with_unmatched_parts_allowed()
+
+    def _decide_by_rules(self, text: str, cwd: str) -> Decision:
+        """What the rules alone say. Blocks the calling thread."""
+        with self._lock:
+            rules = self._rules.rules + self._workspace_rule_file.rules()
+            return self._judge(text, rules, cwd)
 
     def _workspace_rules(self) -> Rules:
         with self._lock:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping
 from contextlib import aclosing
 from enum import Enum
 from typing import Any, Final
 
-from bascule.core.errors import MessageTooLarge
+from bascule.core.errors import MessageTooLarge, RemoteError
 
 from . import messages
 from .agent_requests import AgentRequests, SessionPaths
 from .messages import InvalidMessage, MessageId, MessageKind, RpcMessage
+from .oversight import HubOversight
 from .paths import map_paths
 from .peers import LinePeer
+from .permissions import METHOD as REQUEST_PERMISSION
+from .permissions import PermissionDecisions
 from .rewrites import OPENS_SESSION, with_client_methods, with_mcp_server
+from .tool_calls import ToolCalls
 from .workspaces import AgentWorkspace
 
 logger = logging.getLogger(__name__)
@@ -43,7 +48,17 @@ class AcpProxy:
     know go to the other side, which answers them.
     """
 
-    def __init__(self, client: LinePeer, agent: LinePeer, workspace: AgentWorkspace) -> None:
+    def __init__(
+        self,
+        client: LinePeer,
+        agent: LinePeer,
+        workspace: AgentWorkspace,
+        *,
+        oversight: HubOversight | None = None,
+        asks_client: bool = True,
+    ) -> None:
+        """`oversight`: also apply the hub's rules and ask its people. `asks_client`: whether
+        questions of the agent go to the client too."""
         self._client = client
         self._agent = agent
         self._workspace = workspace
@@ -52,6 +67,17 @@ class AcpProxy:
         """The client's requests that the agent has not answered."""
         self._of_agent: set[MessageId] = set()
         """The ids of the agent's requests that the client has not answered."""
+        self._asked: dict[MessageId, asyncio.Future[RpcMessage]] = {}
+        """Questions about permissions that the client has not answered, by their id there."""
+        self._asked_prefix = f"bascule-{secrets.token_hex(4)}"
+        self._questions = 0
+        record = (lambda _: None) if oversight is None else oversight.record
+        self._tool_calls = ToolCalls(record)
+        self._permissions = PermissionDecisions(
+            self._tool_calls,
+            oversight=oversight,
+            ask_client=self._ask_client if asks_client else None,
+        )
         self._paths: dict[str, SessionPaths] = {}
         """By the id of the ACP session; the newest is the last."""
 
@@ -146,6 +172,11 @@ class AcpProxy:
         return message.changed(params=with_mcp_server(message.params, server))
 
     def _on_client_answer(self, message: RpcMessage) -> None:
+        if (asked := self._asked.pop(message.id, None)) is not None:
+            asked.set_result(message)
+            return
+        if isinstance(message.id, str) and message.id.startswith(self._asked_prefix):
+            return  # somebody else has answered already
         if message.id not in self._of_agent:
             logger.warning("the client answers an unknown request %.200r", message.id)
             return
@@ -189,6 +220,14 @@ class AcpProxy:
                 return
             self._requests.start(message, paths)
             return
+        if message.method == REQUEST_PERMISSION:
+            cwd = (
+                self._workspace.root
+                if (found := self._paths_of(message)) is None
+                else (found.agent_cwd)
+            )
+            self._requests.run(message.id, self._permissions.decide(message, cwd))
+            return
         if message.id in self._of_agent or len(self._of_agent) >= _MAX_PENDING:
             why = f"The id {message.id!r:.200} is pending, or {_MAX_PENDING} requests are"
             self._agent.outbox.put(messages.error(message.id, messages.INVALID_MESSAGE, why))
@@ -201,7 +240,29 @@ class AcpProxy:
             message.params.get("requestId")
         ):
             return
+        if message.method == "session/update":
+            params = message.params
+            self._tool_calls.on_update(params.get("sessionId"), params.get("update"))
         self._client.outbox.put(self._for_client(message).line)
+
+    async def _ask_client(self, message: RpcMessage) -> Mapping[str, Any]:
+        """Ask the client under an id of the proxy. Raises `RemoteError` if it cannot answer."""
+        self._questions += 1
+        number = f"{self._asked_prefix}-{self._questions}"
+        answer: asyncio.Future[RpcMessage] = asyncio.get_running_loop().create_future()
+        self._asked[number] = answer
+        self._client.outbox.put(self._for_client(message).changed(id=number).line)
+        try:
+            found = await answer
+        finally:
+            if self._asked.pop(number, None) is not None:
+                cancelled = messages.notification(_CANCEL_REQUEST, {"requestId": number})
+                self._client.outbox.put(cancelled)
+        if "error" in found.body:
+            raise RemoteError(
+                f"The client answered with {found.body['error']!r:.500}", remote_code=""
+            )
+        return found.result
 
     def _on_agent_answer(self, message: RpcMessage) -> None:
         request = self._of_client.pop(message.id, None)

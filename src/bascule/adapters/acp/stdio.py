@@ -10,6 +10,7 @@ from typing import Final
 from bascule.core.errors import BasculeError
 from bascule.core.programs import Program
 
+from .oversight import HubOversight
 from .peers import AgentPeer, ClientPeer
 from .proxy import AcpEnd, AcpProxy
 from .workspaces import AgentCommand, AgentWorkspace
@@ -20,7 +21,13 @@ _END_TIMEOUT: Final = 30.0
 """Seconds for the agent to end. Without the proxy, its sandbox ends it anyway."""
 
 
-async def serve_client(workspace: AgentWorkspace, command: AgentCommand) -> int:
+async def serve_client(
+    workspace: AgentWorkspace,
+    command: AgentCommand,
+    *,
+    oversight: HubOversight | None = None,
+    asks_client: bool = True,
+) -> int:
     """Run the agent until it ends or the client disconnects. Returns the exit code.
 
     Then the agent and all its children have ended. Cancelling this ends them too.
@@ -28,7 +35,14 @@ async def serve_client(workspace: AgentWorkspace, command: AgentCommand) -> int:
     client = await ClientPeer.open()
     program = await workspace.start_agent(command)
     try:
-        end = await AcpProxy(client, AgentPeer(program), workspace).run()
+        proxy = AcpProxy(
+            client,
+            AgentPeer(program),
+            workspace,
+            oversight=oversight,
+            asks_client=asks_client,
+        )
+        end = await proxy.run()
         if end is AcpEnd.CLIENT:
             return 0
         status = await program.wait()

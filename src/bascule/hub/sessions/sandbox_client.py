@@ -29,6 +29,7 @@ from .sandbox_messages import (
     PortList,
     RuleUse,
     RuleUses,
+    RuleVerdict,
     SandboxActivity,
     SandboxEntry,
     SandboxInfo,
@@ -143,6 +144,12 @@ class SandboxClient(Closable):
     async def set_rules(self, rules: Mapping[str, Any] | None) -> None:
         """Make the sandbox decide on commands by `rules` from now on; None: everything runs."""
         await self._request("PUT", "/session/rules", to_json(rules), _JSON_HEADERS)
+
+    async def judge(self, command: str, cwd: str) -> RuleVerdict:
+        """What the rules say about a command that a program in the sandbox runs."""
+        body = to_json({"command": command, "cwd": cwd})
+        answer = await self._request("POST", "/session/rules/verdict", body, _JSON_HEADERS)
+        return parse_message(RuleVerdict, answer)
 
     async def rule_uses(self) -> Sequence[RuleUse]:
         """What the rules for commands decided since the sandbox started."""

@@ -208,6 +208,13 @@ class RuleUses(_Message):
     rules: Annotated[list[RuleUse], Field(max_length=200)]
 
 
+class RuleVerdict(_Message):
+    """What the rules say about one command."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    reason: Short = ""
+
+
 class _Settled(_Message):
     id: Short
 

@@ -49,6 +49,7 @@ class SessionApprovals:
         return [
             Route("/session/rules", self.report_rules, methods=["GET"]),
             Route("/session/rules", self.set_rules, methods=["PUT"]),
+            Route("/session/rules/verdict", self.judge, methods=["POST"]),
             Route("/session/approvals/{question_id}", self.answer, methods=["POST"]),
         ]
 
@@ -90,6 +91,18 @@ class SessionApprovals:
         if self._sandbox.gate is not None:
             self._sandbox.gate.ask = self.ask
         return json_response({})
+
+    async def judge(self, request: Request) -> Response:
+        """What the rules say about a command: `{"command", "cwd"}`. Asks nobody."""
+        _ensure_from_hub(request)
+        value = await json_body(request)
+        match value:
+            case {"command": str(command), "cwd": str(cwd)}:
+                gate = self._sandbox.gate
+                verdict, reason = ("ask", "") if gate is None else await gate.judge(command, cwd)
+            case _:
+                raise InvalidRequest("The body must have `command` and `cwd`, both texts")
+        return json_response({"verdict": str(verdict), "reason": reason})
 
     async def answer(self, request: Request) -> Response:
         """Answer a question: `{"answer", "cause", "digest"}`, the last two as in the question."""
