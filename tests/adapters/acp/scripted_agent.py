@@ -1,4 +1,4 @@
-"""An ACP agent without a model: each prompt is a JSON list of steps that it takes in order.
+"""An ACP agent without a model: each prompt has a JSON list of steps that it takes in order.
 
 It uses the standard library only, so that any Python of a session can run it.
 """
@@ -89,7 +89,8 @@ def main() -> None:
                 send({"id": number, "result": {}})
             case "session/prompt":
                 session = params["sessionId"]
-                for step in json.loads(params["prompt"][0]["text"]):
+                text = "".join(each.get("text", "") for each in params["prompt"])
+                for step in json.loads(text[text.index("[{") : text.rindex("]") + 1]):
                     say(session, json.dumps(take(session, step)))
                 send({"id": number, "result": {"stopReason": "end_turn"}})
             case "echo":

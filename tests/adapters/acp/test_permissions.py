@@ -14,7 +14,7 @@ import pytest_asyncio
 from bascule.runtime import CloudRuntime
 from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
-from .client import AcpClient, open_client
+from .client import AcpClient, open_client, refuse
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,8 +36,16 @@ class Person:
         self.asked: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
         self.answers: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
 
+    async def next(self, prompt: asyncio.Task[Any]) -> Mapping[str, Any]:
+        """The next question, which the agent must ask before it has handled `prompt`."""
+        asking = asyncio.create_task(self.asked.get())
+        done, _ = await asyncio.wait({asking, prompt}, return_when=asyncio.FIRST_COMPLETED)
+        assert asking in done, f"the agent asked nothing: {prompt.result()}"
+        return asking.result()
+
     async def answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        assert method == "session/request_permission"
+        if method != "session/request_permission":
+            return await refuse(method, params)
         await self.asked.put(params)
         return await self.answers.get()
 
@@ -99,9 +107,9 @@ def selected(option: str) -> dict[str, Any]:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
-async def asked(admin: SessionsClient) -> dict[str, Any]:
+async def asked(admin: SessionsClient, *, limit: float = 120) -> dict[str, Any]:
     """The question at the hub, as soon as there is one."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(limit):
         while not (found := await admin.must("GET", "/api/approvals")):
             await asyncio.sleep(0.05)
     (only,) = found

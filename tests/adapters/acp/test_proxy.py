@@ -113,6 +113,7 @@ async def test_files_are_read_and_written_exactly(client: AcpClient, runtime: Cl
     assert found[1] == {"content": "2\n3\n"}
     assert found[2] == {"content": ""}
     assert found[3]["error"]["code"] == -32002
+    assert "Resource not found" in found[3]["error"]["message"]
 
 
 async def test_files_outside_of_the_workspace_are_refused(

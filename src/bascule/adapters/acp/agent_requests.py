@@ -41,6 +41,8 @@ class AgentRequests(Closable):
     def __init__(self, workspace: AgentWorkspace, answer: Answer) -> None:
         self._workspace = workspace
         self._answer = answer
+        self.reads_missing_as_empty = False
+        """Whether a file that does not exist reads as empty, instead of an error."""
         self._terminals = AcpTerminals()
         self._running: dict[MessageId, asyncio.Task[None]] = {}
         self._methods: Mapping[str, Method] = {
@@ -104,7 +106,12 @@ class AgentRequests(Closable):
         self._answer(answer)
 
     async def _read(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
-        return await self._files().read(params, paths.runtime)
+        try:
+            return await self._files().read(params, paths.runtime)
+        except NoSuchPath:
+            if not self.reads_missing_as_empty:
+                raise
+            return {"content": ""}
 
     async def _write(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
         return await self._files().write(params, paths.runtime)
@@ -143,9 +150,8 @@ class AgentRequests(Closable):
 def failure(message_id: MessageId, error: BasculeError) -> bytes:
     """The answer to a request that failed with `error`."""
     if isinstance(error, NoSuchPath):
-        code = messages.NOT_FOUND
-    elif isinstance(error, UsageError):
-        code = messages.INVALID_PARAMS
-    else:
-        code = messages.INTERNAL_ERROR
+        # Some agents recognize a missing file by these words.
+        message = f"Resource not found: {error.message}"
+        return messages.error(message_id, messages.NOT_FOUND, message, {"code": error.code})
+    code = messages.INVALID_PARAMS if isinstance(error, UsageError) else messages.INTERNAL_ERROR
     return messages.error(message_id, code, error.message, {"code": error.code})

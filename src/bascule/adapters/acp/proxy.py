@@ -20,7 +20,7 @@ from .paths import map_paths
 from .peers import LinePeer
 from .permissions import METHOD as REQUEST_PERMISSION
 from .permissions import PermissionDecisions
-from .rewrites import OPENS_SESSION, with_client_methods, with_mcp_server
+from .rewrites import OPENS_SESSION, READS_MISSING_AS_EMPTY, with_client_methods, with_mcp_server
 from .tool_calls import ToolCalls
 from .workspaces import AgentWorkspace
 
@@ -269,6 +269,10 @@ class AcpProxy:
         if request is None:
             logger.warning("the agent answers an unknown request %.200r", message.id)
             return
+        info = message.result.get("agentInfo")
+        if request.method == "initialize" and isinstance(info, Mapping):
+            is_known = info.get("name") in READS_MISSING_AS_EMPTY
+            self._requests.reads_missing_as_empty = is_known
         cwd, session_id = request.params.get("cwd"), message.result.get("sessionId")
         if request.method in OPENS_SESSION and isinstance(cwd, str) and isinstance(session_id, str):
             self._remember(session_id, SessionPaths(self._workspace, cwd))

@@ -8,6 +8,10 @@ from typing import Any, Final
 OPENS_SESSION: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 """Requests with a `cwd` and a list of MCP servers."""
 
+READS_MISSING_AS_EMPTY: Final = frozenset({"gemini-cli"})
+"""Names of agents that get an empty text for a file that does not exist. Gemini CLI 0.61 cannot
+recognize the error of its own ACP library, and would never create a file."""
+
 
 def with_client_methods(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of `initialize`, with the methods that the proxy answers."""
