@@ -227,7 +227,9 @@ class IPythonSuite:
         await runtime.run_ipython("import time; kept = 1")
         for number in range(12):
             await runtime.run_ipython("time.sleep(0.05)", timeout=0.05 + number / 1000)
-            assert (await runtime.run_ipython("kept", timeout=10)).content.strip() == "1"
+            # The traceback of a cell that a busy machine interrupts late may come before the answer.
+            answer = await runtime.run_ipython("kept", timeout=60)
+            assert answer.content.splitlines()[-1] == "1"
 
     async def test_an_interrupt_as_the_kernel_leaves_a_cell_does_not_end_the_kernel(
         self, runtime: Verbs
