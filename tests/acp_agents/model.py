@@ -12,6 +12,8 @@ from typing import Any
 Step = tuple[str, Mapping[str, Any]]
 """A tool's name and its arguments. The name `wait` waits until the client has disconnected."""
 DONE = "All steps are done."
+_TOOL_RESULTS = ("functionResponse", "tool_result", '"role": "tool"')
+"""Texts in a message with the result of a tool."""
 
 
 class ScriptedModel(ThreadingHTTPServer):
@@ -26,14 +28,18 @@ class ScriptedModel(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
         self.steps: list[Step] = []
+        self.prompt = ""
+        """The prompt to which the steps belong. Agents ask the model about other things too."""
         self.requests: list[str] = []
         self.is_waiting = threading.Event()
         self.lock = threading.Lock()
 
     def next_step(self, asked: Mapping[str, Any]) -> Step | None:
         with self.lock:
-            offers_tools = bool(asked.get("tools"))
-            return self.steps.pop(0) if offers_tools and self.steps else None
+            history = asked.get("messages") or asked.get("contents") or [""]
+            newest = json.dumps(history[-1])
+            is_next = any(each in newest for each in (self.prompt, *_TOOL_RESULTS))
+            return self.steps.pop(0) if asked.get("tools") and is_next and self.steps else None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that disconnects is no error."""
@@ -139,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(message)
             return
         begun = {**message, "content": [], "stop_reason": None}
-        empty = {**block, **({"text": ""} if step is None else {"input": {}})}
+        empty: dict[str, Any] = {**block, **({"text": ""} if step is None else {"input": {}})}
         delta = (
             {"type": "text_delta", "text": DONE}
             if step is None

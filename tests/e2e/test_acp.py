@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from bascule.core.editor_actions import OpenFile, VscodeCommand
 from bascule.runtime.vscode import VSCodeRuntime
@@ -83,7 +84,7 @@ async def test_an_unmodified_agent_edits_through_the_window(
     file.write_text("hello\n")
     await runtime.act(OpenFile("greeting.txt", preview=False))
     with scripted_model() as model:
-        variables = {
+        variables: dict[str, Any] = {
             **{name: value.replace("URL", model.url) for name, value in agent.variables.items()},
             "HOME": str(tmp_path),
         }

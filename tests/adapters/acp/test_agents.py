@@ -118,7 +118,7 @@ async def test_an_agent_works_in_a_session(
     tmp_path: Path,
 ) -> None:
     command = [*node_program(agent.program), *agent.arguments]
-    variables = {
+    variables: dict[str, Any] = {
         name: value.replace("URL", model.url) for name, value in agent.variables.items()
     } | {"HOME": str(tmp_path)}
     options = [word for name in variables for word in ("--env", name)]
@@ -164,7 +164,8 @@ async def _write_a_file(
     root = (await runtime.run("pwd")).content.strip()
     name = agent.name.replace(" ", "-")
     model.steps = [(agent.write, {"file_path": f"{root}/{name}", "content": f"by {name}\n"})]
-    running = asyncio.create_task(client.prompt("Write a file"))
+    model.prompt = "Write a file"
+    running = asyncio.create_task(client.prompt(model.prompt))
     params = await person.next(running)
     await person.answers.put(option_of(params, "allow_once"))
     assert (await running)["stopReason"] == "end_turn", client.updates
@@ -183,7 +184,8 @@ async def _run_a_command(
 ) -> None:
     """A person at the hub allows it; the client is told."""
     model.steps = [(agent.shell, {"command": "echo one-$((1 + 1)) > made", **agent.more})]
-    running = asyncio.create_task(client.prompt("Run a command"))
+    model.prompt = "Run a command"
+    running = asyncio.create_task(client.prompt(model.prompt))
     at_hub = await asked(admin)
     await person.next(running)
     path = f"/api/approvals/{at_hub['session_id']}/{at_hub['id']}"
@@ -197,7 +199,8 @@ async def _run_a_command(
 async def _stop(client: AcpClient, model: ScriptedModel) -> None:
     model.is_waiting.clear()
     model.steps = [("wait", {})]
-    running = asyncio.create_task(client.prompt("Wait"))
+    model.prompt = "Wait for me"
+    running = asyncio.create_task(client.prompt(model.prompt))
     assert await asyncio.to_thread(model.is_waiting.wait, 120)
     await client.send({"method": "session/cancel", "params": {"sessionId": client.session}})
     assert (await running)["stopReason"] == "cancelled"

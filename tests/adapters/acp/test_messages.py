@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_a_message_without_version_is_passed_on_with_one() -> None:
 
 def test_paths_are_mapped_where_the_protocol_has_paths() -> None:
     moved = PathMap("/home/me/p", "/workspace")
-    message = {
+    message: dict[str, Any] = {
         "cwd": "/home/me/p/",
         "additionalDirectories": ["/home/me/p/a", "/else"],
         "prompt": [

@@ -259,7 +259,10 @@ async def test_nobody_asks_or_records_in_the_session_of_another(
                 status, _ = await stranger.ask("POST", f"/api/agent/{path}", {**place, **body})
                 assert status in (403, 404), path
     async with SessionsClient(hub.url, token=hub.agent) as agent:
-        for wrong in ({}, {"window_id": "x"}, {"id": "../x"}, {"name": "x" * 5000}, {"y": 1}):
+        wrongs: list[dict[str, Any]] = [
+            *({}, {"window_id": "x"}, {"id": "../x"}, {"name": "x" * 5000}, {"y": 1})
+        ]
+        for wrong in wrongs:
             body = {**place, **call, **wrong} if wrong else call
             status, _ = await agent.ask("POST", "/api/agent/tool-calls", body)
             assert status in (400, 422), wrong

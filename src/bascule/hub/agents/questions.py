@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
@@ -31,7 +31,7 @@ class AgentQuestions:
         self._is_finished = False
 
     async def ask(
-        self, body: AgentQuestionBody, *, agent: str, owner: str, gone: Awaitable[None]
+        self, body: AgentQuestionBody, *, agent: str, owner: str, gone: Coroutine[Any, Any, None]
     ) -> AgentQuestionAnswer | None:
         """Ask about `body`. None if `gone` is done first; the question is then withdrawn.
 
@@ -49,11 +49,12 @@ class AgentQuestions:
         if self._is_finished:
             raise HubUnreachable("The hub is stopping")
         asker = AskingAgent(body.session_id, body.window_id, on_answer, owner)
-        leaving: asyncio.Future[None] = asyncio.ensure_future(gone)
+        leaving = asyncio.ensure_future(gone)
         self._waiting.add(answer)
         try:
             self._approvals.ask(asker, {**_question(body), "agent": agent})
-            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            pending: set[asyncio.Future[Any]] = {answer, leaving}
+            await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             if answer.cancelled():
                 raise HubUnreachable("The hub is stopping")
             return answer.result() if answer.done() else None
