@@ -39,6 +39,7 @@ class ProgramStatus:
 
     id: str
     argv: tuple[str, ...]
+    """Shortened if its words have more than 128 Ki characters together."""
     cwd: str
     user: str = ""
     """The account, if it is not the sandbox's own."""

@@ -51,6 +51,7 @@ class PipedProgram(Program):
     ) -> None:
         self._id = program_id
         self._request = request
+        self._shown_argv = request.shown_argv()
         self._keeper = keeper
         self._user = user
         self._started_by = started_by
@@ -139,7 +140,7 @@ class PipedProgram(Program):
     def describe(self) -> ProgramStatus:
         return ProgramStatus(
             id=self._id,
-            argv=tuple(self._request.argv),
+            argv=self._shown_argv,
             cwd=self._cwd,
             user=self._user,
             pid=self.pid,

@@ -14,9 +14,13 @@ from typing import Any, Final
 from bascule.core.errors import InvalidRequest, MessageTooLarge, NoSuchPath, NotADirectory
 from bascule.core.programs import TerminalSize
 
-_MAX_BYTES: Final = 128 << 10
-"""Maximum bytes of argv and of the given variables together. The kernel has a similar limit for a
-single word."""
+_MAX_BYTES: Final = 3 << 19
+"""Maximum bytes of argv and of the given variables together. The kernel allows about 2 MiB, with
+the variables of the sandbox."""
+_MAX_WORD_BYTES: Final = (128 << 10) - 1
+"""Maximum bytes of one word or variable, as in the kernel."""
+_SHOWN_CHARACTERS: Final = 128 << 10
+_SHOWN_WORDS: Final = 100
 _MAX_SIDE: Final = 1000
 _HIDDEN: Final = "'***'"
 """Stands for the value of a secret variable."""
@@ -59,7 +63,13 @@ class ProgramRequest:
             ("cwd", self.cwd),
             ("user", self.user),
         ):
-            size += _checked_bytes(name, value)
+            size += (word_size := _checked_bytes(name, value))
+            if word_size > _MAX_WORD_BYTES:
+                raise MessageTooLarge(
+                    f"`{name[:100]}` has {word_size} bytes, and one word has at most "
+                    f"{_MAX_WORD_BYTES}; write long values to a file or to stdin",
+                    limit=_MAX_WORD_BYTES,
+                )
         if size > _MAX_BYTES:
             raise MessageTooLarge(
                 f"argv and env have {size} bytes, more than {_MAX_BYTES}; write long values to a "
@@ -117,6 +127,14 @@ class ProgramRequest:
             "unread_limit": self.unread_limit,
             "joins_stderr": self.joins_stderr,
         }
+
+    def shown_argv(self) -> tuple[str, ...]:
+        """The words for descriptions of the program; shortened if they are very long."""
+        if sum(map(len, self.argv)) <= _SHOWN_CHARACTERS:
+            return tuple(self.argv)
+        limit = _SHOWN_CHARACTERS // _SHOWN_WORDS
+        words = [f"{each[:limit]}…" if len(each) > limit else each for each in self.argv]
+        return tuple(words[:_SHOWN_WORDS] + ["…"] * (len(words) > _SHOWN_WORDS))
 
     def as_command(self, *, user: str = "") -> str:
         """The words of the program as a command of a shell, which rules judge and people see.

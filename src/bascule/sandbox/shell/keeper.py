@@ -306,7 +306,8 @@ class Keeper(Closable):
             raise SandboxDied("the process that keeps this sandbox's shells has ended")
         body = marshal.dumps(dict(message))
         frame = struct.pack("!I", len(body)) + body
-        # Blocking is safe: a frame is smaller than the socket's buffer; the keeper always reads.
+        # Blocking is safe: the keeper always reads, and frames are small, except for the words of
+        # some programs, which have at most 1.5 MiB.
         self._link.setblocking(True)
         try:
             sent = socket.send_fds(self._link, [frame], fds) if fds else self._link.send(frame)
