@@ -174,6 +174,17 @@ class ProgramSuite:
         assert 0 < kept < 4 << 20
         assert pieces[-1] == ProgramOutput("stderr", 0, b"end\n")
 
+    async def test_a_program_can_wait_for_its_first_reader(self, host: ProgramHost) -> None:
+        size = 8 << 20
+        program = await host.start_program(
+            sh(f"head -c {size} /dev/zero; echo end >&2"), waits_for_reader=True
+        )
+        while not (await program.status()).stdout:
+            await asyncio.sleep(0)  # it prints before there is a reader
+        pieces = [piece async for piece in program.output()]
+        assert [piece.dropped for piece in pieces] == [0] * len(pieces)
+        assert sum(len(piece.data) for piece in pieces) == size + 4
+
     async def test_another_client_attaches_and_reads_on_from_a_position(
         self, host: ProgramHost
     ) -> None:
@@ -311,6 +322,7 @@ class ProgramSuite:
             ({"argv": ["./" + "x" * 300]}, NoSuchPath, "cannot be reached"),
             ({"argv": ["ls"], "cwd": "x" * 300}, NoSuchPath, "cannot be reached"),
             ({"argv": ["ls"], "cwd": 7}, InvalidRequest, "cwd"),
+            ({"argv": ["ls"], "waits_for_reader": 1}, InvalidRequest, "waits_for_reader"),
             ({"argv": ["ls"], "env": {"A=B": "1"}}, InvalidRequest, "A=B"),
             ({"argv": ["ls"], "env": {"A": 1}}, InvalidRequest, "env.A"),
             ({"argv": ["ls"], "env": ["A"]}, InvalidRequest, "env"),

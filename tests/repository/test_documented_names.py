@@ -46,6 +46,7 @@ OPTIONS_OF_OTHERS = {
         *("--exec", "--ext-diff", "--oneline", "--output", "--receive-pack", "--shared"),
         *("--textconv", "--upload-pack"),
     },
+    "inspect": {"--model", "--sandbox"},
     "pip": {"--constraint", "--no-deps", "--upgrade"},
     "pg_dump": {"--format"},
     "scripts/image, scripts/openhands_tests": {

@@ -13,5 +13,6 @@ def adapter_mounts() -> tuple[MakeMount, ...]:
     from bascule.adapters.mcp.mount import McpMount
     from bascule.adapters.openhands_hub import OpenHandsV0Mount
     from bascule.adapters.openhands_workspace import WorkspaceMount
+    from bascule.adapters.swe_rex import SweRexMount
 
-    return (McpMount, OpenHandsV0Mount, WorkspaceMount, E2BMount)
+    return (McpMount, OpenHandsV0Mount, WorkspaceMount, E2BMount, SweRexMount)

@@ -132,13 +132,16 @@ class ProgramHost(ABC):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         """Start a program, without a shell.
 
         `argv[0]` is a path, or a name in `PATH`. `env` is added to the environment of the sandbox's
         shells. `cwd` is relative to the working directory. `user`: name of the account; only a
         sandbox of root that has no account of its own can choose one. With `terminal`, the program
-        runs on a pseudoterminal instead of pipes.
+        runs on a pseudoterminal instead of pipes. With `waits_for_reader`, the program waits, when
+        much output is unread, for the first reader of its output, so that this reader misses
+        nothing; but not longer than half a minute.
 
         `secret_env`: more variables, whose values no record shows. The output of such a program is
         not recorded, because it may contain them. `unread_limit`: seconds without a reader of

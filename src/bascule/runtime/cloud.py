@@ -72,6 +72,10 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
         return self._connected[0]
 
     @property
+    def hub_url(self) -> str:
+        return self._calls.url
+
+    @property
     def vscode_url(self) -> str:
         """URL of the session's VS Code."""
         return self.session.vscode_url
@@ -144,6 +148,7 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         return await self._sandbox_runtime.start_program(
             argv,
@@ -154,6 +159,7 @@ class CloudRuntime(LanguageVerbs, ProgramHost):
             secret_env=secret_env,
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         )
 
     async def find_program(self, program_id: str) -> Program:

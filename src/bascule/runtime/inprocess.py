@@ -69,6 +69,7 @@ class InProcessRuntime(Runtime, ProgramHost):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         return await self._sandbox.programs.start_program(
             argv,
@@ -79,6 +80,7 @@ class InProcessRuntime(Runtime, ProgramHost):
             secret_env=secret_env,
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         )
 
     async def find_program(self, program_id: str) -> Program:

@@ -105,6 +105,7 @@ class LocalRuntime(LanguageVerbs, ProgramHost):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         work = self._open.start_program(
             argv,
@@ -115,6 +116,7 @@ class LocalRuntime(LanguageVerbs, ProgramHost):
             secret_env=secret_env,
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         )
         return await self._unless_died(work)
 

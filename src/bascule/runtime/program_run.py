@@ -53,7 +53,7 @@ async def run_program(
     then. Cancelling ends them too. `output_limit`: bytes that are kept of the beginning of each
     stream. Raises an error if the program does not start.
     """
-    program = await host.start_program(argv, env=env, cwd=cwd, user=user)
+    program = await host.start_program(argv, env=env, cwd=cwd, user=user, waits_for_reader=True)
     output = _Output(output_limit)
     following = asyncio.ensure_future(_follow(program, stdin, output))
     try:

@@ -30,6 +30,7 @@ from bascule.core.programs import Program, ProgramHost, ProgramStatus, TerminalS
 from bascule.core.tracing import TRACEPARENT, TRACEPARENT_FIELD, Tracing
 from bascule.link.http import HttpClient, StreamedReply, target
 from bascule.link.sse import EventReader, ServerEvent
+from bascule.sandbox.files.transfers import FileDownload
 from bascule.sandbox.programs.program_request import ProgramRequest
 from bascule.sandbox.server.download_chunks import pieces_of
 from bascule.wire import (
@@ -178,11 +179,19 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
 
     async def upload(self, source: Path, destination: str) -> None:
         packed = await asyncio.to_thread(pack, source)
+        path = await asyncio.to_thread(destination_of, packed, source, destination)
+        await self._send_file(packed, path, unpacks=packed.is_zip)
+
+    async def unpack(self, archive: Path, destination: str) -> None:
+        """Unpack the zip file `archive` into the directory `destination`, created if missing."""
+        await self._send_file(await asyncio.to_thread(pack, archive), destination, unpacks=True)
+
+    async def _send_file(self, packed: FileDownload, destination: str, *, unpacks: bool) -> None:
         url_path = target(
             "/upload_file",
-            destination=await asyncio.to_thread(destination_of, packed, source, destination),
+            destination=destination,
             filename=packed.name,
-            recursive="true" if packed.is_zip else None,
+            recursive="true" if unpacks else None,
         )
         async with aclosing(pieces_of(packed, asyncio.to_thread)) as pieces:
             reply = await self._http.request(
@@ -224,6 +233,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         return await self.start_program_for(
             "",
@@ -235,6 +245,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
             secret_env=secret_env,
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         )
 
     async def start_program_for(
@@ -249,6 +260,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         """Start a program that `end_programs_of` ends, when the hub's token is revoked."""
         body = ProgramRequest(
@@ -260,6 +272,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
             secret_env=secret_env or {},
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         ).to_json()
         headers = {**_ACTION_HEADERS, **({STARTED_BY: token_id} if token_id else {})}
         reply = await self._http.request(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from bascule.core.actions import Action
 from bascule.core.contracts import LogMatch, OnProgress
-from bascule.core.errors import UsageError
+from bascule.core.errors import NotSupported, UsageError
 from bascule.core.observations import (
     BrowserOutput,
     CheckpointDetail,
@@ -33,8 +33,10 @@ from bascule.core.observations import (
     IPythonOutput,
     Observation,
 )
+from bascule.core.programs import ProgramHost
 
 from .language_verbs import LanguageVerbs
+from .program_run import OUTPUT_LIMIT, ProgramRun, run_program
 from .sync_language import SyncLanguageVerbs
 from .verbs import Timeout, TimeoutChoice
 
@@ -134,6 +136,36 @@ class SyncRuntime(SyncLanguageVerbs):
                 queue=queue,
                 output_limit=output_limit,
                 on_progress=on_progress,
+            )
+        )
+
+    def run_program(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+        cwd: str = "",
+        user: str = "",
+        timeout: float | None = None,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> ProgramRun:
+        """Run a program with pipes to its end; see `bascule.runtime.program_run.run_program`.
+
+        Raises `NotSupported` if the runtime starts no programs, as a VS Code window.
+        """
+        if not isinstance(self._runtime, ProgramHost):
+            raise NotSupported(f"A {type(self._runtime).__name__} starts no programs with pipes")
+        return self._wait(
+            run_program(
+                self._runtime,
+                argv,
+                stdin=stdin,
+                env=env,
+                cwd=cwd,
+                user=user,
+                timeout=timeout,
+                output_limit=output_limit,
             )
         )
 

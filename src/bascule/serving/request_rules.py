@@ -24,6 +24,7 @@ HOST_BYTES: Final = re.compile(_HOST.pattern.encode())
 The lengths are those of DNS names and IPv6 addresses. They bound the caches that have hosts as
 keys, which clients fill before they sign in.
 """
+_EMPTY_BODY_TYPE: Final = b"application/octet-stream"
 _LOCAL_SUFFIX: Final = ".localhost"
 _WILDCARDS: Final = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  # compared with, never bound
 _MAX_CACHED_HOSTS: Final = 100
@@ -126,8 +127,13 @@ class HostRules:
 
 def ensure_content_type(headers: Mapping[bytes, bytes], allowed: Collection[bytes]) -> None:
     """Raise `Refused` for a `Content-Type` not in `allowed`. A request without a `Content-Type` is
-    accepted."""
+    accepted.
+
+    Some clients send a type for an empty body too. Forms of web pages cannot send that type.
+    """
     content_type = headers.get(b"content-type")
+    if content_type == _EMPTY_BODY_TYPE and headers.get(b"content-length") == b"0":
+        return
     if content_type is not None and content_type.partition(b";")[0].strip().lower() not in allowed:
         error = InvalidRequest(f"A body of type {content_type.decode('latin-1')!r} is not accepted")
         raise Refused(415, error)

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
 import bascule
+from bascule.adapters import session_files
 from bascule.core.errors import BasculeError, InternalError, InvalidRequest, NoSuchPath
 from bascule.core.sessions import SessionId
 from bascule.hub import Hub
@@ -24,7 +25,7 @@ from bascule.hub.sessions.session_runtime import SessionRuntime
 from bascule.serving.asgi import Receive, Scope, Send
 from bascule.serving.refusals import Refused
 
-from . import _files, _git
+from . import _git
 from ._bash import BashCommands
 from ._programs import ProgramRunner
 
@@ -208,13 +209,13 @@ class WorkspaceMount(Mount):
                 file = form.get("file")
                 if not isinstance(file, UploadFile):
                     raise InvalidRequest("The form must contain one file, in the field `file`")
-                size = await _files.upload(runtime, file, path)
+                size = await session_files.upload(runtime, file, path)
         except MultiPartException as error:
             raise InvalidRequest(f"The form cannot be read: {error.message}") from error
         return JSONResponse({"success": True, "file_size": size})
 
     async def _download(self, request: Request) -> Response:
-        return await _files.download(self._runtime(request), _text(request, "path"))
+        return await session_files.download(self._runtime(request), _text(request, "path"))
 
     # Git --------------------------------------------------------------------------------------
 

@@ -405,6 +405,7 @@ class Sessions(Closable):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         """Start a program with pipes in the session's sandbox; resumes a paused session.
 
@@ -424,6 +425,7 @@ class Sessions(Closable):
                 secret_env=secret_env,
                 unread_limit=unread_limit,
                 joins_stderr=joins_stderr,
+                waits_for_reader=waits_for_reader,
             )
 
     async def program_starts(

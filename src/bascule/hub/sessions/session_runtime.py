@@ -65,6 +65,7 @@ class SessionRuntime(Verbs, ProgramHost):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> Program:
         return await self._sessions.start_program(
             self._identity,
@@ -77,6 +78,7 @@ class SessionRuntime(Verbs, ProgramHost):
             secret_env=secret_env,
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         )
 
     async def find_program(self, program_id: str) -> Program:
@@ -94,6 +96,9 @@ class SessionRuntime(Verbs, ProgramHost):
 
     async def upload(self, source: Path, destination: str) -> None:
         await (await self._runtime()).upload(source, destination)
+
+    async def unpack(self, archive: Path, destination: str) -> None:
+        await (await self._runtime()).unpack(archive, destination)
 
     async def download(self, path: str, destination: Path) -> Path:
         return await (await self._runtime()).download(path, destination)

@@ -36,8 +36,12 @@ class ProgramLog:
     `has_room` tells whether more can be added without dropping output that a reader waits for.
     """
 
-    def __init__(self, limit: int, *, on_read: Callable[[], None]) -> None:
-        """`on_read` is called whenever a reader has taken output."""
+    def __init__(
+        self, limit: int, *, on_read: Callable[[], None], waits_for_reader: bool = False
+    ) -> None:
+        """`on_read` is called whenever a reader has taken output. `waits_for_reader`: drop nothing
+        before the first reader."""
+        self._waits_for_reader = waits_for_reader
         self._limit = limit
         self._pieces: deque[_Piece] = deque()
         self._first = 0
@@ -71,6 +75,8 @@ class ProgramLog:
         """Whether `size` more bytes drop nothing that a reader has not taken yet. A reader that is
         too slow (`stop_waiting`) does not count."""
         room = self._limit - size - _OVERHEAD
+        if self._waits_for_reader and self._added > room:
+            return False
         return all(reader.is_late or self._unread(reader) <= room for reader in self._readers)
 
     def begin_waiting(self) -> None:
@@ -79,7 +85,9 @@ class ProgramLog:
             reader.has_taken = False
 
     def stop_waiting(self) -> None:
-        """No longer wait for the readers that took nothing since `begin_waiting`."""
+        """No longer wait for a first reader, and for the readers that took nothing since
+        `begin_waiting`."""
+        self._waits_for_reader = False
         for reader in self._readers:
             reader.is_late = reader.is_late or not reader.has_taken
 
@@ -89,6 +97,7 @@ class ProgramLog:
         """A reader of the output from these positions on. The caller closes it."""
         reader = OutputReader(self, {"stdout": stdout, "stderr": stderr}, on_close)
         self._readers.add(reader)
+        self._waits_for_reader = False
         if self._is_finished:
             reader.finish()
         return reader

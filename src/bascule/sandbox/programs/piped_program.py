@@ -58,7 +58,9 @@ class PipedProgram(Program):
         self._stall_timeout = stall_timeout
         self._has_large_pipes = has_large_pipes
         self._loop = asyncio.get_running_loop()
-        self._log = ProgramLog(LOG_BYTES, on_read=self._resume)
+        self._log = ProgramLog(
+            LOG_BYTES, on_read=self._resume, waits_for_reader=request.waits_for_reader
+        )
         self._readers: list[PipeReader] = []
         self._stdin: PipeWriter | None = None
         self._cwd = ""

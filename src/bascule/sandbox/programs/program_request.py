@@ -26,7 +26,10 @@ _HIDDEN: Final = "'***'"
 """Stands for the value of a secret variable."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KEYS: Final = frozenset(
-    {"argv", "env", "cwd", "user", "terminal", "secret_env", "unread_limit", "joins_stderr"}
+    {
+        *("argv", "env", "cwd", "user", "terminal", "secret_env", "unread_limit", "joins_stderr"),
+        "waits_for_reader",
+    }
 )
 _MAX_UNREAD: Final = 3600.0
 
@@ -46,6 +49,7 @@ class ProgramRequest:
     """Seconds without a reader of the output after which the program is ended."""
     joins_stderr: bool = False
     """stderr goes to the pipe of stdout."""
+    waits_for_reader: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.argv, str) or not self.argv:
@@ -90,6 +94,10 @@ class ProgramRequest:
             raise InvalidRequest(f"`joins_stderr` must be true or false, not {self.joins_stderr!r}")
         if self.unread_limit is not None:
             _ensure_seconds(self.unread_limit)
+        if not isinstance(self.waits_for_reader, bool):
+            raise InvalidRequest(
+                f"`waits_for_reader` must be true or false, not {self.waits_for_reader!r}"
+            )
 
     @classmethod
     def from_json(cls, body: object) -> ProgramRequest:
@@ -112,6 +120,7 @@ class ProgramRequest:
             secret_env=_or(body.get("secret_env"), {}),
             unread_limit=body.get("unread_limit"),
             joins_stderr=_or(body.get("joins_stderr"), False),
+            waits_for_reader=_or(body.get("waits_for_reader"), False),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -126,6 +135,7 @@ class ProgramRequest:
             "secret_env": dict(self.secret_env),
             "unread_limit": self.unread_limit,
             "joins_stderr": self.joins_stderr,
+            "waits_for_reader": self.waits_for_reader,
         }
 
     def shown_argv(self) -> tuple[str, ...]:

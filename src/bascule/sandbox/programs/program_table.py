@@ -91,6 +91,7 @@ class ProgramTable(ProgramHost, Closable):
         secret_env: Mapping[str, str] | None = None,
         unread_limit: float | None = None,
         joins_stderr: bool = False,
+        waits_for_reader: bool = False,
     ) -> PipedProgram:
         request = ProgramRequest(
             argv=argv if isinstance(argv, str) else tuple(argv),
@@ -101,6 +102,7 @@ class ProgramTable(ProgramHost, Closable):
             secret_env=secret_env or {},
             unread_limit=unread_limit,
             joins_stderr=joins_stderr,
+            waits_for_reader=waits_for_reader,
         )
         return await self.start(request)
 

@@ -34,6 +34,18 @@ async def upload(runtime: SessionRuntime, file: UploadFile, path: str) -> int:
     return size
 
 
+async def unpack(runtime: SessionRuntime, archive: UploadFile, path: str) -> None:
+    """Unpack a zip into the directory `path`, whatever the zip's name."""
+    target = _absolute(path)
+    temporary_dir = await asyncio.to_thread(tempfile.mkdtemp, prefix="bascule-")
+    try:
+        copy = Path(temporary_dir, "upload.zip")
+        await asyncio.to_thread(_copy, archive, copy)
+        await runtime.unpack(copy, str(target))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, temporary_dir)
+
+
 async def download(runtime: SessionRuntime, path: str) -> Response:
     """Stream the file to the client. The hub does not store the file, so the size of the file does
     not matter."""

@@ -1,0 +1,85 @@
+"""SWE-ReX's commands and files of a session, by programs with pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from bascule.core.errors import FileTooLarge, NoSuchPath, PermissionRefused
+from bascule.hub.sessions.session_runtime import SessionRuntime
+from bascule.runtime.program_files import read_file, write_file
+from bascule.runtime.program_run import run_program
+
+from ._messages import RexCommand, RexError, RexReadFile, RexWriteFile
+
+_MAX_FILE_BYTES: Final = 64 << 20
+
+
+async def execute(runtime: SessionRuntime, request: RexCommand) -> Mapping[str, Any]:
+    """Run a command as `subprocess.run` would."""
+    with _python_errors():
+        run = await run_program(
+            runtime,
+            _argv(request),
+            env=request.env,
+            cwd=request.cwd or "",
+            timeout=request.timeout,
+        )
+    if run.timed_out:
+        raise RexError(
+            "CommandTimeoutError", f"Timeout ({request.timeout}s) exceeded while running command"
+        )
+    stdout, stderr = (each.decode(errors="backslashreplace") for each in (run.stdout, run.stderr))
+    if run.left_out:
+        stdout += f"\n[{run.left_out:,} bytes are left out here.]\n"
+    if request.check and run.exit_code != 0:
+        raise RexError(
+            "NonZeroExitCodeError",
+            f"{request.error_msg}: "
+            * bool(request.error_msg)
+            + f"Command {request.command!r} failed with exit code {run.exit_code}. "
+            f"Stdout:\n{stdout!r}\nStderr:\n{stderr!r}",
+        )
+    return {"stdout": stdout, "stderr": stderr, "exit_code": run.exit_code}
+
+
+async def read(runtime: SessionRuntime, request: RexReadFile) -> Mapping[str, Any]:
+    try:
+        with _python_errors():
+            content = await read_file(runtime, request.path, limit=_MAX_FILE_BYTES)
+    except FileTooLarge as error:
+        raise RexError("builtins.ValueError", error.message) from error
+    try:
+        text = content.decode(request.encoding or "utf-8", request.errors or "strict")
+    except (LookupError, ValueError) as error:  # UnicodeDecodeError takes five arguments
+        raise RexError("builtins.ValueError", str(error)) from error
+    return {"content": text}
+
+
+async def write(runtime: SessionRuntime, request: RexWriteFile) -> Mapping[str, Any]:
+    with _python_errors():
+        await write_file(runtime, request.path, request.content.encode())
+    return {}
+
+
+def _argv(request: RexCommand) -> Sequence[str]:
+    command = request.command
+    words = [command] if isinstance(command, str) else command
+    argv = ["/bin/sh", "-c", *words] if request.shell else words
+    return (
+        ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *argv] if request.merge_output_streams else argv
+    )
+
+
+@contextmanager
+def _python_errors() -> Iterator[None]:
+    """Raises for the client what Python raises without SWE-ReX."""
+    try:
+        yield
+    except NoSuchPath as error:
+        raise RexError("builtins.FileNotFoundError", error.message) from error
+    except PermissionRefused as error:
+        raise RexError("builtins.PermissionError", error.message) from error
+    except OSError as error:
+        raise RexError(f"builtins.{type(error).__name__}", str(error)) from error
