@@ -28,6 +28,8 @@ from bascule.runtime.spawn.session_paths import (
 )
 from bascule.sandbox.session.launch import SandboxLaunch
 
+from .foreign_image import ForeignImage
+from .portable import INTERPRETER, PORTABLE, PROGRAMS
 from .settings import DockerSettings
 
 SCOPE: Final = "org.bascule.scope"
@@ -61,6 +63,8 @@ class ContainerSpec:
     is_rootless: bool = False
     """Whether the engine runs without root. Root in a container is then the engine's user
     outside."""
+    foreign: ForeignImage | None = None
+    """Set for an image that does not contain Bascule."""
 
     @property
     def name(self) -> str:
@@ -93,14 +97,16 @@ class ContainerSpec:
 
         The body contains no secret, because everyone with access to the engine can read it.
         """
-        first, *rest = self.settings.command
+        first, *rest = self.command
+        path = {} if self.foreign is None else {"PATH": f"{self.foreign.path}:{PROGRAMS}"}
+        variables = {"HOME": self.home, "USER": self.user, **path}
         return {
             "Image": self.image,
             "Entrypoint": [first],
             "Cmd": rest,
             "User": f"{self.user_ids.uid}:{self.user_ids.gid}",
             "WorkingDir": self.settings.workspace,
-            "Env": [f"HOME={self.home}", f"USER={self.user}"],
+            "Env": [f"{name}={value}" for name, value in variables.items()],
             "Hostname": "sandbox",
             "Labels": self._labels(),
             # The launch settings are written to stdin once; stdin ends when that connection closes.
@@ -109,6 +115,16 @@ class ContainerSpec:
             "StopSignal": "SIGTERM",
             "HostConfig": self._host(),
         }
+
+    @property
+    def interpreter(self) -> tuple[str, ...]:
+        """Command that starts Bascule's Python in the container."""
+        return self.settings.command[:1] if self.foreign is None else INTERPRETER
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Command of the first process of the sandbox."""
+        return self.interpreter + self.settings.command[1:]
 
     def launch(self, image: Mapping[str, Any]) -> SandboxLaunch:
         """The launch settings of the sandbox. `image` is the engine's description of the image."""
@@ -140,11 +156,12 @@ class ContainerSpec:
 
     def initial_files(self) -> bytes:
         """A tar for `/`: files that give the user id a name, and links."""
+        accounts = account_files(self.user_ids.uid, self.user_ids.gid, self.user)
+        if self.foreign is not None:
+            accounts = self.foreign.with_accounts(accounts)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
-            for name, text in account_files(
-                self.user_ids.uid, self.user_ids.gid, self.user
-            ).items():
+            for name, text in accounts.items():
                 content = text.encode()
                 entry = tarfile.TarInfo(f"etc/{name}")
                 entry.size, entry.mode = len(content), 0o644
@@ -204,8 +221,15 @@ class ContainerSpec:
         return (
             [_bind(host_path, inside, read_only=False) for inside, host_path in writable.items()]
             + [_bind(host_path, inside, read_only=True) for inside, host_path in readable.items()]
-            + [_terminals_mount(self.settings.max_terminals)]
+            + [*self.program_mounts, _terminals_mount(self.settings.max_terminals)]
         )
+
+    @property
+    def program_mounts(self) -> Sequence[dict[str, Any]]:
+        """The mount of Bascule itself, for an image that does not contain it."""
+        if self.foreign is None:
+            return ()
+        return (_bind(self.foreign.portable, PORTABLE, read_only=True),)
 
 
 def ensure_can(plan: SandboxPlan, *, is_rootless: bool) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+import tarfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, Final
@@ -23,6 +26,8 @@ from .container import ContainerInfo
 _UNIX: Final = "unix://"
 _NEVER_PREFIX: Final = "0001-"
 """Prefix of the engine's timestamps for events that have not happened."""
+_STAT_HEADER: Final = "X-Docker-Container-Path-Stat"
+_MAX_SMALL_FILE: Final = 1 << 20
 _MIN_API_VERSION: Final = (1, 41)
 """Oldest supported API version: Docker 20.10."""
 
@@ -124,7 +129,42 @@ class Engine(Closable):
             processes=stats.get("pids_stats", {}).get("current", 0),
         )
 
-    async def run_in_network_of(self, id: str, image: str, command: list[str]) -> str:
+    async def has_file(self, container: DockerContainer, path: str) -> bool:
+        return await self._size_in(container, path) is not None
+
+    async def read_small_file(self, container: DockerContainer, path: str) -> bytes:
+        """The contents of a file in a container. Empty if it does not exist, is larger than 1 MiB,
+        or is no regular file."""
+        size = await self._size_in(container, path)
+        if size is None or size > _MAX_SMALL_FILE:
+            return b""
+        with engine_errors():
+            archive = await container.get_archive(path)
+        return await asyncio.to_thread(_first_file, archive)
+
+    async def _size_in(self, container: DockerContainer, path: str) -> int | None:
+        """The size of a file in a container; None if it does not exist."""
+        with engine_errors():
+            try:
+                async with self.docker._query(
+                    f"containers/{container.id}/archive", method="HEAD", params={"path": path}
+                ) as response:
+                    header = response.headers.get(_STAT_HEADER, "")
+            except aiodocker.DockerError as error:
+                if error.status == 404:
+                    return None
+                raise
+        # The error of a HEAD request has no body, so it is not always raised.
+        return int(json.loads(base64.b64decode(header))["size"]) if header else None
+
+    async def run_in_network_of(
+        self,
+        id: str,
+        image: str,
+        command: list[str],
+        *,
+        mounts: Sequence[Mapping[str, Any]] = (),
+    ) -> str:
         """Run a command with rights over the network of container `id`, and return its output.
 
         The command runs in a new container, which shares only the network with container `id` and
@@ -140,6 +180,7 @@ class Engine(Closable):
             "AttachStderr": True,
             "HostConfig": {
                 "NetworkMode": f"container:{id}",
+                "Mounts": [*mounts],
                 "CapDrop": ["ALL"],
                 "CapAdd": ["NET_ADMIN"],
                 "SecurityOpt": ["no-new-privileges"],
@@ -205,6 +246,13 @@ class Engine(Closable):
         ) as response:
             async for message in json_stream_stream(response):
                 yield message
+
+
+def _first_file(archive: tarfile.TarFile) -> bytes:
+    with archive:
+        first = archive.next()
+        file = archive.extractfile(first) if first is not None and first.isreg() else None
+        return b"" if file is None else file.read(_MAX_SMALL_FILE)
 
 
 def end_input(stream: Stream) -> None:

@@ -13,6 +13,7 @@ from bascule.runtime.spawn.session_paths import WORKSPACE
 IMAGE: Final = f"bascule/sandbox:{__version__}"
 """Our image, as `make image` names it."""
 ENGINE: Final = "unix:///var/run/docker.sock"
+COMMAND: Final = ("/opt/bascule/bin/python", "-m", "bascule.sandbox.session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,11 @@ class DockerSettings:
     """Unix socket of the engine: it must be on this machine, to share files with containers."""
     image: str = IMAGE
     """Image for sessions that name none. It is pulled if the engine does not have it."""
-    command: tuple[str, ...] = ("/opt/bascule/bin/python", "-m", "bascule.sandbox.session")
+    command: tuple[str, ...] = COMMAND
     """Command of the first process of every sandbox, with its path in the image."""
+    portable_dir: Path | None = None
+    """Contains the copies of this Python that run in images without `command`; None: `portable`
+    beside `sessions_dir`. A copy takes about 200 MB, and one is made for each version."""
     workspace: str = WORKSPACE
     """Path of the workspace inside a session."""
     workspace_roots: tuple[Path, ...] = ()
@@ -59,6 +63,10 @@ class DockerSettings:
     @property
     def lent_uids(self) -> range:
         return range(self.first_uid, self.first_uid + self.uid_count)
+
+    @property
+    def portable_copies(self) -> Path:
+        return self.portable_dir or self.sessions_dir.parent / "portable"
 
     @property
     def scope(self) -> str:

@@ -32,12 +32,22 @@ from bascule.runtime.spawn import disk, routes
 from bascule.runtime.spawn.egress.networks import network_reach, own_addresses
 from bascule.runtime.spawn.egress.proxy import Resolve
 from bascule.runtime.spawn.readiness import wait_until_ready
+from bascule.runtime.spawn.session_paths import PATH
 
-from .container import SCOPE, ContainerInfo, ContainerSpec, container_name, ensure_can
+from .container import (
+    SCOPE,
+    ContainerInfo,
+    ContainerSpec,
+    container_name,
+    ensure_can,
+    environment_of,
+)
 from .egress_proxies import EgressProxies
 from .engine import Engine, end_input, engine_errors
+from .foreign_image import ForeignImage, ensure_can_run, is_foreign, no_shell
 from .images import ensure_image
 from .network import Network
+from .portable import make_portable
 from .settings import DockerSettings
 from .users import clear_sockets, prepare, remove_directory
 
@@ -48,6 +58,7 @@ LOG: Final = "sandbox.log"
 
 _KEPT_LINES: Final = 1000
 """Log lines of a removed container that are kept."""
+_ACCOUNTS: Final = ("passwd", "group")
 _BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for the engine to finish earlier requests for the same name."""
 _POLL_INTERVAL: Final = 0.05
@@ -73,6 +84,7 @@ class DockerSpawner(Spawner):
         self._network = Network(self._engine, settings.network, settings.scope)
         self._proxies = EgressProxies(settings.run_dir, resolve)
         self._locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._making_portable = asyncio.Lock()
         self._undoing: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
@@ -195,6 +207,10 @@ class DockerSpawner(Spawner):
         spec = ContainerSpec(self.settings, plan, owner, self._engine.is_rootless)
         on_stage(f"looking for the image {spec.image}")
         image = await ensure_image(self._engine, spec.image, on_stage)
+        if is_foreign(self.settings, image):
+            ensure_can_run(spec.image, image)
+            on_stage("preparing a copy of Bascule for the image")
+            spec = replace(spec, foreign=await self._foreign(image))
         on_stage("starting its container")
         starting = asyncio.ensure_future(self._run(spec, image))
         try:
@@ -206,6 +222,12 @@ class DockerSpawner(Spawner):
             raise
         await stream.close()
         return RunningSandbox(session_id=plan.session_id, uid=owner.uid)
+
+    async def _foreign(self, image: Mapping[str, Any]) -> ForeignImage:
+        """What the container of an image without Bascule needs, except for the image's files."""
+        async with self._making_portable:
+            copy = await asyncio.to_thread(make_portable, self.settings.portable_copies)
+        return ForeignImage(copy, environment_of(image).get("PATH", PATH))
 
     async def _run(self, spec: ContainerSpec, image: Mapping[str, Any]) -> tuple[str, Stream]:
         """Create and start the container.
@@ -220,6 +242,7 @@ class DockerSpawner(Spawner):
         with engine_errors():
             async with self._network.held(needed=plan.egress.mode == "open"):
                 container = await self._create_container(spec)
+                spec = await self._with_accounts(spec, container)
                 archive = spec.initial_files()
                 await container.put_archive("/", archive)  # type: ignore[no-untyped-call]
                 stream = container.attach(stdin=True, stdout=True)
@@ -228,7 +251,7 @@ class DockerSpawner(Spawner):
                     await stream.__aenter__()
                     await container.start()
                     if plan.egress.mode == "open":
-                        await self._block_private_networks(container.id, spec.image)
+                        await self._block_private_networks(container.id, spec)
                     await stream.write_in(spec.launch(image).to_json())
                     end_input(stream)
                 except BaseException:
@@ -236,7 +259,21 @@ class DockerSpawner(Spawner):
                     raise
         return container.id, stream
 
-    async def _block_private_networks(self, container_id: str, image: str) -> None:
+    async def _with_accounts(
+        self, spec: ContainerSpec, container: DockerContainer
+    ) -> ContainerSpec:
+        """The spec with the accounts of an image without Bascule. Raises `SandboxStartFailed` if
+        the image has no shell."""
+        if spec.foreign is None:
+            return spec
+        if not await self._engine.has_file(container, "/bin/sh"):
+            raise no_shell(spec.image)
+        read = self._engine.read_small_file
+        files = {name: await read(container, f"/etc/{name}") for name in _ACCOUNTS}
+        texts = {name: content.decode(errors="replace") for name, content in files.items()}
+        return replace(spec, foreign=replace(spec.foreign, accounts=texts))
+
+    async def _block_private_networks(self, container_id: str, spec: ContainerSpec) -> None:
         """Block private networks in the container's network namespace, before the session runs
         anything. The session has no permission to change the routes."""
         reach = await asyncio.to_thread(
@@ -247,8 +284,10 @@ class DockerSpawner(Spawner):
         argument = json.dumps(
             {"reject": reach.rejected, "lead": reach.allowed_networks, "allowed": allowed}
         )
-        command = [self.settings.command[0], "-I", "-c", program, argument]
-        output = await self._engine.run_in_network_of(container_id, image, command)
+        command = [*spec.interpreter, "-I", "-c", program, argument]
+        output = await self._engine.run_in_network_of(
+            container_id, spec.image, command, mounts=spec.program_mounts
+        )
         if output != routes.DONE:
             raise SandboxStartFailed(
                 f"The routes of its network could not be set: {output.strip()}"
