@@ -13,9 +13,9 @@ class SweRex(Subject[str], Files):
     name = "swe-rex"
 
     def __init__(self) -> None:
-        from swerex.exceptions import CommandTimeoutError  # type: ignore[import-not-found]
-        from swerex.runtime import abstract  # type: ignore[import-not-found]
-        from swerex.runtime.local import LocalRuntime  # type: ignore[import-not-found]
+        from swerex.exceptions import CommandTimeoutError
+        from swerex.runtime import abstract
+        from swerex.runtime.local import LocalRuntime
 
         self._api = abstract
         self._timed_out = CommandTimeoutError

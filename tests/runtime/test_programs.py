@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import re
 import signal
 import sys
 import textwrap
@@ -228,6 +229,44 @@ async def test_a_program_that_prints_single_bytes_takes_little_memory(
     program = await table.start_program([sys.executable, "-c", script])
     assert await program.wait() == 0
     assert len(program._log._pieces) < 4096
+
+
+@pytest.mark.slow
+async def test_much_data_passes_through_a_sandbox_without_growth_of_its_memory(
+    workspace: Path,
+) -> None:
+    block, blocks = bytes(1 << 20), 192
+    async with LocalRuntime(workspace, process=True) as runtime:
+        assert runtime._child is not None
+        sandbox = runtime._child.pid
+        program = await runtime.start_program(["cat"])
+
+        async def copy(count: int) -> None:
+            async def feed() -> None:
+                for _ in range(count):
+                    await program.write(block)
+
+            feeding = asyncio.create_task(feed())
+            status = await program.status()
+            left = count * len(block)
+            async for piece in program.output(stdout=status.stdout):
+                assert piece.dropped == 0
+                left -= len(piece.data)
+                if not left:
+                    break
+            await feeding
+
+        await copy(8)
+        before = _peak(sandbox)
+        await copy(blocks)
+        assert _peak(sandbox) - before < 16 << 20
+        await program.kill()
+
+
+def _peak(pid: int | None) -> int:
+    """The most bytes of memory that a process had so far."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    return int(line) << 10
 
 
 # Rules ----------------------------------------------------------------------------------------
