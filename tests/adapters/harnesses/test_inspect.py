@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from inspect_ai.util._sandbox.environment import SandboxUnavailableError
 
 from bascule.adapters.inspect_ai import BasculeSandboxEnvironment, SessionConfig
 from bascule.core.errors import InvalidRequest, InvalidSetting
+from bascule.link.sessions import HubSession
 
 from .conftest import sessions
 
@@ -106,16 +108,14 @@ async def test_people_reach_the_session_of_a_sample() -> None:
         await BasculeSandboxEnvironment.cli_cleanup(None)
 
 
-async def _sessions() -> list[object]:
-    import asyncio
-
+async def _sessions() -> list[HubSession]:
     return [*await asyncio.to_thread(sessions)]
 
 
 async def test_wrong_settings_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = BasculeSandboxEnvironment.sample_init
     with pytest.raises(InvalidRequest, match="imagine"):
-        await start("task", SessionConfig(imagine="x"), {})
+        await start("task", SessionConfig.model_validate({"imagine": "x"}), {})
     (tmp_path / "bad.toml").write_text("not toml")
     for name in ("bad.toml", "missing.toml"):
         with pytest.raises(InvalidSetting, match=name):
