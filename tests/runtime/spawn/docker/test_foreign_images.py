@@ -70,9 +70,12 @@ async def test_a_session_runs_in_an_image_without_bascule(
         system = "/etc/alpine-like" if is_musl else "/etc/debian_version"
         found = await run_program(runtime, ["cat", system])
         assert (found.stdout[:1], found.stderr) == (b"3" if is_musl else b"1", b"")
-        missing = await run_program(runtime, ["sh", "-c", "command -v python3 bash; id postgres"])
+        script = "command -v python3; command -v bash; id postgres"
+        missing = await run_program(runtime, ["sh", "-c", script])
         assert missing.stdout.decode().splitlines() == (
-            ["uid=70(postgres) gid=70(postgres) groups=70(postgres)"] if is_musl else ["/bin/bash"]
+            ["uid=70(postgres) gid=70(postgres) groups=70(postgres)"]
+            if is_musl
+            else ["/usr/bin/bash"]
         )
         await runtime.write("made.txt", "one\ntwo\n")
         assert [match.line for match in (await runtime.grep("tw")).matches] == [2]

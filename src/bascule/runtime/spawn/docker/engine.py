@@ -150,12 +150,11 @@ class Engine(Closable):
                     f"containers/{container.id}/archive", method="HEAD", params={"path": path}
                 ) as response:
                     header = response.headers.get(_STAT_HEADER, "")
-            except aiodocker.DockerError as error:
-                if error.status == 404:
-                    return None
-                raise
-        # The error of a HEAD request has no body, so it is not always raised.
-        return int(json.loads(base64.b64decode(header))["size"]) if header else None
+            except json.JSONDecodeError:
+                # aiodocker expects JSON in a refusal, but the answer to HEAD has no body. The
+                # container exists, so the file does not.
+                return None
+        return int(json.loads(base64.b64decode(header))["size"])
 
     async def run_in_network_of(
         self,
