@@ -29,7 +29,7 @@ import type { HubConnection } from "./hub/connection";
 import type { AgentAction } from "./hub/messages";
 import { AgentBreakpoints } from "./agent_debugging/agent_breakpoints";
 import { AgentDebugger } from "./agent_debugging/agent_debugger";
-import { configurationOf } from "./agent_debugging/launch_configurations";
+import { configurationOf, startsTasks } from "./agent_debugging/launch_configurations";
 import { CodeActionFinder } from "./language/code_actions";
 import { CodeChanges } from "./language/code_changes";
 import { LanguageDocuments } from "./language/language_documents";
@@ -234,6 +234,7 @@ export function buildExecutor(parts: {
     shells,
     nameOf: (action) => names.nameOf(action),
     lineOf,
+    startsTasks: ({ action, args }) => action === "debug_start" && startsTasks(args),
   });
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);

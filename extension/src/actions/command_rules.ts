@@ -56,6 +56,8 @@ export interface CommandRulesSettings {
   nameOf: (action: AgentAction) => string;
   /** The command line that an action of another kind than `run` will run, and its directory. */
   lineOf: (action: AgentAction) => { line: string; cwd: string } | undefined;
+  /** Whether the action starts tasks of VS Code, before or after a debug session. */
+  startsTasks: (action: AgentAction) => boolean;
 }
 
 interface RunArgs {
@@ -152,13 +154,16 @@ export class CommandReviewer {
   /**
    * Whether there are rules that cannot see the code that the action runs in the debugger. False
    * for launch configurations of the workspace: they are protected files, so the user wrote them.
+   * But the command line of a task may come from another file, such as `package.json`.
    */
   cannotJudge(action: AgentAction): boolean {
     const { name } = action.args as { name?: string };
-    if (!runsInDebugger(action) || (action.action === "debug_start" && name)) return false;
-    const { rules, problems } = this.settings.sources.current();
+    if (!runsInDebugger(action)) return false;
+    const { sources, startsTasks } = this.settings;
+    const { rules, problems } = sources.current();
     const { lists } = rulesFor(action.agent, rules);
-    return problems.length > 0 || lists.ask.length > 0 || lists.deny.length > 0;
+    if (!problems.length && !lists.ask.length && !lists.deny.length) return false;
+    return action.action !== "debug_start" || !name || startsTasks(action);
   }
 
   /** Adds 1 to the use count of each rule that decided. */

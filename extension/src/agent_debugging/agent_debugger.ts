@@ -12,7 +12,11 @@ import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { AgentBreakpoints } from "./agent_breakpoints";
 import type { DapMessage, ThreadStop } from "./debug_run";
 import { DebuggedProgram, noSession } from "./debugged_program";
-import { configurationOf, type LaunchConfiguration } from "./launch_configurations";
+import {
+  configurationOf,
+  ensureTasksExist,
+  type LaunchConfiguration,
+} from "./launch_configurations";
 import {
   frameAt,
   framesOf,
@@ -47,6 +51,10 @@ const COMMANDS: Readonly<Record<Request, string>> = {
 };
 const STEPS = { over: "next", into: "stepIn", out: "stepOut" } as const;
 const STILL_RUNNING = "debug_continue waits until it stops or ends, debug_pause stops it";
+const STILL_STARTING =
+  "VS Code is still starting it: it runs a task first, or asks the user something. debug_continue waits";
+const SAME_VALUE =
+  "The variable had this value before. If you wanted another one, the debugger could not evaluate it";
 /** Maximum characters of a value in an answer. */
 const MAX_RESULT_CHARS = 16_000;
 
@@ -113,18 +121,19 @@ export class AgentDebugger implements Disposable {
         "debug.already",
         `You debug '${program.launch.name}' already. debug_stop ends it or, with restart, starts it again`,
       );
+    await ensureTasksExist(launch);
     return this.launch(launch, call);
   }
 
   async continue(args: ArgsOf<"debug_continue">, call: DebugCall): Promise<Answer> {
     const program = this.programOf(call.agent);
-    if (program.run.stop) await this.move(program, program.stopped(args.thread), "continue");
+    if (program.run.stop) await this.move(program, await stopOf(program, args.thread), "continue");
     return this.nextStop(program, call);
   }
 
   async step(args: ArgsOf<"debug_step">, call: DebugCall): Promise<Answer> {
     const program = this.programOf(call.agent);
-    await this.move(program, program.stopped(args.thread), STEPS[args.step ?? "over"]);
+    await this.move(program, await stopOf(program, args.thread), STEPS[args.step ?? "over"]);
     return this.nextStop(program, call);
   }
 
@@ -146,7 +155,7 @@ export class AgentDebugger implements Disposable {
   async evaluate(args: ArgsOf<"debug_evaluate">, agent: string): Promise<Value> {
     const program = this.programOf(agent);
     const { expression, frame = 0 } = args;
-    const stop = program.stopped(args.thread);
+    const stop = await stopOf(program, args.thread);
     const { frames } = await framesOf(program, stop);
     const asked = { expression, frameId: frameAt(frames, frame).id, context: "repl" };
     const { result, type, variablesReference } = await program.request<{
@@ -160,20 +169,24 @@ export class AgentDebugger implements Disposable {
   async setVariable(args: ArgsOf<"debug_set_variable">, agent: string): Promise<Value> {
     const program = this.programOf(agent);
     const { name, value, frame = 0 } = args;
-    const stop = program.stopped(args.thread);
+    const stop = await stopOf(program, args.thread);
     const { frames } = await framesOf(program, stop);
     const names: string[] = [];
     for (const scope of await scopesOf(program, stop.session, frameAt(frames, frame).id)) {
       const { variablesReference } = scope;
       const { items } = await partsOfValue(program, stop.session, variablesReference);
       names.push(...items.map((each) => each.name));
-      if (!items.some((each) => each.name === name)) continue;
+      const before = items.find((each) => each.name === name);
+      if (!before) continue;
       const set = await program.request<{
         value: string;
         type?: string;
         variablesReference?: number;
       }>(stop.session, "setVariable", { variablesReference, name, value });
-      return this.value(program, stop, { ...set, expression: name, result: set.value });
+      const seen = await this.value(program, stop, { ...set, expression: name, result: set.value });
+      if (shortValue(set.value) !== before.value) return seen;
+      // debugpy reports success with the old value if it cannot evaluate the new one.
+      return { ...seen, note: [seen.note, SAME_VALUE].filter(Boolean).join("\n") };
     }
     throw new Failure(
       "debug.failed",
@@ -185,7 +198,9 @@ export class AgentDebugger implements Disposable {
     const program = this.programOf(call.agent);
     await program.end();
     await program.run.waitFor(() => program.hasEnded, call.until, call.signal);
-    return args.restart ? this.launch(program.launch, call) : this.nextStop(program, call);
+    if (call.signal.aborted) throw new Failure("action.cancelled", "The action was cancelled");
+    const isRestart = args.restart === true && program.hasEnded;
+    return isRestart ? this.launch(program.launch, call) : this.answer(program);
   }
 
   private async launch(launch: LaunchConfiguration, call: DebugCall): Promise<Answer> {
@@ -219,6 +234,8 @@ export class AgentDebugger implements Disposable {
     const { id } = session;
     program.sessions.set(id, session);
     run.sessionStarted(id);
+    // The agent ended the program while VS Code was still starting it.
+    if (run.isStopping) void vscode.debug.stopDebugging(session);
     return {
       onWillReceiveMessage: (message: DapMessage) => {
         run.sent(id, message);
@@ -291,7 +308,8 @@ export class AgentDebugger implements Disposable {
     frame = 0,
   ): Promise<Answer> {
     const { run, launch } = program;
-    const stop = thread === null || thread === undefined ? run.stop : program.stopped(thread);
+    const isAny = thread === null || thread === undefined;
+    const stop = isAny ? run.stop : await stopOf(program, thread);
     const place = stop && (await this.placeAt(program, stop, frame));
     const state = place ? "stopped" : program.hasEnded ? "ended" : "running";
     const person = run.takePersonRequests();
@@ -310,7 +328,7 @@ export class AgentDebugger implements Disposable {
     const note = [
       takeoverNote(person),
       ...(leftOut ? [`${leftOut} characters of output before these were left out`] : []),
-      ...(state === "running" ? [STILL_RUNNING] : []),
+      ...(state !== "running" ? [] : [program.sessions.size ? STILL_RUNNING : STILL_STARTING]),
     ].filter(Boolean);
     return {
       ...observe("debug_state", snapshotText(snapshot, frame), snapshot),
@@ -359,6 +377,17 @@ export class AgentDebugger implements Disposable {
     const note = takeoverNote(program.run.takePersonRequests());
     return { ...observe("debug_evaluate", content, extras), ...(note ? { note } : {}) };
   }
+}
+
+/** As `stopped` of the program, but also fails if there is no such thread. */
+async function stopOf(program: DebuggedProgram, thread?: number | null): Promise<ThreadStop> {
+  const { run } = program;
+  if (thread === null || thread === undefined || !run.stop || run.stopOf(thread))
+    return program.stopped(thread);
+  const threads = await threadsOf(program, run.stop.session);
+  if (threads.some(({ id }) => id === thread)) return program.stopped(thread);
+  const known = threads.map(({ id, name }) => `${id} (${name})`).join(", ");
+  throw new Failure("debug.failed", `There is no thread ${thread}. There are: ${known || "none"}`);
 }
 
 function asConfiguration({ name, configuration }: LaunchConfiguration): vscode.DebugConfiguration {

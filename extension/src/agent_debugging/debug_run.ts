@@ -47,6 +47,8 @@ export class DebugRun {
   exitCode: number | null = null;
   private why = "";
   private readonly liveSessions = new Set<string>();
+  /** Sessions whose program has ended. VS Code itself then ends the session. */
+  private readonly terminated = new Set<string>();
   /** Stopped threads, in the order in which they stopped. */
   private stops: ThreadStop[] = [];
   private hadSession = false;
@@ -93,6 +95,7 @@ export class DebugRun {
 
   sessionEnded(session: string): void {
     this.liveSessions.delete(session);
+    this.terminated.delete(session);
     this.forget(session);
     this.notify();
   }
@@ -113,7 +116,7 @@ export class DebugRun {
     if (type !== "request" || !CONTROLS.has(command)) return;
     const expected = this.expected.indexOf(`${session} ${command}`);
     if (expected >= 0) this.expected.splice(expected, 1);
-    else if (!this.isStopping) this.personRequests.add(command);
+    else if (!this.isStopping && !this.terminated.has(session)) this.personRequests.add(command);
     if (!MOVES.has(command)) return;
     this.stopsBefore.set(`${session} ${seq}`, this.stops);
     this.forget(session);
@@ -169,6 +172,7 @@ export class DebugRun {
       const reason = textOf(body["reason"]);
       this.stops.push({ session, thread, reason, description: [...new Set(texts)].join(": ") });
     } else if (event === "continued") this.forget(session);
+    else if (event === "terminated") this.terminated.add(session);
     else if (event === "exited") this.exitCode = Number(body["exitCode"] ?? 0);
     else if (event === "output" && body["category"] !== "telemetry") {
       this.printed(textOf(body["output"]));

@@ -65,9 +65,10 @@ export class DebuggedProgram {
     );
   }
 
-  /** Ends all sessions. */
+  /** Ends all sessions, also one that VS Code is still starting. */
   async end(): Promise<void> {
     this.run.isStopping = true;
+    if (!this.sessions.size) this.run.fail("it was ended before it had started");
     const roots = [...this.sessions.values()].filter(({ parentSession }) => !parentSession);
     await Promise.all(roots.map((each) => vscode.debug.stopDebugging(each)));
   }

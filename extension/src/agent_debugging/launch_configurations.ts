@@ -2,6 +2,7 @@
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
 import { observe, type ObservationBody } from "../protocol";
+import { runsTasks, taskNames } from "./launch_tasks";
 
 export interface LaunchConfiguration {
   name: string;
@@ -47,6 +48,7 @@ export function configurationOf(order: LaunchOrder): LaunchConfiguration {
       "debug.no_configuration",
       "Give either the `name` of a launch configuration or a `configuration`",
     );
+  if (isAdHoc) ensureNoCommands(configuration);
   const found = isAdHoc ? adHoc(configuration, folder) : named(name, folder);
   const type = found.configuration["type"];
   if (!found.isCompound && !debuggerTypes().includes(String(type)))
@@ -55,6 +57,42 @@ export function configurationOf(order: LaunchOrder): LaunchConfiguration {
       `VS Code has no debugger of the type '${String(type)}'. It has: ${debuggerTypes().join(", ")}`,
     );
   return found;
+}
+
+/**
+ * Fails if a task that the configuration names does not exist. VS Code would ask the user in a
+ * dialog, and the debug session would wait for the answer.
+ */
+export async function ensureTasksExist({ configuration }: LaunchConfiguration): Promise<void> {
+  const wanted = taskNames(configuration);
+  if (!wanted.length) return;
+  const tasks = await vscode.tasks.fetchTasks();
+  const missing = wanted.find(
+    (each) => !tasks.some(({ name, source }) => [name, `${source}: ${name}`].includes(each)),
+  );
+  if (missing === undefined) return;
+  const names = tasks.map(({ name }) => `'${name}'`).join(", ") || "none";
+  throw new Failure(
+    "debug.no_configuration",
+    `There is no task '${missing}', which the configuration names. There are: ${names}`,
+  );
+}
+
+/** Whether VS Code runs tasks before or after the configuration that an action names. */
+export function startsTasks(order: LaunchOrder): boolean {
+  const find = (name: string): Record<string, unknown> | undefined =>
+    launchConfigurations().find((each) => each.name === name)?.configuration;
+  return runsTasks(configurationOf(order).configuration, find);
+}
+
+/** VS Code would run the commands of such variables, without looking at `bascule.allowedCommands`. */
+function ensureNoCommands(configuration: Record<string, unknown>): void {
+  const [variable] = /\$\{(command|input):[^}]*\}?/.exec(JSON.stringify(configuration)) ?? [];
+  if (variable !== undefined)
+    throw new Failure(
+      "debug.no_configuration",
+      `Your configuration contains ${variable}, which may run a command. Write its value instead; vscode_command runs commands that the user allows`,
+    );
 }
 
 function adHoc(given: Record<string, unknown>, folder: string): LaunchConfiguration {
@@ -113,5 +151,6 @@ function debuggerTypes(): string[] {
     const { contributes } = packageJSON as { contributes?: { debuggers?: { type?: string }[] } };
     return (contributes?.debuggers ?? []).flatMap(({ type }) => type ?? []);
   });
-  return [...new Set(types)].sort();
+  // The type "*" stands for all types.
+  return [...new Set(types)].filter((type) => type !== "*").sort();
 }

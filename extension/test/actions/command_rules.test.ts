@@ -70,6 +70,7 @@ function window_(
       const line = lines.get(action);
       return line === undefined ? undefined : { line, cwd: workspace };
     },
+    startsTasks: ({ args }) => (args as { name?: string }).name === "With a task",
     shells: {
       canInspect: options.canInspect ?? true,
       cwd: () => cwd.value,
@@ -451,6 +452,8 @@ test("with rules that ask or deny, code in the debugger asks an admitted agent e
   expect(judged.asked).toHaveLength(1);
   await judged.admit(start({ name: "Main" })); // the user wrote it
   expect(judged.asked).toHaveLength(1);
+  await judged.admit(start({ name: "With a task" })); // an agent may have written package.json
+  expect(judged.asked).toHaveLength(2);
   rules('[[allow]]\nrun = ["git diff"]\n');
   const free = window_();
   free.admitted.add("a1");

@@ -51,6 +51,15 @@ test("requests that nobody announced are the user's, and are told once", () => {
   expect(run.takePersonRequests()).toEqual([]);
 });
 
+test("the end of a session is the user's only while its program runs", () => {
+  const run = started();
+  run.sent("a", request("disconnect"));
+  expect(run.takePersonRequests()).toEqual(["disconnect"]);
+  run.received("a", { type: "event", event: "terminated" });
+  run.sent("a", request("disconnect"));
+  expect(run.takePersonRequests()).toEqual([]);
+});
+
 test("a program that could not go on is still stopped", () => {
   const run = started();
   stopped(run);
