@@ -239,8 +239,8 @@ export function buildExecutor(parts: {
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);
   const languageDocuments = new LanguageDocuments(resolver, documents);
-  const language = new LanguageFeatures(resolver, languageDocuments, settled);
   const servers = new LanguageServers();
+  const language = new LanguageFeatures(resolver, languageDocuments, servers, settled);
   const codeActions = new CodeActionFinder();
   const debugging = new AgentDebugger(
     new AgentBreakpoints(languageDocuments),

@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import type { LanguageDocuments } from "../language/language_documents";
-import type { WaitLimit } from "../language/language_servers";
+import type { LanguageServers, WaitLimit } from "../language/language_servers";
 import { ProblemWatch } from "../language/settled_problems";
 import { isFromTypeScript, type TypeScriptProblem } from "../language/typescript_server";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
@@ -13,10 +13,14 @@ const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 const FIRST_DIAGNOSTICS_MS = 3000;
 const NOT_SETTLED =
   "The language server was not done in time; these problems may belong to an older text. Ask again";
+const NOT_CHECKED =
+  "No extension has reported problems of this file, and it is in no tab. Some language servers check only files in tabs; open_file shows it in one";
 
 export class LanguageFeatures implements Disposable {
   /** Files whose first diagnostics arrived, or for which the wait is over. */
   private readonly filesWithDiagnostics = new Set<string>();
+  /** Files whose diagnostics an extension has set since the file was opened. */
+  private readonly checkedFiles = new Set<string>();
   private readonly disposables = new Disposables();
   private readonly watch = this.disposables.add(new ProblemWatch());
 
@@ -24,17 +28,22 @@ export class LanguageFeatures implements Disposable {
   constructor(
     private readonly resolver: PathResolver,
     private readonly documents: LanguageDocuments,
+    private readonly servers: LanguageServers,
     private readonly settled: () => Promise<void>,
   ) {
     this.disposables.add(
       vscode.languages.onDidChangeDiagnostics(({ uris }) => {
-        for (const each of uris) this.filesWithDiagnostics.add(each.toString());
+        for (const each of uris) {
+          this.filesWithDiagnostics.add(each.toString());
+          this.checkedFiles.add(each.toString());
+        }
       }),
     );
     this.disposables.add(
-      vscode.workspace.onDidCloseTextDocument(({ uri }) =>
-        this.filesWithDiagnostics.delete(uri.toString()),
-      ),
+      vscode.workspace.onDidCloseTextDocument(({ uri }) => {
+        this.filesWithDiagnostics.delete(uri.toString());
+        this.checkedFiles.delete(uri.toString());
+      }),
     );
   }
 
@@ -61,8 +70,11 @@ export class LanguageFeatures implements Disposable {
       (item) => `${item.path}:${item.line}:${item.column}: ${item.severity}: ${item.message}`,
     );
     const content = lines.length ? lines.join("\n") : "No problems";
-    const extras = { items, truncated: all.length > limit, settled: isSettled ?? null };
+    const isChecked = args.path === null || args.path === undefined || this.isChecked(found, own);
+    const settledNow = isSettled === undefined ? null : isSettled && isChecked;
+    const extras = { items, truncated: all.length > limit, settled: settledNow };
     const seen = observe("diagnostics", content, extras);
+    if (!isChecked) return { ...seen, note: NOT_CHECKED };
     return isSettled === false ? { ...seen, note: NOT_SETTLED } : seen;
   }
 
@@ -90,6 +102,17 @@ export class LanguageFeatures implements Disposable {
     });
   }
 
+  /** Whether the window's problems of the file are known, rather than never looked for. */
+  private isChecked(
+    [file]: readonly [vscode.Uri, readonly vscode.Diagnostic[]][],
+    own: OwnProblems,
+  ): boolean {
+    if (!file) return true;
+    const [uri, problems] = file;
+    const isReported = problems.length > 0 || own.has(uri.fsPath);
+    return isReported || this.checkedFiles.has(uri.toString()) || isInTab(uri);
+  }
+
   /** Waits for the file, or for all files that agents changed. */
   private async settle(
     path: string | null | undefined,
@@ -101,6 +124,7 @@ export class LanguageFeatures implements Disposable {
       ? [(await this.documents.open(path, cwd)).document]
       : await this.documents.openWritten();
     const settled = documents.map(async (document) => {
+      await this.servers.waitUntilAlive(document, waitLimit);
       const found = await this.watch.settle(document, waitLimit);
       if (found.own) own.set(document.uri.fsPath, found.own);
       return found.isSettled;
@@ -223,6 +247,15 @@ function flatten(
   };
   const inside = "children" in symbol ? symbol.children : [];
   return [item, ...inside.flatMap((child) => flatten(child, path, symbol.name))];
+}
+
+function isInTab(uri: vscode.Uri): boolean {
+  return vscode.window.tabGroups.all
+    .flatMap(({ tabs }) => tabs)
+    .some(
+      ({ input }) =>
+        input instanceof vscode.TabInputText && input.uri.toString() === uri.toString(),
+    );
 }
 
 /** Waits for the first diagnostics of a file, or a timeout. */

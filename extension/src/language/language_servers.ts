@@ -2,10 +2,14 @@
 import * as vscode from "vscode";
 import { abortable } from "../common/abortable";
 import type { Disposable } from "../common/disposables";
+import { Failure } from "../common/failure";
+import { execute } from "./language_command";
 import { isTypeScript, loadProject } from "./typescript_server";
 
 /** Milliseconds to wait for the first result of a language whose server reports no readiness. */
 const FIRST_RESULT_MS = 10_000;
+/** Milliseconds to wait for a server that has ended and may be started again. */
+const RESTART_MS = 60_000;
 /** Milliseconds between two attempts: no event tells when a server can answer. */
 const PAUSE_MS = 200;
 /** Shorter waits are not reported. */
@@ -29,6 +33,8 @@ export interface ServerAnswer<T> {
 export class LanguageServers implements Disposable {
   /** Languages that gave a result, or whose wait is over. */
   private readonly answered = new Set<string>();
+  /** For each language, a document of which its server knows symbols as long as it lives. */
+  private readonly outlined = new Map<string, vscode.Uri>();
   /** TypeScript files whose project was loaded since they were opened. */
   private readonly loaded = new Set<string>();
   private readonly listening = vscode.workspace.onDidCloseTextDocument(({ uri }) =>
@@ -50,10 +56,52 @@ export class LanguageServers implements Disposable {
     const work = async (): Promise<ServerAnswer<T>> => {
       const isReady = (wasReady && !isExact) || (await this.waitUntilReady(document, waitLimit));
       const waited = wasReady ? 0 : performance.now() - start;
-      if (isReady !== undefined) return { ...answer(await question(), waited), isUnsure: !isReady };
-      return this.firstResult(document.languageId, question, waitLimit, start);
+      if (isReady === undefined)
+        return this.firstResult(document.languageId, question, waitLimit, start);
+      const found = await question();
+      if (found?.length || isTypeScript(document) || (await this.isAlive(document)))
+        return { ...answer(found, waited), isUnsure: !isReady };
+      await this.waitUntilAlive(document, waitLimit);
+      return { ...answer(await question(), performance.now() - start), isUnsure: false };
     };
-    return abortable(work(), waitLimit.signal);
+    const asked = work();
+    asked.then(() => this.outline(document)).catch(() => undefined); // the caller gets the error
+    return abortable(asked, waitLimit.signal);
+  }
+
+  /**
+   * Waits until the server that knew the language answers. VS Code returns nothing while a server
+   * that has ended is started again. Fails if it does not answer in time.
+   */
+  async waitUntilAlive(document: vscode.TextDocument, waitLimit: WaitLimit): Promise<void> {
+    const until = Math.min(waitLimit.until, performance.now() + RESTART_MS);
+    while (!(await this.isAlive(document)))
+      if (!(await pause({ ...waitLimit, until }))) {
+        // Next time the answer decides: the symbols may be gone because the document has changed.
+        this.outlined.delete(document.languageId);
+        throw new Failure(
+          "language.server_failed",
+          `The language server for ${document.languageId} has stopped answering, and was not started again in time. Ask again, or ask the user to reload the window`,
+        );
+      }
+  }
+
+  /** True if the language's server, which once knew symbols, still does; or if it never did. */
+  private async isAlive({ languageId }: vscode.TextDocument): Promise<boolean> {
+    const uri = this.outlined.get(languageId);
+    if (uri === undefined) return true;
+    try {
+      return await hasSymbols(uri);
+    } catch {
+      this.outlined.delete(languageId); // the file does not exist any more
+      return true;
+    }
+  }
+
+  private async outline(document: vscode.TextDocument): Promise<void> {
+    const { languageId, uri } = document;
+    if (isTypeScript(document) || this.outlined.has(languageId)) return;
+    if (await hasSymbols(uri)) this.outlined.set(languageId, uri);
   }
 
   dispose(): void {
@@ -109,6 +157,11 @@ export function waitNote({ waited, isUnsure }: ServerAnswer<unknown>): string {
   return waited
     ? `The language server was still starting or loading; it was ready after ${seconds}`
     : "";
+}
+
+async function hasSymbols(uri: vscode.Uri): Promise<boolean> {
+  const found = await execute<unknown[]>("vscode.executeDocumentSymbolProvider", uri);
+  return (found?.length ?? 0) > 0;
 }
 
 function answer<T>(
