@@ -8,6 +8,8 @@ import { isTypeScript, loadProject } from "./typescript_server";
 
 /** Milliseconds to wait for the first result of a language whose server reports no readiness. */
 const FIRST_RESULT_MS = 10_000;
+/** Milliseconds after which a server that has just started must give the same result again. */
+const SAME_RESULT_MS = 1500;
 /** Milliseconds to wait for a server that has ended and may be started again. */
 const RESTART_MS = 60_000;
 /** Milliseconds between two attempts: no event tells when a server can answer. */
@@ -62,7 +64,7 @@ export class LanguageServers implements Disposable {
       if (found?.length || isTypeScript(document) || (await this.isAlive(document)))
         return { ...answer(found, waited), isUnsure: !isReady };
       await this.waitUntilAlive(document, waitLimit);
-      return { ...answer(await question(), performance.now() - start), isUnsure: false };
+      return this.firstResult(document.languageId, question, waitLimit, start);
     };
     const asked = work();
     asked.then(() => this.outline(document)).catch(() => undefined); // the caller gets the error
@@ -132,19 +134,27 @@ export class LanguageServers implements Disposable {
     }
   }
 
+  /**
+   * Asks until there is a result, and until it stays the same: a server that is still looking for
+   * files knows only a part of the result.
+   */
   private async firstResult<T>(
     language: string,
     question: () => Promise<readonly T[] | undefined>,
     waitLimit: WaitLimit,
     start: number,
   ): Promise<ServerAnswer<T>> {
-    const until = Math.min(waitLimit.until, start + FIRST_RESULT_MS);
-    for (;;) {
+    const untilFound = Math.min(waitLimit.until, performance.now() + FIRST_RESULT_MS);
+    for (let before = 0; ;) {
       const found = await question();
-      const isOver = !(found?.length ?? 0) && !(await pause({ ...waitLimit, until }));
-      if (!found?.length && !isOver) continue;
+      const isFound = (found?.length ?? 0) > 0;
+      const now = isFound ? JSON.stringify(found).length : 0; // servers may change the order
+      const isSame = isFound && now === before;
+      before = now;
+      const limit = isFound ? waitLimit : { ...waitLimit, until: untilFound };
+      if (!isSame && (await pause(limit, isFound ? SAME_RESULT_MS : PAUSE_MS))) continue;
       this.answered.add(language);
-      return { ...answer(found, performance.now() - start), isUnsure: isOver };
+      return { ...answer(found, performance.now() - start), isUnsure: !isSame };
     }
   }
 }
