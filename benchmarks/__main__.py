@@ -30,6 +30,7 @@ from benchmarks.cases.endurance import Endurance
 from benchmarks.cases.files import FileWork
 from benchmarks.cases.fleet import Fleet
 from benchmarks.cases.forks import ForkStart
+from benchmarks.cases.language import SandboxLanguage, WindowLanguage
 from benchmarks.cases.latency import Latency, LatencyOneCore
 from benchmarks.cases.nets import Nets
 from benchmarks.cases.openhands_v0 import OpenHandsV0
@@ -53,7 +54,7 @@ CASES: tuple[Case, ...] = (
     *(Fleet(), FileWork(), ServerStart(), Endurance()),
     *(Cells(), Bridge(), Nets(), Browsing(), Window(), Proxy(), Sessions(), Workbench()),
     *(Dashboard(), Containers(), AgentLoop(), OpenHandsV0(), Checkpoints(), ForkStart()),
-    *(CommandRulesCase(), Programs()),
+    *(CommandRulesCase(), Programs(), WindowLanguage(), SandboxLanguage()),
 )
 
 

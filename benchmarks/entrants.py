@@ -117,6 +117,16 @@ BASCULE_RULES_WINDOW = Entrant(
     "rules_window",
     only="rules",
 )
+BASCULE_LANGUAGE = Entrant(
+    "bascule-language",
+    "Bascule's language actions, in process",
+    "language",
+    ("bascule",),
+    only="language",
+)
+BARE_LANGUAGE = Entrant(
+    "bare-language", "a bare client of the same server", "language", ("bare",), only="language"
+)
 PLAIN_PROGRAMS = Entrant(
     "asyncio-programs",
     "`asyncio.create_subprocess_exec`",
@@ -227,6 +237,7 @@ ENTRANTS: tuple[Entrant, ...] = (
     *(BASCULE_CHECKPOINTS, SHADOW_GIT),
     *(BASCULE_RULES, BASCULE_RULES_WINDOW),
     *(PLAIN_PROGRAMS, BASCULE_PROGRAMS, BASCULE_PROGRAMS_HTTP),
+    *(BASCULE_LANGUAGE, BARE_LANGUAGE),
     *PROXIES,
     BASCULE_SESSIONS,
     BASCULE_FORKS,

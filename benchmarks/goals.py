@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.cases.language import LOOKUPS
 from benchmarks.entrants import (
     AGENT_BASCULE,
     AGENT_STOCK,
@@ -298,7 +299,23 @@ def window_goals() -> Sequence[Goal]:
             15,
             "x",
         ),
+        Goal(
+            "the slowest language action in a window, beyond VS Code's command and a bare echo",
+            combined("window-language", BASCULE_WINDOW, _most_beyond, *_LANGUAGE_FIGURES),
+            2,
+            " ms",
+            is_aim=True,
+        ),
     )
+
+
+_LANGUAGE_FIGURES = ("echo", *(f"{name}{end}" for name in LOOKUPS for end in ("", "_bare")))
+
+
+def _most_beyond(echo: float, *pairs: float) -> float:
+    """The most that an action takes beyond its command and an echo, in milliseconds."""
+    beyond = (action - bare - echo for action, bare in zip(pairs[::2], pairs[1::2], strict=True))
+    return max(beyond) * 1000
 
 
 def session_goals() -> Sequence[Goal]:

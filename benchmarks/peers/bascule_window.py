@@ -23,6 +23,7 @@ from bascule.sandbox.vscode.installation import VERSION
 from bascule.wire import encode_action, encode_observation
 from benchmarks.peers.measurements import percentile
 from benchmarks.peers.serve import respond
+from benchmarks.peers.window_language import WindowLanguage
 from benchmarks.peers.window_rig import Parts, WindowRig
 
 TEXT = ("The quick brown fox jumps over the lazy dog, again and again.\n" * 17)[:1023] + "\n"
@@ -80,6 +81,12 @@ class BasculeWindow:
         for _ in range(pieces):
             await path.take(each, changes, integrated)
         return path.figures()
+
+    async def window_language(self, count: int) -> dict[str, Any]:
+        """Every language action, VS Code's commands for it, and an echo, by turns."""
+        language = WindowLanguage(self._open_rig, self._file.parent)
+        await language.prepare()
+        return await language.measure(count)
 
     async def window_reload(self) -> dict[str, Any]:
         """From the reload until the next action is answered; and until any extension ran."""

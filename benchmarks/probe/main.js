@@ -12,6 +12,7 @@ function activate(context) {
     const commands = {
         "probe.activated": () => activated,
         "probe.connect": (url, answer) => socket.connect(url, answer),
+        "probe.language": language,
         "probe.readFile": (path, count) => readFile(vscode.Uri.file(path), count),
         "probe.shellIntegration": (command, count) => shell.run(command, count),
     };
@@ -40,6 +41,23 @@ class BareSocket {
 async function readFile(uri, count) {
     return timed(count, async () => {
         await vscode.workspace.fs.readFile(uri);
+    });
+}
+
+/** Commands that ask language servers; the second one gets the first result of the first one. */
+async function language([first, second], file, at, count) {
+    const { Position, Range, Uri, commands } = vscode;
+    const uri = Uri.file(file);
+    const given = (() => {
+        if (typeof at === "string") return [at];
+        if (at === null) return [uri, { tabSize: 2, insertSpaces: true }];
+        const start = new Position(at.line, at.character);
+        if (at.end) return [uri, new Range(start, new Position(at.line, at.end))];
+        return first.endsWith("RenameProvider") ? [uri, start, "renamed"] : [uri, start];
+    })();
+    return timed(count, async () => {
+        const found = await commands.executeCommand(first, ...given);
+        if (second) await commands.executeCommand(second, found[0]);
     });
 }
 

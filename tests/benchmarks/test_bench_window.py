@@ -14,9 +14,11 @@ import pytest
 import socketio
 
 from benchmarks import editor
+from benchmarks.cases.language import CHANGES, IN_SANDBOX, LOOKUPS
 from benchmarks.cases.window import WAYS
-from benchmarks.entrants import BASCULE_WINDOW
+from benchmarks.entrants import BARE_LANGUAGE, BASCULE_LANGUAGE, BASCULE_WINDOW, Entrant
 from benchmarks.workers import Worker
+from tests.language_servers import path_with_servers
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +106,7 @@ def test_a_real_window_completes_its_benchmark_case(
         assert worker.family() == {worker.pid}, "nothing runs before it is asked for"
         worker.ask("window_open")
         seen = worker.ask("window_path", pieces=1, each=2, changes=1, integrated=1)
+        language = worker.ask("window_language", count=1)
         back = worker.ask("window_reload")
         again = worker.ask("window_path", pieces=1, each=2, changes=1, integrated=1)
         worker.ask("window_close")
@@ -116,3 +119,22 @@ def test_a_real_window_completes_its_benchmark_case(
     assert 0 < back["reload_editor"] < back["reload"]
     for name in WAYS:
         assert 0 < seen[name] <= seen[f"{name}_p95"]
+    pairs = {f"{name}{end}" for name in (*LOOKUPS, *CHANGES) for end in ("", "_bare")}
+    assert language.keys() == {"echo", *pairs}
+    assert min(language.values()) > 0
+
+
+@pytest.mark.parametrize("entrant", [BASCULE_LANGUAGE, BARE_LANGUAGE], ids=lambda each: each.name)
+def test_a_sandbox_and_a_bare_client_complete_the_language_case(
+    entrant: Entrant, project: Path, tmp_path: Path
+) -> None:
+    servers = path_with_servers().partition(":")[0]
+    (tmp_path / "benchmarks").symlink_to(project / "benchmarks")
+    worker = Worker(entrant, Path(sys.executable), tmp_path)
+    try:
+        worker.greet()
+        seen = worker.ask("language", servers=servers, count=1)
+    finally:
+        worker.stop()
+    assert seen.keys() == set(IN_SANDBOX)
+    assert min(seen.values()) > 0
