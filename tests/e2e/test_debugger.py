@@ -42,6 +42,17 @@ for (const each of [1, 2, 3]) {
 }
 console.log("total", total);
 """,
+    "fails.js": """\
+function check(value) {
+  if (value < 0) throw new Error("negative");
+}
+try {
+  check(-1);
+} catch {
+  console.log("caught");
+}
+check(-2);
+""",
     "dies.js": 'console.log("before");\nprocess.exit(3);\n',
     "waits.js": 'console.log("up", process.pid);\nsetInterval(() => undefined, 100);\n',
     ".vscode/launch.json": json.dumps(
@@ -154,6 +165,30 @@ async def test_the_exit_code_of_a_crashed_program_is_reported(agent: VSCodeRunti
     assert (ended.state, ended.exit_code) == ("ended", 3)
     assert ended.content.startswith("'Dies' has ended with exit code 3\n")
     assert "before" in ended.output
+
+
+async def test_hit_counts_log_messages_and_exceptions_work_in_javascript(
+    agent: VSCodeRuntime, folder: Path
+) -> None:
+    add = [{"line": 2, "hit_condition": "3"}, {"line": 3, "log_message": "sum is {sum}"}]
+    await agent.set_breakpoints("main.js", add=add)
+    stopped = await agent.debug_start("Main")
+    assert stopped.line == 2
+    assert {item["name"]: item["value"] for item in stopped.variables}["other"] == "3"
+    again = await agent.debug_stop(restart=True)
+    assert (again.line, again.taken_over) == (2, False)
+    await agent.set_breakpoints("main.js", remove=[2])
+    ended = await agent.debug_continue()
+    assert (ended.state, ended.taken_over) == ("ended", False)
+    assert (again.output + ended.output).count("sum is") == 3
+
+    program = {"type": "node", "name": "Fails", "program": f"{folder}/fails.js"}
+    await agent.set_breakpoints(exceptions=["uncaught"])
+    uncaught = await agent.debug_start(configuration=program)
+    assert (uncaught.reason, uncaught.line) == ("exception", 2)
+    assert "negative" in uncaught.content
+    with pytest.raises(DebugFailed, match="no filter 'raised'"):
+        await agent.set_breakpoints(exceptions=["raised"])
 
 
 async def test_a_running_program_is_reported_as_running_until_paused_or_stopped(
