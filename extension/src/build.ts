@@ -43,6 +43,8 @@ import { environmentsOf, findPython } from "./notebook/python";
 import type { ArgsOf } from "./protocol";
 import type { CommandRule } from "./rules/rule_matching";
 import { setting } from "./settings";
+import { AgentTasks } from "./tasks/agent_tasks";
+import { UserTerminals } from "./tasks/user_terminals";
 import { AgentTests } from "./tests/agent_tests";
 import type { PtyModule } from "./terminal/bash";
 import { IntegratedShell } from "./terminal/integrated";
@@ -248,7 +250,11 @@ export function buildExecutor(parts: {
     (work) => started.recordDuring(work),
     log,
   );
-  context.subscriptions.push(language, servers, codeActions, debugging);
+  const tasks = new AgentTasks((execution) => started.recordTask(execution));
+  const terminals = new UserTerminals();
+  context.subscriptions.push(language, servers, codeActions, debugging, tasks, terminals);
+  const isGranted = (action: AgentAction): boolean =>
+    terminals.isGranted(action, names.nameOf(action));
   const cells = new NotebookCells(resolver, documents);
   const executor: Executor = new Executor({
     names,
@@ -277,6 +283,8 @@ export function buildExecutor(parts: {
     debugger: debugging,
     tests,
     cells,
+    tasks,
+    terminals,
     window: new WindowActions(
       resolver,
       virtualDocuments,
@@ -297,14 +305,20 @@ export function buildExecutor(parts: {
           restored: (args) => restoredPaths(checkpoints, args),
           launch: (args) => configurationOf(args).configuration,
           lineOf,
-          shownArguments: async ({ action: kind, args }) =>
-            kind === "run_cells" ? { code: await cells.codeToRun(args, executor.cwd(action)) } : {},
+          shownArguments: async ({ action: kind, args }) => ({
+            ...(await tasks.shownArguments(action)),
+            ...(await terminals.shownArguments(action)),
+            ...(kind === "run_cells"
+              ? { code: await cells.codeToRun(args, executor.cwd(action)) }
+              : {}),
+          }),
         }),
       commands: {
         review: (action) => reviewer.review(action),
         confirm: (action, review) => reviewer.confirm(action, review),
-        readsOutput: (action) => reviewer.readsOutput(action),
-        cannotJudge: (action) => reviewer.cannotJudge(action),
+        readsOutput: (action) => reviewer.readsOutput(action) || isGranted(action),
+        cannotJudge: (action) =>
+          reviewer.cannotJudge(action) || (readsTerminal(action) && !isGranted(action)),
         countUsedRules: (review) => reviewer.countUsedRules(review),
         allowAlways: (action, allowed) => allowAlways(rules, action.agent, allowed),
         rulesFile: rules.personFile,
@@ -316,6 +330,11 @@ export function buildExecutor(parts: {
     }),
   });
   return executor;
+}
+
+/** Only a setting for this kind of action permits it without a question. */
+function readsTerminal({ action }: AgentAction): boolean {
+  return action === "read_terminal" && setting("consent").read_terminal !== "allow";
 }
 
 /** The absolute paths that a restore would change. */

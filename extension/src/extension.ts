@@ -198,7 +198,10 @@ async function start(context: vscode.ExtensionContext, log: Log): Promise<void> 
     kernels,
     started,
     browser,
-    forgetGrants: () => bridge.forgetGrants(),
+    forgetGrants: () => {
+      bridge.forgetGrants();
+      executor.forgetGrants();
+    },
   });
   command(CommandId.stop, () => stopCommand.stop());
   command(CommandId.forgetConsent, async () => {

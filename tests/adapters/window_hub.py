@@ -60,6 +60,7 @@ from bascule.testing.window import FakeWindow
 from tests.hub.serving import RunningHub
 
 from .agent_test_answers import agent_test_answer
+from .workbench_answers import WORKBENCH_KINDS, workbench_answer
 
 T = TypeVar("T")
 
@@ -83,11 +84,11 @@ class EditorSandbox(Sandbox):
             *AGENT_TEST_ACTIONS,
             *(ReadCells, EditCells, RunCells),
         )
-        return super().capabilities | {kind.kind for kind in shows}
+        return super().capabilities | {kind.kind for kind in shows} | WORKBENCH_KINDS
 
     async def act(self, action: Action, *, on_progress: OnProgress | None = None) -> Observation:
         self.shown.append(action)
-        if answer := agent_test_answer(action):
+        if answer := agent_test_answer(action) or workbench_answer(action):
             return answer
         match action:
             case AskUser():

@@ -14,6 +14,7 @@ from bascule.core import (
     editor_observations,
     notebook_events,
     observations,
+    task_events,
 )
 from bascule.core.actions import NOT_EXECUTABLE, Action, CmdRun, FileRead, Null
 from bascule.core.contracts import MANDATORY_CAPABILITIES
@@ -33,7 +34,7 @@ def subclasses(base: type, *modules: ModuleType) -> set[type]:
 
 def test_every_action_is_in_the_table_under_its_kind() -> None:
     assert set(ACTIONS.values()) == subclasses(
-        Action, actions, editor_actions, agent_test_actions, notebook_events
+        Action, actions, editor_actions, agent_test_actions, notebook_events, task_events
     )
     assert all(cls.kind == kind for kind, cls in ACTIONS.items())
     assert "" not in ACTIONS
@@ -46,6 +47,7 @@ def test_every_observation_is_in_the_table_under_its_kind() -> None:
         editor_observations,
         agent_test_observations,
         notebook_events,
+        task_events,
     )
     assert all(cls.kind == kind for kind, cls in OBSERVATIONS.items())
     assert "" not in OBSERVATIONS
@@ -76,6 +78,7 @@ def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> Non
     answered_otherwise |= {"run_tests": "test_results"}
     answered_otherwise |= {"set_breakpoints": "breakpoints", "debug_set_variable": "debug_evaluate"}
     answered_otherwise |= dict.fromkeys(("read_cells", "edit_cells", "run_cells"), "cells")
+    answered_otherwise |= dict.fromkeys(("run_task", "stop_task"), "task")
     executable = ACTIONS.keys() - NOT_EXECUTABLE
 
     assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()

@@ -123,6 +123,7 @@ OUR_ACTIONS = {
     *("debug_pause", "debug_state", "debug_evaluate", "debug_set_variable", "debug_stop"),
     *("list_tests", "run_tests", "test_results"),
     *("read_cells", "edit_cells", "run_cells"),
+    *("list_tasks", "run_task", "stop_task", "list_running", "read_terminal"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -193,6 +194,7 @@ OUR_OBSERVATIONS = {
     *("debug_configurations", "breakpoints", "debug_state", "debug_evaluate"),
     *("list_tests", "test_results"),
     "cells",
+    *("list_tasks", "task", "list_running", "read_terminal"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {

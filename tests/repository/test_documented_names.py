@@ -22,6 +22,7 @@ from bascule.runtime.agent_test_verbs import AgentTestVerbs
 from bascule.runtime.debug_verbs import DebugVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.notebook_verbs import NotebookVerbs
+from bascule.runtime.task_verbs import TaskVerbs
 from bascule.runtime.verbs import Verbs
 from bascule.runtime.window_verbs import WindowVerbs
 
@@ -108,7 +109,7 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     page = (PROJECT / "docs/guides/python.md").read_text()
     section = page.partition("## Methods\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    every, recorded, programs, copying, window, language, debugger, test_runs, cells = (
+    every, recorded, programs, copying, window, language, debugger, test_runs, cells, tasks = (
         [*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows
     )
 
@@ -120,6 +121,7 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     assert set(debugger) == methods(DebugVerbs)
     assert set(test_runs) == methods(AgentTestVerbs)
     assert set(cells) == methods(NotebookVerbs)
+    assert set(tasks) == methods(TaskVerbs)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)

@@ -37,13 +37,20 @@ from bascule.core.identity import EventId
 from bascule.core.notebook_events import EditCells, ReadCells, RunCells
 from bascule.core.observations import CmdOutput
 from bascule.core.programs import ProgramHost
+from bascule.core.task_events import ListTasks, ReadTerminal, RunTask, StopTask
 from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, SyncWindowRuntime, Verbs
 from bascule.runtime.agent_test_verbs import AgentTestVerbs
 from bascule.runtime.debug_verbs import DebugVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.notebook_verbs import NotebookVerbs
+from bascule.runtime.task_verbs import TaskVerbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.runtime.window_verbs import WindowVerbs
+
+_WINDOW_VERBS = (
+    *(WindowVerbs, LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs),
+    TaskVerbs,
+)
 
 
 @pytest.fixture
@@ -103,7 +110,7 @@ def test_the_sync_runtime_has_the_methods_and_parameters_of_the_async_one() -> N
 def test_a_window_has_the_methods_of_its_runtime() -> None:
     verbs = {
         name: value
-        for cls in (WindowVerbs, LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs)
+        for cls in _WINDOW_VERBS
         for name, value in vars(cls).items()
         if inspect.iscoroutinefunction(value) and not name.startswith("_")
     }
@@ -150,6 +157,10 @@ def test_a_sync_window_passes_on_all_arguments() -> None:
         window.read_cells("a.ipynb", cells=[2], offset=1, limit=3, outputs=False, output_limit=4)
         window.edit_cells("a.ipynb", [{"op": "delete", "cell": 1}], timeout=6)
         window.run_cells("a.ipynb", [2], output_limit=4, timeout=6)
+        window.list_tasks("make", offset=1, limit=2, timeout=6)
+        window.run_task("build", folder="a", output_limit=4, timeout=6)
+        window.stop_task("build", folder="a", timeout=6)
+        window.read_terminal("bash", output_limit=4, timeout=6)
     assert [replace(each, id=EventId("")) for each in done] == [
         replace(each, id=EventId(""))
         for each in (
@@ -174,6 +185,10 @@ def test_a_sync_window_passes_on_all_arguments() -> None:
             ReadCells("a.ipynb", [2], 1, 3, outputs=False, output_limit=4),
             EditCells("a.ipynb", [{"op": "delete", "cell": 1}], timeout=6),
             RunCells("a.ipynb", [2], 4, timeout=6),
+            ListTasks("make", 1, 2, timeout=6),
+            RunTask("build", "a", 4, timeout=6),
+            StopTask("build", "a", timeout=6),
+            ReadTerminal("bash", 4, timeout=6),
         )
     ]
 

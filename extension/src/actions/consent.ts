@@ -13,7 +13,7 @@ import {
   type ConsentRequest,
   type RequestedCommand,
 } from "../consent/request";
-import { runsProgram } from "../consent/programs";
+import { runsProgram, runsTask } from "../consent/programs";
 import { shortened } from "../consent/visible_text";
 import type {
   ApprovalAnswer,
@@ -43,6 +43,8 @@ const CHANGED_PARTS: Readonly<Record<string, string>> = {
   list_tests: "the command that it would run",
   run_tests: "the command that it would run",
   run_cells: "the cells",
+  run_task: "the task",
+  read_terminal: "the terminal",
 };
 
 export type Rule = "allow" | "ask" | "deny";
@@ -198,6 +200,7 @@ export class Consent {
     const rules = this.settings.rules();
     const otherwise = rules["*"] ?? "ask";
     const own = rules[action.action];
+    if (runsTask(action)) return own ?? strictest(rules["run"] ?? otherwise, otherwise);
     // Code in the debugger and tests need at least the same permission as commands.
     return runsProgram(action)
       ? strictest(rules["run"] ?? otherwise, own ?? "allow")

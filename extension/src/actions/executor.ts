@@ -24,6 +24,9 @@ import type { Lookups } from "../language/lookups";
 import type { Refactorings } from "../language/refactorings";
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
+import type { AgentTasks, TaskCall } from "../tasks/agent_tasks";
+import { listRunning } from "../tasks/running_list";
+import type { UserTerminals } from "../tasks/user_terminals";
 import type { AgentTests, TestCall, TestPlan } from "../tests/agent_tests";
 import type { ShellPremise } from "../terminal/premise";
 import type { Shells } from "../terminal/shells";
@@ -49,6 +52,8 @@ export interface ExecutorParts {
   debugger: AgentDebugger;
   tests: AgentTests;
   cells: NotebookCells;
+  tasks: AgentTasks;
+  terminals: UserTerminals;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -98,6 +103,7 @@ export interface ActionReview {
 
 interface ActionContext {
   agent: string;
+  action: AgentAction;
   id: string;
   cwd: string;
   premise: ShellPremise | undefined;
@@ -130,6 +136,9 @@ const HANDLES_OWN_TIMEOUT = new Set([
   "list_tests",
   "run_tests",
   "run_cells",
+  "run_task",
+  "stop_task",
+  "read_terminal",
 ]);
 /** Milliseconds that an action without a timeout waits for a language server or a program. */
 const DEFAULT_WAIT_MS = 60_000;
@@ -148,7 +157,7 @@ export class Executor implements ActionExecutor {
 
   constructor(private readonly parts: ExecutorParts) {
     const { shells, kernels, files, editor, search, language, window, checkpoints } = parts;
-    const { lookups, refactorings, debugger: debugging, tests, cells } = parts;
+    const { lookups, refactorings, debugger: debugging, tests, cells, tasks, terminals } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -186,6 +195,13 @@ export class Executor implements ActionExecutor {
       read_cells: (args, { cwd }) => cells.read(args, cwd),
       edit_cells: (args, { cwd }) => cells.edit(args, cwd),
       run_cells: (args, context) => cells.run(args, context.cwd, cellRunLimit(context)),
+      list_tasks: (args, { signal }) => tasks.list(args, signal),
+      run_task: (args, context) =>
+        tasks.run(args, context.action, taskCall(context, DEFAULT_WAIT_MS)),
+      stop_task: (args, context) => tasks.stop(args, taskCall(context, DEFAULT_WAIT_MS)),
+      list_running: () => listRunning(shells, terminals),
+      read_terminal: (args, context) =>
+        terminals.read(args, context.action, context.agent, taskCall(context, 0)),
       selection: () => Promise.resolve(language.selection()),
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
@@ -292,7 +308,7 @@ export class Executor implements ActionExecutor {
     const work = this.withReview(action, agent, () =>
       this.withCheckpoint(action, agent, signal, () =>
         handler(action.args, {
-          ...{ agent, id: action.id, cwd, premise, plan, timeout, onProgress, signal },
+          ...{ agent, action, id: action.id, cwd, premise, plan, timeout, onProgress, signal },
         }),
       ),
     );
@@ -345,6 +361,11 @@ export class Executor implements ActionExecutor {
     }
   }
 
+  /** Agents have to ask again before they read terminals of the user. */
+  forgetGrants(): void {
+    this.parts.terminals.forget();
+  }
+
   approval(answered: ApprovalAnswered): void {
     this.parts.consent.answered(answered);
   }
@@ -383,6 +404,11 @@ function debugCall({ agent, timeout, signal }: ActionContext): DebugCall {
 
 function testCall({ agent, timeout, premise, signal }: ActionContext): TestCall {
   return { agent, timeout, premise, signal };
+}
+
+function taskCall({ timeout, signal }: ActionContext, defaultMs: number): TaskCall {
+  const milliseconds = timeout === undefined ? defaultMs : timeout * 1000;
+  return { until: performance.now() + milliseconds, signal };
 }
 
 function planIn({ plan }: ActionContext): TestPlan {

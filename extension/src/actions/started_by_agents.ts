@@ -40,6 +40,10 @@ export class StartedByAgents implements Disposable {
     }
   }
 
+  recordTask(execution: vscode.TaskExecution): void {
+    this.tasks.add(execution);
+  }
+
   /** Ends all recorded debug sessions, tasks and terminals, and returns their number. */
   async stop(): Promise<number> {
     const [sessions, tasks] = [[...this.sessions], [...this.tasks]];

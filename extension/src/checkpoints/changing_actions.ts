@@ -19,6 +19,7 @@ const PROGRAMS = new Set([
   "list_tests",
   "run_tests",
   "run_cells",
+  "run_task",
 ]);
 /** A rename or a refactoring changes whatever files use the symbol. */
 const REFACTORINGS = new Set(["rename_symbol", "apply_code_action"]);

@@ -61,7 +61,12 @@ export type Action =
   | BridgeRequestAction
   | ReadCellsAction
   | EditCellsAction
-  | RunCellsAction;
+  | RunCellsAction
+  | ListTasksAction
+  | RunTaskAction
+  | StopTaskAction
+  | ListRunningAction
+  | ReadTerminalAction;
 export type Observation =
   | CmdOutputObservation
   | IPythonOutputObservation
@@ -108,7 +113,11 @@ export type Observation =
   | BridgeAnsweredObservation
   | FoundTestsObservation
   | FinishedTestsObservation
-  | NotebookCellsObservation;
+  | NotebookCellsObservation
+  | TaskListObservation
+  | TaskReportObservation
+  | RunningListObservation
+  | TerminalTextObservation;
 
 /**
  * Run a command in a shell. An empty `command` reads more output of the running command, and
@@ -2186,6 +2195,179 @@ export interface RunCellsAction {
   [k: string]: unknown;
 }
 /**
+ * List the tasks that VS Code knows: those of `tasks.json`, and those that it detects.
+ */
+export interface ListTasksAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "list_tasks";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Only tasks whose name or command contains this text.
+     */
+    query?: string;
+    /**
+     * How many tasks to skip, to read the next part of a long list.
+     */
+    offset?: number;
+    limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Run a task. The answer comes when it ends, or at the `timeout`; then the task runs on.
+ */
+export interface RunTaskAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "run_task";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * The task's name, as listed.
+     */
+    name: string;
+    /**
+     * Name or path of the workspace folder, if several have a task of this name.
+     */
+    folder?: string;
+    /**
+     * Characters of output in the answer; the middle of a longer output is left out.
+     */
+    output_limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * End a running task.
+ */
+export interface StopTaskAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "stop_task";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    name: string;
+    folder?: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * List what still runs: tasks, terminals, and programs in the shells of agents.
+ */
+export interface ListRunningAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "list_running";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Read what a terminal of the user prints from the moment at which the user agreed.
+ *
+ * Later calls return what was printed since the last one. They wait for output until `timeout`.
+ */
+export interface ReadTerminalAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "read_terminal";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Its name or process id, as listed by `list_running`.
+     */
+    terminal: string;
+    /**
+     * Characters in the answer; the middle of a longer output is left out.
+     */
+    output_limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
  * The output of a shell command, as decoded text; otherwise unchanged.
  */
 export interface CmdOutputObservation {
@@ -4157,6 +4339,196 @@ export interface NotebookCellsObservation {
      * Whether cells were interrupted at the timeout.
      */
     timed_out?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * Tasks of the window. `content` has one line for each.
+ */
+export interface TaskListObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "list_tasks";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: name, source, folder, command, cwd, detail, group, depends_on, is_background,
+     * is_running.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * All tasks that fit, also those left out by `offset` and `limit`.
+     */
+    total?: number;
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * What a task did. `content` has its state, the problems that it found, and its output.
+ */
+export interface TaskReportObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "task";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    name: string;
+    /**
+     * `stopped`: the task was ended by `stop_task` or the user before its process ended.
+     */
+    state: "ended" | "running" | "stopped";
+    /**
+     * None: it still runs, or VS Code does not know it.
+     */
+    exit_code?: number | null;
+    /**
+     * What the task's problem matchers found. Each: path, line, column, severity, message, source,
+     * code.
+     */
+    problems?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Without the sequences that control a terminal. None: VS Code does not hand it out.
+     */
+    output?: string | null;
+    /**
+     * Seconds from the start until the answer.
+     */
+    duration?: number;
+    /**
+     * Whether problems or output were left out.
+     */
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * What runs in the window. `content` has one line for each.
+ */
+export interface RunningListObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "list_running";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: type (`task`, `terminal`, `shell` or `program`), name, pid, command, agent, state.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * What a terminal printed since the user agreed, or since the last call.
+ */
+export interface TerminalTextObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "read_terminal";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    terminal: string;
+    /**
+     * Commands seen since then. Each: command, cwd, exit_code (None while it runs, or unknown).
+     */
+    commands?: {
+      [k: string]: unknown;
+    }[];
+    /**
+     * Whether output was left out.
+     */
+    truncated?: boolean;
     [k: string]: unknown;
   };
   /**

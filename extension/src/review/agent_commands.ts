@@ -19,6 +19,7 @@ export const CHANGES_FILES: ReadonlySet<string> = new Set([
   "list_tests",
   "run_tests",
   "run_cells",
+  "run_task",
 ]);
 
 interface CommandInterval {

@@ -67,6 +67,10 @@ export class IntegratedShell implements AgentShell {
     return this.terminal?.shellIntegration?.cwd?.fsPath ?? this.directory;
   }
 
+  get isRunning(): boolean {
+    return this.execution !== undefined;
+  }
+
   async run(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">> {
     this.ensureOpen();
     if (command.is_input || !command.command.trim()) return this.continueCommand(command, signal);

@@ -37,6 +37,33 @@ export function parentsFirst(
   return sorted;
 }
 
+export interface MarkedProcess {
+  pid: number;
+  parent: number;
+  command: string;
+}
+
+/** The processes whose mark `isOurs` accepts, without direct children of this process. */
+export function programsWithMark(isOurs: (value: string) => boolean): MarkedProcess[] {
+  return marked(isOurs).flatMap((pid) => {
+    const parent = parentOf(pid);
+    const command = commandOf(pid);
+    // Direct children are the shells and workers themselves. A zombie has no command line.
+    return parent === undefined || parent === process.pid || !command
+      ? []
+      : [{ pid, parent, command }];
+  });
+}
+
+function commandOf(pid: number): string {
+  try {
+    const words = fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
+    return words.join(" ").trim();
+  } catch {
+    return ""; // ended meanwhile
+  }
+}
+
 function parentOf(pid: number): number | undefined {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "latin1");

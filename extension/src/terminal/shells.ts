@@ -8,7 +8,7 @@ import { makeTemporary } from "../common/temporary_directories";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { RunCommand } from "./observations";
 import type { ShellState } from "./premise";
-import { endProcesses, MARK_VARIABLE } from "./processes";
+import { endProcesses, MARK_VARIABLE, programsWithMark, type MarkedProcess } from "./processes";
 import type { OutputPiece, ShellSettings } from "./shell";
 
 /** The shell used when an action names none. */
@@ -40,6 +40,8 @@ export interface ShellsSettings {
 export interface AgentShell {
   readonly name: string;
   readonly cwd: string;
+  /** Whether a command runs. Programs in the background do not count. */
+  readonly isRunning: boolean;
   readonly onOutput: Emitter<OutputPiece>;
   run(command: RunCommand, signal?: AbortSignal): Promise<ObservationBody<"run">>;
   /** Returns false if nothing runs. */
@@ -74,6 +76,18 @@ export class Shells implements Disposable {
     private readonly makeShell: MakeShell,
     private readonly settings: ShellsSettings,
   ) {}
+
+  /** The open shells of all agents. */
+  list(): { agent: string; name: string; cwd: string; isRunning: boolean }[] {
+    return [...this.shells].map(([of, { name, cwd, isRunning }]) => ({
+      ...{ agent: of.split("\n", 1)[0] ?? "", name, cwd, isRunning },
+    }));
+  }
+
+  /** The programs that shells, kernels and browsers of this window's agents started. */
+  programs(): MarkedProcess[] {
+    return programsWithMark((value) => value === this.settings.key);
+  }
 
   /** The working directory of an agent's shell. Relative paths use that of the default shell. */
   cwd(agent: string, name = DEFAULT_SHELL): string {

@@ -301,6 +301,24 @@ test.each([
   expect(allowing.asked).toEqual([]);
 });
 
+test.each([
+  [{ run: "allow" }, "asked"],
+  [{ "*": "ask", run: "allow" }, "asked"],
+  [{ "*": "allow" }, "allowed"],
+  [{ "*": "allow", run: "ask" }, "asked"],
+  [{ "*": "allow", run: "deny" }, "denied"],
+  [{ run: "ask", run_task: "allow" }, "allowed"],
+  [{ "*": "allow", run_task: "deny" }, "denied"],
+] as const)("tasks have a consent of their own: %j", async (rules, expected) => {
+  const { consent: made, asked, say } = consent({ rules: () => rules });
+  say("once");
+  const seen = await made.admit(action("run_task", { name: "build" }), never).then(
+    () => (asked.length ? "asked" : "allowed"),
+    () => "denied",
+  );
+  expect(seen).toBe(expected);
+});
+
 test("looking and stepping in the debugger follow their own rules", async () => {
   const { consent: made, asked } = consent({ rules: () => ({ "*": "allow", run: "ask" }) });
   for (const kind of ["debug_step", "debug_continue", "debug_state", "debug_stop"])

@@ -13,6 +13,7 @@ from .actions import Action
 from .agent_test_actions import AGENT_TEST_ACTIONS
 from .event_class import event_class
 from .notebook_events import NOTEBOOK_ACTIONS
+from .task_events import TASK_ACTIONS
 
 
 @event_class()
@@ -350,5 +351,6 @@ EDITOR_ACTIONS: Sequence[type[Action]] = (
     *AGENT_TEST_ACTIONS,
     *(Selection, OpenFile, ShowDiff, AskUser, VscodeCommand, BridgeRequest),
     *NOTEBOOK_ACTIONS,
+    *TASK_ACTIONS,
 )
 """Every action class of editor windows, also those that sandboxes execute too."""

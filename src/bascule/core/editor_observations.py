@@ -9,6 +9,7 @@ from .agent_test_observations import AGENT_TEST_OBSERVATIONS
 from .event_class import event_class
 from .notebook_events import NOTEBOOK_OBSERVATIONS
 from .observations import Observation
+from .task_events import TASK_OBSERVATIONS
 
 
 @event_class(kw_only=True)
@@ -200,5 +201,6 @@ EDITOR_OBSERVATIONS: Sequence[type[Observation]] = (
     *AGENT_TEST_OBSERVATIONS,
     *(UserAnswered, VscodeCommandDone, BridgeAnswered),
     *NOTEBOOK_OBSERVATIONS,
+    *TASK_OBSERVATIONS,
 )
 """Every observation class for actions of editors."""

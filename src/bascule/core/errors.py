@@ -33,6 +33,8 @@
         ForkNotMerged       fork.not_merged         NoSuchUser          user.not_found
         NoSuchProgram       program.not_found       ProgramInputClosed  program.input_closed
         InvalidNotebook     notebook.invalid        NoSuchCell          notebook.no_cell
+        NoSuchTask          task.not_found          TaskBusy            task.running
+        NoSuchTerminal      terminal.not_found      TerminalUnreadable  terminal.unreadable
       ExecutionError      the request was valid, but running it failed
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
@@ -328,6 +330,33 @@ class NoSuchCell(UsageError):
     """The notebook has no such cell, or the cell has no code."""
 
     code = "notebook.no_cell"
+
+
+class NoSuchTask(UsageError):
+    """The window has no such task, several of this name, or the task does not run; the message
+    lists those there are."""
+
+    code = "task.not_found"
+
+
+class TaskBusy(UsageError):
+    """The task already runs. `stop_task` ends it."""
+
+    code = "task.running"
+
+
+class NoSuchTerminal(UsageError):
+    """The window has no such terminal, or several of this name; the message lists those there
+    are."""
+
+    code = "terminal.not_found"
+
+
+class TerminalUnreadable(UsageError):
+    """VS Code does not hand out the output of this terminal: its shell integration is off, or the
+    terminal belongs to an extension or a task."""
+
+    code = "terminal.unreadable"
 
 
 class InvalidArchive(UsageError):

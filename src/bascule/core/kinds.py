@@ -70,6 +70,7 @@ ACTIONS: Mapping[str, type[Action]] = KindTable(
         *("selection", "open_file", "show_diff", "ask_user"),
         *("vscode_command", "bridge"),
         *("read_cells", "edit_cells", "run_cells"),
+        *("list_tasks", "run_task", "stop_task", "list_running", "read_terminal"),
     ),
     _editor_actions,
 )
@@ -83,6 +84,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = KindTable(
         *("ask_user", "vscode_command", "bridge"),
         *("list_tests", "test_results"),
         "cells",
+        *("list_tasks", "task", "list_running", "read_terminal"),
     ),
     _editor_observations,
 )

@@ -24,9 +24,10 @@ from .agent_test_verbs import AgentTestVerbs
 from .debug_verbs import DebugVerbs
 from .language_verbs import LanguageVerbs
 from .notebook_verbs import NotebookVerbs
+from .task_verbs import TaskVerbs
 
 
-class WindowVerbs(LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs):
+class WindowVerbs(LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs, TaskVerbs):
     """`Verbs`, and methods that need an editor and its user."""
 
     async def selection(self) -> Selected:

@@ -68,6 +68,11 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "read_cells": ("Read the cells of", "path"),
     "edit_cells": ("Edit the cells of", "path"),
     "run_cells": ("Run cells of", "path"),
+    "list_tasks": ("List tasks", "query"),
+    "run_task": ("Run the task", "name"),
+    "stop_task": ("Stop the task", "name"),
+    "list_running": ("List what runs", ""),
+    "read_terminal": ("Read the terminal", "terminal"),
 }
 
 _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
@@ -113,6 +118,10 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "vscode_command": ("Ran the VS Code command", "command"),
     "bridge": ("The window answered", "request"),
     "cells": ("Cells of", "path"),
+    "list_tasks": ("Listed tasks", ""),
+    "task": ("The task", "name"),
+    "list_running": ("Listed what runs", ""),
+    "read_terminal": ("The terminal", "terminal"),
 }
 """Text and name of the field that follows it, by kind. `run` has its own messages (`_run`). For
 kinds that are not listed, the message is `content`."""

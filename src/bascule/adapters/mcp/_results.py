@@ -36,6 +36,7 @@ from bascule.core.observations import (
     IPythonOutput,
     Observation,
 )
+from bascule.core.task_events import RunningList, TaskList, TaskReport, TerminalText
 from bascule.wire import to_json
 
 
@@ -89,6 +90,8 @@ def _result_of(seen: Observation) -> ToolResult:
             return ToolResult(text=seen.content, facts=facts)
         case NotebookCells():
             return _cells(seen)
+        case TaskList() | TaskReport() | RunningList() | TerminalText():
+            return ToolResult(text=seen.content, facts=_task_facts(seen))
         case VscodeCommandDone():
             return ToolResult(text=to_json(seen.result).decode())
         case BrowserOutput():
@@ -136,6 +139,19 @@ def _tests_facts(seen: FoundTests | FinishedTests) -> dict[str, Any]:
     if isinstance(seen, FoundTests):
         return facts
     return {**facts, "counts": dict(seen.counts), "exit_code": seen.exit_code}
+
+
+def _task_facts(seen: TaskList | TaskReport | RunningList | TerminalText) -> dict[str, Any]:
+    match seen:
+        case TaskReport():
+            facts = {"state": seen.state, "exit_code": seen.exit_code}
+            return {**facts, "problems": list(seen.problems), "duration": seen.duration}
+        case TerminalText():
+            return {"terminal": seen.terminal, "commands": list(seen.commands)}
+        case TaskList():
+            return {"items": list(seen.items), "total": seen.total}
+        case RunningList():
+            return {"items": list(seen.items)}
 
 
 def error_result(error: BasculeError) -> ToolResult:

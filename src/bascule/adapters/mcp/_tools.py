@@ -11,6 +11,7 @@ from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
+from bascule.adapters.task_tools import TASK_TOOLS
 from bascule.core.actions import (
     Action,
     Browse,
@@ -442,6 +443,7 @@ TOOLS: Final[Sequence[Tool]] = (
         action=lambda arguments: Symbols(arguments.get("path"), query=arguments.get("query", "")),
     ),
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
+    *map(_editor_tool, TASK_TOOLS),
     Tool(
         name="selection",
         title="What the user selected",

@@ -20,6 +20,7 @@ from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
+from bascule.adapters.task_tools import TASK_TOOLS
 from bascule.core.actions import Action
 from bascule.core.editor_actions import AskUser, Diagnostics, OpenFile, ShowDiff
 from bascule.core.editor_observations import DiffShown, UserAnswered, VscodeCommandDone
@@ -92,6 +93,7 @@ def _editor_tool(tool: EditorTool) -> _WindowTool:
 
 _TOOLS: Final = (
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
+    *map(_editor_tool, TASK_TOOLS),
     _WindowTool(
         "vscode_diagnostics",
         Diagnostics,

@@ -1,0 +1,38 @@
+"""Answers of the fake window to actions on tasks and terminals."""
+
+from __future__ import annotations
+
+from bascule.core.actions import Action
+from bascule.core.observations import Observation
+from bascule.core.task_events import (
+    TASK_ACTIONS,
+    ListRunning,
+    ListTasks,
+    ReadTerminal,
+    RunningList,
+    RunTask,
+    StopTask,
+    TaskList,
+    TaskReport,
+    TerminalText,
+)
+
+WORKBENCH_KINDS = frozenset(kind.kind for kind in TASK_ACTIONS)
+
+
+def workbench_answer(action: Action) -> Observation | None:
+    """None for other kinds of actions."""
+    match action:
+        case ListTasks():
+            return TaskList(content="build: make", items=[{"name": "build"}], cause=action.id)
+        case RunTask(name=name):
+            text = f"'{name}' ended with exit code 0"
+            return TaskReport(content=text, name=name, state="ended", exit_code=0, cause=action.id)
+        case StopTask(name=name):
+            text = f"'{name}' was stopped"
+            return TaskReport(content=text, name=name, state="stopped", cause=action.id)
+        case ListRunning():
+            return RunningList(content="task build", cause=action.id)
+        case ReadTerminal(terminal=terminal):
+            return TerminalText(content="$ make", terminal=terminal, cause=action.id)
+    return None
