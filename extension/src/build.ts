@@ -43,6 +43,7 @@ import { environmentsOf, findPython } from "./notebook/python";
 import type { ArgsOf } from "./protocol";
 import type { CommandRule } from "./rules/rule_matching";
 import { setting } from "./settings";
+import { AgentGit } from "./source_control/agent_git";
 import { AgentTasks } from "./tasks/agent_tasks";
 import { UserTerminals } from "./tasks/user_terminals";
 import { AgentTests } from "./tests/agent_tests";
@@ -252,6 +253,7 @@ export function buildExecutor(parts: {
   );
   const tasks = new AgentTasks((execution) => started.recordTask(execution));
   const terminals = new UserTerminals();
+  const git = new AgentGit(resolver, settled);
   context.subscriptions.push(language, servers, codeActions, debugging, tasks, terminals);
   const isGranted = (action: AgentAction): boolean =>
     terminals.isGranted(action, names.nameOf(action));
@@ -285,6 +287,7 @@ export function buildExecutor(parts: {
     cells,
     tasks,
     terminals,
+    git,
     window: new WindowActions(
       resolver,
       virtualDocuments,
@@ -308,6 +311,7 @@ export function buildExecutor(parts: {
           shownArguments: async ({ action: kind, args }) => ({
             ...(await tasks.shownArguments(action)),
             ...(await terminals.shownArguments(action)),
+            ...(await git.shownArguments(action)),
             ...(kind === "run_cells"
               ? { code: await cells.codeToRun(args, executor.cwd(action)) }
               : {}),

@@ -1,8 +1,18 @@
-"""Answers of the fake window to actions on tasks and terminals."""
+"""Answers of the fake window to actions on tasks, terminals and git."""
 
 from __future__ import annotations
 
 from bascule.core.actions import Action
+from bascule.core.git_events import (
+    GIT_ACTIONS,
+    GetGitDiff,
+    GetGitStatus,
+    GitCommit,
+    GitDiff,
+    GitStage,
+    GitStatus,
+    GitUnstage,
+)
 from bascule.core.observations import Observation
 from bascule.core.task_events import (
     TASK_ACTIONS,
@@ -17,7 +27,7 @@ from bascule.core.task_events import (
     TerminalText,
 )
 
-WORKBENCH_KINDS = frozenset(kind.kind for kind in TASK_ACTIONS)
+WORKBENCH_KINDS = frozenset(kind.kind for kind in (*TASK_ACTIONS, *GIT_ACTIONS))
 
 
 def workbench_answer(action: Action) -> Observation | None:
@@ -35,4 +45,9 @@ def workbench_answer(action: Action) -> Observation | None:
             return RunningList(content="task build", cause=action.id)
         case ReadTerminal(terminal=terminal):
             return TerminalText(content="$ make", terminal=terminal, cause=action.id)
+        case GetGitStatus() | GitStage() | GitUnstage() | GitCommit():
+            text = f"On branch main, {action.kind}"
+            return GitStatus(content=text, repository="/w", branch="main", cause=action.id)
+        case GetGitDiff(path=path):
+            return GitDiff(content=f"diff of {path}", repository="/w", cause=action.id)
     return None

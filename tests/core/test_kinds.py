@@ -12,6 +12,7 @@ from bascule.core import (
     agent_test_observations,
     editor_actions,
     editor_observations,
+    git_events,
     notebook_events,
     observations,
     task_events,
@@ -34,7 +35,9 @@ def subclasses(base: type, *modules: ModuleType) -> set[type]:
 
 def test_every_action_is_in_the_table_under_its_kind() -> None:
     assert set(ACTIONS.values()) == subclasses(
-        Action, actions, editor_actions, agent_test_actions, notebook_events, task_events
+        Action,
+        *(actions, editor_actions, agent_test_actions, notebook_events, task_events),
+        git_events,
     )
     assert all(cls.kind == kind for kind, cls in ACTIONS.items())
     assert "" not in ACTIONS
@@ -48,6 +51,7 @@ def test_every_observation_is_in_the_table_under_its_kind() -> None:
         agent_test_observations,
         notebook_events,
         task_events,
+        git_events,
     )
     assert all(cls.kind == kind for kind, cls in OBSERVATIONS.items())
     assert "" not in OBSERVATIONS
@@ -79,6 +83,7 @@ def test_each_executable_kind_is_answered_by_an_observation_of_its_name() -> Non
     answered_otherwise |= {"set_breakpoints": "breakpoints", "debug_set_variable": "debug_evaluate"}
     answered_otherwise |= dict.fromkeys(("read_cells", "edit_cells", "run_cells"), "cells")
     answered_otherwise |= dict.fromkeys(("run_task", "stop_task"), "task")
+    answered_otherwise |= dict.fromkeys(("git_stage", "git_unstage", "git_commit"), "git_status")
     executable = ACTIONS.keys() - NOT_EXECUTABLE
 
     assert {answered_otherwise.get(kind, kind) for kind in executable} <= OBSERVATIONS.keys()

@@ -124,6 +124,7 @@ OUR_ACTIONS = {
     *("list_tests", "run_tests", "test_results"),
     *("read_cells", "edit_cells", "run_cells"),
     *("list_tasks", "run_task", "stop_task", "list_running", "read_terminal"),
+    *("git_status", "git_diff", "git_stage", "git_unstage", "git_commit"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -195,6 +196,7 @@ OUR_OBSERVATIONS = {
     *("list_tests", "test_results"),
     "cells",
     *("list_tasks", "task", "list_running", "read_terminal"),
+    *("git_status", "git_diff"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {

@@ -1,10 +1,11 @@
-"""Tasks and terminals of a real window, with questions to its user."""
+"""Tasks, terminals and git repositories of a real window, with questions to its user."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,13 @@ import pytest
 from bascule.core.editor_actions import VscodeCommand
 from bascule.core.errors import (
     ConsentDenied,
+    GitFailed,
     InvalidRange,
+    NoChanges,
+    NoRepository,
     NoSuchTask,
     NoSuchTerminal,
+    NothingStaged,
     TaskBusy,
     TerminalUnreadable,
 )
@@ -70,6 +75,13 @@ _TASKS: list[dict[str, Any]] = [
 _FINDINGS = "a.txt:1:3: error: bad word\na.txt:2:1: warning: long line\n"
 
 
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=folder, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
 def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EditorWindow]:
     folder = tmp_path_factory.mktemp("workbench") / "workbench"
@@ -78,7 +90,15 @@ def window(rig: Rig, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Edito
     (folder / "package.json").write_text(json.dumps({"scripts": {"build": "echo built"}}))
     (folder / "a.txt").write_text("a bad word\na long line\n")
     (folder / "findings").write_text(_FINDINGS)
-    server = rig.wait(rig.serve("workbench", {}))
+    for name in ("app", "other"):
+        _git(folder, "init", "-q", "-b", "main", name)
+        (folder / name / "kept.txt").write_text("one\ntwo\n")
+        (folder / name / "gone.txt").write_text("gone\n")
+        _git(folder / name, "config", "user.name", "A Person")
+        _git(folder / name, "config", "user.email", "person@example.org")
+        _git(folder / name, "add", "-A")
+        _git(folder / name, "commit", "-q", "-m", "Begin")
+    server = rig.wait(rig.serve("workbench", {"git.enabled": True}))
     window = rig.wait(rig.open_window(folder, server=server))
     yield window
     rig.wait(window.page.context.close())
@@ -283,3 +303,56 @@ async def test_tasks_are_tools_of_mcp(rig: Rig, window: EditorWindow) -> None:
         wrong = await client.call_tool("stop_task", {"name": "lint"})
         assert wrong.isError
         assert "task.not_found" in text_of(wrong)
+
+
+async def test_changes_are_staged_and_committed(agent: VSCodeRuntime, folder: Path) -> None:
+    app = folder / "app"
+    (app / "kept.txt").write_text("one\n2\n")
+    (app / "gone.txt").unlink()
+    (app / "new").mkdir()
+    (app / "new/a b.txt").write_text("new\n")
+
+    status = await agent.git_status(repository="app")
+    assert status.content.splitlines()[1:] == [
+        "changed: gone.txt (deleted)",
+        "changed: kept.txt (modified)",
+        "untracked: new/a b.txt",
+    ]
+    assert (status.branch, status.repository) == ("main", str(app))
+    diff = await agent.git_diff("app/kept.txt")
+    assert (list(diff.files), diff.content.splitlines()[-2:]) == (["kept.txt"], ["-two", "+2"])
+    part = await agent.git_diff(repository="app", limit=3)
+    assert (part.truncated, part.note) == (True, f"{part.total} lines; continue with `offset` 3")
+    staged = await agent.git_stage(["app/kept.txt", "app/gone.txt", "app/new"])
+    assert [item["group"] for item in staged.items] == ["staged"] * 3
+    unstaged = await agent.git_unstage(["app/gone.txt"])
+    assert [item["group"] for item in unstaged.items] == ["staged", "staged", "changed"]
+    assert "+new" in (await agent.git_diff(staged=True, repository="app")).content
+    done = await agent.git_commit("Change two\n\nIt is a number.", repository="app")
+    assert done.commit == _git(app, "rev-parse", "HEAD").strip()
+    assert _git(app, "log", "-1", "--format=%an: %B").strip() == (
+        "A Person: Change two\n\nIt is a number."
+    )
+    assert [item["path"] for item in done.items] == [str(app / "gone.txt")]
+
+
+async def test_impossible_git_actions_return_clear_errors(
+    agent: VSCodeRuntime, folder: Path
+) -> None:
+    with pytest.raises(NoRepository, match="several repositories"):
+        await agent.git_status()
+    with pytest.raises(NoRepository, match="No repository 'none'"):
+        await agent.git_status(repository="none")
+    with pytest.raises(NoRepository, match="in no git repository"):
+        await agent.git_diff("a.txt")
+    with pytest.raises(NothingStaged):
+        await agent.git_commit("Nothing", repository="other")
+    with pytest.raises(NoChanges, match="no changes to stage"):
+        await agent.git_stage(["other/kept.txt"])
+    hook = folder / "other/.git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\necho 'the hook says no' >&2; exit 1\n")
+    hook.chmod(0o755)
+    (folder / "other/kept.txt").write_text("changed\n")
+    await agent.git_stage(["other/kept.txt"])
+    with pytest.raises(GitFailed, match="the hook says no"):
+        await agent.git_commit("Refused", repository="other")

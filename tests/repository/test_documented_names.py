@@ -20,6 +20,7 @@ from bascule.core.contracts import Runtime
 from bascule.core.programs import ProgramHost
 from bascule.runtime.agent_test_verbs import AgentTestVerbs
 from bascule.runtime.debug_verbs import DebugVerbs
+from bascule.runtime.git_verbs import GitVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.notebook_verbs import NotebookVerbs
 from bascule.runtime.task_verbs import TaskVerbs
@@ -109,7 +110,7 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     page = (PROJECT / "docs/guides/python.md").read_text()
     section = page.partition("## Methods\n")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
-    every, recorded, programs, copying, window, language, debugger, test_runs, cells, tasks = (
+    every, recorded, programs, copying, window, language, debugger, test_runs, cells, *more = (
         [*re.findall(r"`(\w+)`", row.split("|")[1])] for row in rows
     )
 
@@ -121,7 +122,7 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     assert set(debugger) == methods(DebugVerbs)
     assert set(test_runs) == methods(AgentTestVerbs)
     assert set(cells) == methods(NotebookVerbs)
-    assert set(tasks) == methods(TaskVerbs)
+    assert [set(each) for each in more] == [methods(TaskVerbs), methods(GitVerbs)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)

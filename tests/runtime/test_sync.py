@@ -33,6 +33,7 @@ from bascule.core.editor_actions import (
     SetBreakpoints,
 )
 from bascule.core.errors import NoSuchPath, UsageError
+from bascule.core.git_events import GetGitDiff, GitCommit, GitStage, GitUnstage
 from bascule.core.identity import EventId
 from bascule.core.notebook_events import EditCells, ReadCells, RunCells
 from bascule.core.observations import CmdOutput
@@ -41,6 +42,7 @@ from bascule.core.task_events import ListTasks, ReadTerminal, RunTask, StopTask
 from bascule.runtime import LocalRuntime, RemoteRuntime, SyncRuntime, SyncWindowRuntime, Verbs
 from bascule.runtime.agent_test_verbs import AgentTestVerbs
 from bascule.runtime.debug_verbs import DebugVerbs
+from bascule.runtime.git_verbs import GitVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.notebook_verbs import NotebookVerbs
 from bascule.runtime.task_verbs import TaskVerbs
@@ -49,7 +51,7 @@ from bascule.runtime.window_verbs import WindowVerbs
 
 _WINDOW_VERBS = (
     *(WindowVerbs, LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs),
-    TaskVerbs,
+    *(TaskVerbs, GitVerbs),
 )
 
 
@@ -161,6 +163,10 @@ def test_a_sync_window_passes_on_all_arguments() -> None:
         window.run_task("build", folder="a", output_limit=4, timeout=6)
         window.stop_task("build", folder="a", timeout=6)
         window.read_terminal("bash", output_limit=4, timeout=6)
+        window.git_diff("a", staged=True, repository="b", offset=1, limit=2)
+        window.git_stage(["a"], repository="b", timeout=6)
+        window.git_unstage(["a"], repository="b", timeout=6)
+        window.git_commit("Add a", repository="b", timeout=6)
     assert [replace(each, id=EventId("")) for each in done] == [
         replace(each, id=EventId(""))
         for each in (
@@ -189,6 +195,10 @@ def test_a_sync_window_passes_on_all_arguments() -> None:
             RunTask("build", "a", 4, timeout=6),
             StopTask("build", "a", timeout=6),
             ReadTerminal("bash", 4, timeout=6),
+            GetGitDiff("a", True, "b", 1, 2),
+            GitStage(["a"], "b", timeout=6),
+            GitUnstage(["a"], "b", timeout=6),
+            GitCommit("Add a", "b", timeout=6),
         )
     ]
 

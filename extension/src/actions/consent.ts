@@ -45,6 +45,7 @@ const CHANGED_PARTS: Readonly<Record<string, string>> = {
   run_cells: "the cells",
   run_task: "the task",
   read_terminal: "the terminal",
+  git_commit: "what is staged",
 };
 
 export type Rule = "allow" | "ask" | "deny";

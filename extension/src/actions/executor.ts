@@ -24,6 +24,7 @@ import type { Lookups } from "../language/lookups";
 import type { Refactorings } from "../language/refactorings";
 import { IPYTHON } from "../notebook/kernel";
 import type { Kernels } from "../notebook/kernels";
+import type { AgentGit } from "../source_control/agent_git";
 import type { AgentTasks, TaskCall } from "../tasks/agent_tasks";
 import { listRunning } from "../tasks/running_list";
 import type { UserTerminals } from "../tasks/user_terminals";
@@ -54,6 +55,7 @@ export interface ExecutorParts {
   cells: NotebookCells;
   tasks: AgentTasks;
   terminals: UserTerminals;
+  git: AgentGit;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -157,7 +159,16 @@ export class Executor implements ActionExecutor {
 
   constructor(private readonly parts: ExecutorParts) {
     const { shells, kernels, files, editor, search, language, window, checkpoints } = parts;
-    const { lookups, refactorings, debugger: debugging, tests, cells, tasks, terminals } = parts;
+    const {
+      lookups,
+      refactorings,
+      debugger: debugging,
+      tests,
+      cells,
+      tasks,
+      terminals,
+      git,
+    } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
         args.impl_source === "oh_aci" ? editor.view(args, cwd) : files.read(args, cwd),
@@ -202,6 +213,11 @@ export class Executor implements ActionExecutor {
       list_running: () => listRunning(shells, terminals),
       read_terminal: (args, context) =>
         terminals.read(args, context.action, context.agent, taskCall(context, 0)),
+      git_status: (args) => git.status(args),
+      git_diff: (args, { cwd }) => git.diff(args, cwd),
+      git_stage: (args, { cwd }) => git.stage(args, cwd),
+      git_unstage: (args, { cwd }) => git.unstage(args, cwd),
+      git_commit: (args) => git.commit(args),
       selection: () => Promise.resolve(language.selection()),
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),

@@ -20,6 +20,7 @@ const PROGRAMS = new Set([
   "run_tests",
   "run_cells",
   "run_task",
+  "git_commit", // its hooks are programs
 ]);
 /** A rename or a refactoring changes whatever files use the symbol. */
 const REFACTORINGS = new Set(["rename_symbol", "apply_code_action"]);

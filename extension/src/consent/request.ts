@@ -68,7 +68,7 @@ const MAX_UNWRAPPED_CHARS = 72;
 /** The main argument of an action comes first; others follow in the order sent. */
 const MAIN_ARGUMENTS = [
   ...["command", "code", "request", "url", "what", "path", "pattern", "question"],
-  ...["configuration", "expression"],
+  ...["configuration", "expression", "commit_message", "paths"],
 ];
 
 const KIND_TEXTS: Readonly<Record<string, string>> = {
@@ -114,6 +114,11 @@ const KIND_TEXTS: Readonly<Record<string, string>> = {
   stop_task: "end a running task",
   list_running: "list what runs in this window",
   read_terminal: "read one of your terminals",
+  git_status: "read the git status",
+  git_diff: "read a git diff",
+  git_stage: "stage changes in git",
+  git_unstage: "unstage changes in git",
+  git_commit: "commit what is staged in git",
   selection: "read what you have selected",
   open_file: "open a file in an editor",
   show_diff: "show you a diff",

@@ -69,6 +69,8 @@ const READING_ACTIONS = new Set([
   "list_tasks",
   "list_running",
   "read_terminal",
+  "git_status",
+  "git_diff",
   "selection",
   "checkpoints",
   "checkpoint",

@@ -66,7 +66,12 @@ export type Action =
   | RunTaskAction
   | StopTaskAction
   | ListRunningAction
-  | ReadTerminalAction;
+  | ReadTerminalAction
+  | GetGitStatusAction
+  | GetGitDiffAction
+  | GitStageAction
+  | GitUnstageAction
+  | GitCommitAction;
 export type Observation =
   | CmdOutputObservation
   | IPythonOutputObservation
@@ -117,7 +122,9 @@ export type Observation =
   | TaskListObservation
   | TaskReportObservation
   | RunningListObservation
-  | TerminalTextObservation;
+  | TerminalTextObservation
+  | GitStatusObservation
+  | GitDiffObservation;
 
 /**
  * Run a command in a shell. An empty `command` reads more output of the running command, and
@@ -2368,6 +2375,176 @@ export interface ReadTerminalAction {
   [k: string]: unknown;
 }
 /**
+ * Which files are staged, changed, untracked or in conflict, and where the branch is.
+ */
+export interface GetGitStatusAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "git_status";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Name or path of the repository, if the window has several.
+     */
+    repository?: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * The difference of the files to the index, or with `staged` of the index to the commit.
+ */
+export interface GetGitDiffAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "git_diff";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Only this file or directory.
+     */
+    path?: string | null;
+    staged?: boolean;
+    repository?: string;
+    /**
+     * How many lines to skip, to read the next part of a long difference.
+     */
+    offset?: number;
+    /**
+     * Maximum number of lines in the answer.
+     */
+    limit?: number;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Add changes of files to the index, for the next commit.
+ */
+export interface GitStageAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "git_stage";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Files or directories with changes.
+     */
+    paths: string[];
+    repository?: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Take changes of files out of the index. The files stay as they are.
+ */
+export interface GitUnstageAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "git_unstage";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    /**
+     * Files or directories with staged changes.
+     */
+    paths: string[];
+    repository?: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Commit what is staged. The hooks of the repository run.
+ */
+export interface GitCommitAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "git_commit";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    commit_message: string;
+    repository?: string;
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
  * The output of a shell command, as decoded text; otherwise unchanged.
  */
 export interface CmdOutputObservation {
@@ -4528,6 +4705,106 @@ export interface TerminalTextObservation {
     /**
      * Whether output was left out.
      */
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The state of a repository, after the action. `content` has one line for each change.
+ */
+export interface GitStatusObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "git_status";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Its root directory.
+     */
+    repository: string;
+    /**
+     * None: no branch is checked out.
+     */
+    branch?: string | null;
+    /**
+     * None: there is no commit yet.
+     */
+    commit?: string | null;
+    upstream?: string | null;
+    ahead?: number;
+    behind?: number;
+    /**
+     * Each: path, group (`staged`, `changed`, `untracked` or `conflict`), change (`modified`,
+     * `added`, `deleted`, `renamed`, …), old_path (of a rename, or None).
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    total?: number;
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * A difference. `content` is a part of it, in the format of `git diff`.
+ */
+export interface GitDiffObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "git_diff";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    repository: string;
+    /**
+     * The files of the whole difference.
+     */
+    files?: string[];
+    /**
+     * Number of lines of the whole difference.
+     */
+    total?: number;
     truncated?: boolean;
     [k: string]: unknown;
   };

@@ -20,6 +20,7 @@ export const CHANGES_FILES: ReadonlySet<string> = new Set([
   "run_tests",
   "run_cells",
   "run_task",
+  "git_commit",
 ]);
 
 interface CommandInterval {

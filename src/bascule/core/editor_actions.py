@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from .actions import Action
 from .agent_test_actions import AGENT_TEST_ACTIONS
 from .event_class import event_class
+from .git_events import GIT_ACTIONS
 from .notebook_events import NOTEBOOK_ACTIONS
 from .task_events import TASK_ACTIONS
 
@@ -352,5 +353,6 @@ EDITOR_ACTIONS: Sequence[type[Action]] = (
     *(Selection, OpenFile, ShowDiff, AskUser, VscodeCommand, BridgeRequest),
     *NOTEBOOK_ACTIONS,
     *TASK_ACTIONS,
+    *GIT_ACTIONS,
 )
 """Every action class of editor windows, also those that sandboxes execute too."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from .agent_test_observations import AGENT_TEST_OBSERVATIONS
 from .event_class import event_class
+from .git_events import GIT_OBSERVATIONS
 from .notebook_events import NOTEBOOK_OBSERVATIONS
 from .observations import Observation
 from .task_events import TASK_OBSERVATIONS
@@ -202,5 +203,6 @@ EDITOR_OBSERVATIONS: Sequence[type[Observation]] = (
     *(UserAnswered, VscodeCommandDone, BridgeAnswered),
     *NOTEBOOK_OBSERVATIONS,
     *TASK_OBSERVATIONS,
+    *GIT_OBSERVATIONS,
 )
 """Every observation class for actions of editors."""

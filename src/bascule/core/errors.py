@@ -35,6 +35,8 @@
         InvalidNotebook     notebook.invalid        NoSuchCell          notebook.no_cell
         NoSuchTask          task.not_found          TaskBusy            task.running
         NoSuchTerminal      terminal.not_found      TerminalUnreadable  terminal.unreadable
+        NoRepository        git.no_repository       NoChanges           git.no_changes
+        NothingStaged       git.nothing_staged
       ExecutionError      the request was valid, but running it failed
         PermissionRefused   path.permission         StorageFailed       file.storage
         EditConflict        edit.conflict           SandboxDied         sandbox.died
@@ -47,6 +49,7 @@
         MissingExtra        machine.missing_extra   DeniedByRule        rule.denied
         DebugFailed         debug.failed            LanguageServerFailed  language.server_failed
         NoTestResults       tests.no_results        NoNotebookKernel    notebook.no_kernel
+        GitFailed           git.failed
       LinkError           a connection failed or was lost; a retry may help
         SandboxUnreachable  sandbox.unreachable     RemoteError         (the peer's own code)
         HubUnreachable      hub.unreachable         WindowGone          window.gone
@@ -359,6 +362,25 @@ class TerminalUnreadable(UsageError):
     code = "terminal.unreadable"
 
 
+class NoRepository(UsageError):
+    """The window has no such git repository, or several; the message lists those there are."""
+
+    code = "git.no_repository"
+
+
+class NoChanges(UsageError):
+    """A path has no changes to stage, or none that are staged; the message lists paths that
+    have."""
+
+    code = "git.no_changes"
+
+
+class NothingStaged(UsageError):
+    """There is nothing to commit. `git_stage` stages changes."""
+
+    code = "git.nothing_staged"
+
+
 class InvalidArchive(UsageError):
     """The archive is damaged, or has entries with paths outside the destination."""
 
@@ -560,6 +582,12 @@ class NoNotebookKernel(ExecutionError):
     """No cell has started: the user has not chosen a kernel, or the kernel refused the cells."""
 
     code = "notebook.no_kernel"
+
+
+class GitFailed(ExecutionError):
+    """git could not do it; the message has what git said."""
+
+    code = "git.failed"
 
 
 class DeniedByRule(ExecutionError):

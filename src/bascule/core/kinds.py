@@ -71,6 +71,7 @@ ACTIONS: Mapping[str, type[Action]] = KindTable(
         *("vscode_command", "bridge"),
         *("read_cells", "edit_cells", "run_cells"),
         *("list_tasks", "run_task", "stop_task", "list_running", "read_terminal"),
+        *("git_status", "git_diff", "git_stage", "git_unstage", "git_commit"),
     ),
     _editor_actions,
 )
@@ -85,6 +86,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = KindTable(
         *("list_tests", "test_results"),
         "cells",
         *("list_tasks", "task", "list_running", "read_terminal"),
+        *("git_status", "git_diff"),
     ),
     _editor_observations,
 )

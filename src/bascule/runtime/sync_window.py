@@ -19,11 +19,12 @@ from bascule.core.editor_observations import (
 from bascule.core.notebook_events import NotebookCells
 
 from .sync_agent_tests import SyncAgentTests
+from .sync_git import SyncGit
 from .sync_tasks import SyncTasks
 from .window_verbs import WindowVerbs
 
 
-class SyncWindowRuntime(SyncAgentTests, SyncTasks):
+class SyncWindowRuntime(SyncAgentTests, SyncTasks, SyncGit):
     """`SyncRuntime` of a `VSCodeRuntime`, with the methods that need an editor and its user."""
 
     _window: WindowVerbs

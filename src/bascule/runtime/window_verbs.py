@@ -22,12 +22,13 @@ from bascule.core.editor_observations import (
 
 from .agent_test_verbs import AgentTestVerbs
 from .debug_verbs import DebugVerbs
+from .git_verbs import GitVerbs
 from .language_verbs import LanguageVerbs
 from .notebook_verbs import NotebookVerbs
 from .task_verbs import TaskVerbs
 
 
-class WindowVerbs(LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs, TaskVerbs):
+class WindowVerbs(LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs, TaskVerbs, GitVerbs):
     """`Verbs`, and methods that need an editor and its user."""
 
     async def selection(self) -> Selected:

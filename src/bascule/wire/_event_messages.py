@@ -73,6 +73,11 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "stop_task": ("Stop the task", "name"),
     "list_running": ("List what runs", ""),
     "read_terminal": ("Read the terminal", "terminal"),
+    "git_status": ("Read the git status", "repository"),
+    "git_diff": ("Read the git diff", "path"),
+    "git_stage": ("Stage", "paths"),
+    "git_unstage": ("Unstage", "paths"),
+    "git_commit": ("Commit:", "commit_message"),
 }
 
 _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
@@ -122,6 +127,8 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "task": ("The task", "name"),
     "list_running": ("Listed what runs", ""),
     "read_terminal": ("The terminal", "terminal"),
+    "git_status": ("Git status on", "branch"),
+    "git_diff": ("Git diff of", "repository"),
 }
 """Text and name of the field that follows it, by kind. `run` has its own messages (`_run`). For
 kinds that are not listed, the message is `content`."""

@@ -148,16 +148,18 @@ def test_notebook_cells_are_tools(place: HubWithWindow, workspace: Path, folder:
     assert text_of(ran) == f"run_cells of {folder}/a.ipynb"
 
 
-def test_tasks_are_tools(place: HubWithWindow, workspace: Path) -> None:
-    listed, ran = converse(
+def test_tasks_and_git_are_tools(place: HubWithWindow, workspace: Path) -> None:
+    listed, ran, status = converse(
         workspace,
         use_bascule("window", hub=place.url, token=place.token),
         call("vscode_list_tasks"),
         call("vscode_run_task", name="build"),
+        call("vscode_git_status"),
     )
 
     assert text_of(listed) == "build: make"
     assert text_of(ran) == "'build' ended with exit code 0"
+    assert text_of(status) == "On branch main, git_status"
 
 
 def test_an_interrupt_withdraws_an_unanswered_question(

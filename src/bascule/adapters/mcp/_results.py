@@ -21,6 +21,7 @@ from bascule.core.editor_observations import (
     VscodeCommandDone,
 )
 from bascule.core.errors import BasculeError
+from bascule.core.git_events import GitDiff, GitStatus
 from bascule.core.notebook_events import NotebookCells
 from bascule.core.observations import (
     BrowserOutput,
@@ -90,6 +91,8 @@ def _result_of(seen: Observation) -> ToolResult:
             return ToolResult(text=seen.content, facts=facts)
         case NotebookCells():
             return _cells(seen)
+        case GitStatus() | GitDiff():
+            return ToolResult(text=seen.content, facts=_git_facts(seen))
         case TaskList() | TaskReport() | RunningList() | TerminalText():
             return ToolResult(text=seen.content, facts=_task_facts(seen))
         case VscodeCommandDone():
@@ -152,6 +155,14 @@ def _task_facts(seen: TaskList | TaskReport | RunningList | TerminalText) -> dic
             return {"items": list(seen.items), "total": seen.total}
         case RunningList():
             return {"items": list(seen.items)}
+
+
+def _git_facts(seen: GitStatus | GitDiff) -> dict[str, Any]:
+    if isinstance(seen, GitDiff):
+        return {"files": list(seen.files), "total": seen.total}
+    head = {"branch": seen.branch, "commit": seen.commit, "upstream": seen.upstream}
+    counts = {"ahead": seen.ahead, "behind": seen.behind, "total": seen.total}
+    return {**head, **counts, "items": list(seen.items)}
 
 
 def error_result(error: BasculeError) -> ToolResult:

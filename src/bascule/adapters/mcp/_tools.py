@@ -9,6 +9,7 @@ from typing import Any, Final
 from bascule.adapters.agent_test_tools import AGENT_TEST_TOOLS
 from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
+from bascule.adapters.git_tools import GIT_TOOLS
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
 from bascule.adapters.task_tools import TASK_TOOLS
@@ -443,7 +444,7 @@ TOOLS: Final[Sequence[Tool]] = (
         action=lambda arguments: Symbols(arguments.get("path"), query=arguments.get("query", "")),
     ),
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
-    *map(_editor_tool, TASK_TOOLS),
+    *map(_editor_tool, (*TASK_TOOLS, *GIT_TOOLS)),
     Tool(
         name="selection",
         title="What the user selected",

@@ -18,6 +18,7 @@ from openhands.sdk.tool import ToolAnnotations, ToolDefinition
 from bascule.adapters.agent_test_tools import AGENT_TEST_TOOLS
 from bascule.adapters.debug_tools import DEBUG_TOOLS
 from bascule.adapters.editor_tool import EditorTool
+from bascule.adapters.git_tools import GIT_TOOLS
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
 from bascule.adapters.task_tools import TASK_TOOLS
@@ -93,7 +94,7 @@ def _editor_tool(tool: EditorTool) -> _WindowTool:
 
 _TOOLS: Final = (
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
-    *map(_editor_tool, TASK_TOOLS),
+    *map(_editor_tool, (*TASK_TOOLS, *GIT_TOOLS)),
     _WindowTool(
         "vscode_diagnostics",
         Diagnostics,
