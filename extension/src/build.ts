@@ -54,6 +54,7 @@ import { BashShell } from "./terminal/shell";
 import { Shells, type MakeShell } from "./terminal/shells";
 import { showShell } from "./terminal/terminal";
 import { askForInput } from "./views/questions";
+import { WindowView } from "./window_view/window_view";
 
 const NO_TERMINAL =
   "Bascule: agents' commands run through VS Code's shell integration in this window, because Bascule's own " +
@@ -288,6 +289,7 @@ export function buildExecutor(parts: {
     tasks,
     terminals,
     git,
+    view: new WindowView(() => setting("sessionSocket")),
     window: new WindowActions(
       resolver,
       virtualDocuments,

@@ -74,6 +74,7 @@ export interface Settings {
   tokenFile: string;
   identityFile: string;
   keystrokeFile: string;
+  sessionSocket: string;
   consent: Partial<Record<string, "allow" | "ask" | "deny">>;
   allowOutside: string[];
   allowedCommands: string[];
@@ -99,6 +100,7 @@ export const SettingNames: readonly (keyof Settings)[] = [
   "tokenFile",
   "identityFile",
   "keystrokeFile",
+  "sessionSocket",
   "consent",
   "allowOutside",
   "allowedCommands",

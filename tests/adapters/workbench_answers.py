@@ -1,4 +1,4 @@
-"""Answers of the fake window to actions on tasks, terminals and git."""
+"""Answers of the fake window to actions on tasks, terminals, git and the view."""
 
 from __future__ import annotations
 
@@ -26,8 +26,17 @@ from bascule.core.task_events import (
     TaskReport,
     TerminalText,
 )
+from bascule.core.view_events import (
+    VIEW_ACTIONS,
+    ListOpenEditors,
+    ListPorts,
+    OpenEditors,
+    OpenPorts,
+    Screenshot,
+    TakeScreenshot,
+)
 
-WORKBENCH_KINDS = frozenset(kind.kind for kind in (*TASK_ACTIONS, *GIT_ACTIONS))
+WORKBENCH_KINDS = frozenset(kind.kind for kind in (*TASK_ACTIONS, *GIT_ACTIONS, *VIEW_ACTIONS))
 
 
 def workbench_answer(action: Action) -> Observation | None:
@@ -50,4 +59,11 @@ def workbench_answer(action: Action) -> Observation | None:
             return GitStatus(content=text, repository="/w", branch="main", cause=action.id)
         case GetGitDiff(path=path):
             return GitDiff(content=f"diff of {path}", repository="/w", cause=action.id)
+        case ListOpenEditors():
+            return OpenEditors(content="sums.py:1 (active)", cause=action.id)
+        case ListPorts():
+            return OpenPorts(content="port 8000", cause=action.id)
+        case TakeScreenshot():
+            pixel = "data:image/png;base64,iVBORw0KGgo="
+            return Screenshot(content="A picture", image_url=pixel, cause=action.id)
     return None

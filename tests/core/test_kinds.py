@@ -16,6 +16,7 @@ from bascule.core import (
     notebook_events,
     observations,
     task_events,
+    view_events,
 )
 from bascule.core.actions import NOT_EXECUTABLE, Action, CmdRun, FileRead, Null
 from bascule.core.contracts import MANDATORY_CAPABILITIES
@@ -37,7 +38,7 @@ def test_every_action_is_in_the_table_under_its_kind() -> None:
     assert set(ACTIONS.values()) == subclasses(
         Action,
         *(actions, editor_actions, agent_test_actions, notebook_events, task_events),
-        git_events,
+        *(git_events, view_events),
     )
     assert all(cls.kind == kind for kind, cls in ACTIONS.items())
     assert "" not in ACTIONS
@@ -51,7 +52,7 @@ def test_every_observation_is_in_the_table_under_its_kind() -> None:
         agent_test_observations,
         notebook_events,
         task_events,
-        git_events,
+        *(git_events, view_events),
     )
     assert all(cls.kind == kind for kind, cls in OBSERVATIONS.items())
     assert "" not in OBSERVATIONS

@@ -125,6 +125,7 @@ OUR_ACTIONS = {
     *("read_cells", "edit_cells", "run_cells"),
     *("list_tasks", "run_task", "stop_task", "list_running", "read_terminal"),
     *("git_status", "git_diff", "git_stage", "git_unstage", "git_commit"),
+    *("open_editors", "list_ports", "screenshot"),
 }
 
 OBSERVATION_FIELDS: dict[str, dict[str, Any]] = {
@@ -197,6 +198,7 @@ OUR_OBSERVATIONS = {
     "cells",
     *("list_tasks", "task", "list_running", "read_terminal"),
     *("git_status", "git_diff"),
+    *("open_editors", "list_ports", "screenshot"),
 }
 
 METADATA_FIELDS: dict[str, Any] = {

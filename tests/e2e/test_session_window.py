@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import os
 import signal
+import struct
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 from bascule.core.sessions import SessionId
+from bascule.core.view_events import ListPorts, OpenPorts, Screenshot, TakeScreenshot
 from bascule.runtime import CloudRuntime
 from bascule.sandbox.session.processes import command
 
@@ -81,6 +84,33 @@ async def test_changes_made_in_the_window_are_recorded_in_the_sessions_checkpoin
         assert last["title"] == "run rm kept.txt"
         assert (await runtime.restore(last["id"])).restored == ("kept.txt",)
         assert (await runtime.read("kept.txt")).content == "one\n"
+
+
+async def test_the_sessions_window_is_photographed_and_knows_its_ports(
+    ground: SessionGround, session_id: str
+) -> None:
+    async with CloudRuntime(ground.hub.url, ground.hub.agent, session_id=session_id) as runtime:
+        assert "screenshot" in runtime.capabilities
+        seen = await runtime.act(TakeScreenshot())
+        assert isinstance(seen, Screenshot), seen
+        picture = base64.b64decode(seen.image_url.removeprefix("data:image/png;base64,"))
+        assert picture.startswith(b"\x89PNG")
+        width, height = struct.unpack(">II", picture[16:24])
+        assert (width, height > 600) == (1400, True)
+        await runtime.run(
+            "python3 -u -m http.server 8123 >served 2>&1 & until [ -s served ]; do sleep 0.1; done",
+            timeout=60,
+        )
+        async with asyncio.timeout(60):
+            while True:
+                listed = await runtime.act(ListPorts())
+                assert isinstance(listed, OpenPorts), listed
+                found = [item for item in listed.items if item["port"] == 8123]
+                if found:
+                    break
+        assert "http.server" in found[0]["command"]
+        assert found[0]["url_path"].startswith(f"/apps/{session_id}-")
+        await runtime.run("kill %1")
 
 
 async def test_a_user_can_open_the_session_window_watch_and_leave(

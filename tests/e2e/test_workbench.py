@@ -1,9 +1,10 @@
-"""Tasks, terminals and git repositories of a real window, with questions to its user."""
+"""Tasks, terminals, git repositories and the view of a real window, with questions to its user."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -22,6 +23,7 @@ from bascule.core.errors import (
     NoSuchTask,
     NoSuchTerminal,
     NothingStaged,
+    NotSupported,
     TaskBusy,
     TerminalUnreadable,
 )
@@ -356,3 +358,43 @@ async def test_impossible_git_actions_return_clear_errors(
     await agent.git_stage(["other/kept.txt"])
     with pytest.raises(GitFailed, match="the hook says no"):
         await agent.git_commit("Refused", repository="other")
+
+
+async def test_open_editors_are_listed_as_the_user_sees_them(
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime, folder: Path
+) -> None:
+    page = window.page
+    await agent.vscode_command("workbench.action.closeAllEditors")
+    assert (await agent.open_editors()).content == "No editor is open"
+    await agent.open_file("app/kept.txt", preview=False)
+    await agent.open_file("a.txt", line=2, column=3)
+    first, active = (await agent.open_editors()).items
+    assert (first["path"], first["is_visible"]) == (str(folder / "app/kept.txt"), False)
+    assert (active["is_active"], active["is_dirty"], active["is_preview"]) == (True, False, True)
+    (selection,) = active["selections"]
+    assert (selection["start_line"], selection["start_column"]) == (2, 3)
+    assert active["visible_lines"][0]["start_line"] == 1
+
+    await rig.on(page.locator(".editor-instance .view-line", has_text="a long line").click())
+    await rig.on(page.keyboard.type("x"))
+    async with asyncio.timeout(60):
+        while not (seen := await agent.open_editors()).items[1]["is_dirty"]:
+            pass
+    assert "a.txt:2 (active; unsaved changes; shows lines 1-3)" in seen.content
+    await agent.vscode_command("workbench.action.files.revert")
+
+
+async def test_ports_of_programs_are_listed(agent: VSCodeRuntime) -> None:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        listed = await agent.list_ports()
+        (found,) = [item for item in listed.items if item["port"] == port]
+    assert (found["address"], found["pid"]) == ("127.0.0.1", os.getpid())
+    assert f"127.0.0.1:{port} (process {os.getpid()}): " in listed.content
+
+
+async def test_the_window_of_a_user_cannot_be_photographed(agent: VSCodeRuntime) -> None:
+    assert "screenshot" not in agent.capabilities
+    with pytest.raises(NotSupported, match="no API for pictures"):
+        await agent.screenshot()

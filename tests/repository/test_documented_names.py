@@ -25,6 +25,7 @@ from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.notebook_verbs import NotebookVerbs
 from bascule.runtime.task_verbs import TaskVerbs
 from bascule.runtime.verbs import Verbs
+from bascule.runtime.view_verbs import ViewVerbs
 from bascule.runtime.window_verbs import WindowVerbs
 
 PROJECT = Path(__file__).parents[2]
@@ -122,7 +123,9 @@ def test_the_python_guide_lists_the_methods_of_runtimes() -> None:
     assert set(debugger) == methods(DebugVerbs)
     assert set(test_runs) == methods(AgentTestVerbs)
     assert set(cells) == methods(NotebookVerbs)
-    assert [set(each) for each in more] == [methods(TaskVerbs), methods(GitVerbs)]
+    assert [set(each) for each in more] == [
+        methods(verbs) for verbs in (TaskVerbs, GitVerbs, ViewVerbs)
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)

@@ -46,12 +46,13 @@ from bascule.runtime.git_verbs import GitVerbs
 from bascule.runtime.language_verbs import LanguageVerbs
 from bascule.runtime.notebook_verbs import NotebookVerbs
 from bascule.runtime.task_verbs import TaskVerbs
+from bascule.runtime.view_verbs import ViewVerbs
 from bascule.runtime.vscode import VSCodeRuntime
 from bascule.runtime.window_verbs import WindowVerbs
 
 _WINDOW_VERBS = (
     *(WindowVerbs, LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs),
-    *(TaskVerbs, GitVerbs),
+    *(TaskVerbs, GitVerbs, ViewVerbs),
 )
 
 

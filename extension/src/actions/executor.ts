@@ -39,6 +39,8 @@ import type { Files } from "./files";
 import type { LanguageFeatures } from "./language";
 import type { Search } from "./search";
 import type { StartedByAgents } from "./started_by_agents";
+import { listOpenEditors } from "../window_view/open_editors";
+import type { WindowView } from "../window_view/window_view";
 import type { WindowActions } from "./window";
 
 export interface ExecutorParts {
@@ -56,6 +58,7 @@ export interface ExecutorParts {
   tasks: AgentTasks;
   terminals: UserTerminals;
   git: AgentGit;
+  view: WindowView;
   window: WindowActions;
   consent: Consent;
   names: AgentNames;
@@ -168,6 +171,7 @@ export class Executor implements ActionExecutor {
       tasks,
       terminals,
       git,
+      view,
     } = parts;
     this.handlers = {
       read: (args, { cwd }) =>
@@ -218,6 +222,9 @@ export class Executor implements ActionExecutor {
       git_stage: (args, { cwd }) => git.stage(args, cwd),
       git_unstage: (args, { cwd }) => git.unstage(args, cwd),
       git_commit: (args) => git.commit(args),
+      open_editors: () => Promise.resolve(listOpenEditors()),
+      list_ports: () => view.ports(),
+      screenshot: () => view.screenshot(),
       selection: () => Promise.resolve(language.selection()),
       open_file: (args, { cwd }) => window.openFile(args, cwd),
       show_diff: (args, { cwd }) => window.showDiff(args, cwd),
@@ -276,6 +283,7 @@ export class Executor implements ActionExecutor {
     const hasCheckpoints = !this.parts.checkpoints.whyOff;
     return Object.keys(this.handlers)
       .filter((kind) => this.canBrowse || !BROWSER_ACTIONS.has(kind))
+      .filter((kind) => this.parts.view.canTakeScreenshots || kind !== "screenshot")
       .filter((kind) => hasCheckpoints || !CHECKPOINT_ACTIONS.has(kind))
       .sort();
   }

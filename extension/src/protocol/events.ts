@@ -71,7 +71,10 @@ export type Action =
   | GetGitDiffAction
   | GitStageAction
   | GitUnstageAction
-  | GitCommitAction;
+  | GitCommitAction
+  | ListOpenEditorsAction
+  | ListPortsAction
+  | TakeScreenshotAction;
 export type Observation =
   | CmdOutputObservation
   | IPythonOutputObservation
@@ -124,7 +127,10 @@ export type Observation =
   | RunningListObservation
   | TerminalTextObservation
   | GitStatusObservation
-  | GitDiffObservation;
+  | GitDiffObservation
+  | OpenEditorsObservation
+  | OpenPortsObservation
+  | ScreenshotObservation;
 
 /**
  * Run a command in a shell. An empty `command` reads more output of the running command, and
@@ -2545,6 +2551,90 @@ export interface GitCommitAction {
   [k: string]: unknown;
 }
 /**
+ * List the open editors: what is visible, selected and unsaved.
+ */
+export interface ListOpenEditorsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "open_editors";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * List the ports on which programs listen where the window's extensions run.
+ */
+export interface ListPortsAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "list_ports";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
+ * Take a picture of a session's window. The windows of users have no API for this.
+ */
+export interface TakeScreenshotAction {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  action: "screenshot";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  args: {
+    thought?: string;
+    [k: string]: unknown;
+  };
+  /**
+   * Seconds the action may take; sent with the action. None: the runtime's default.
+   */
+  timeout?: number | null;
+  [k: string]: unknown;
+}
+/**
  * The output of a shell command, as decoded text; otherwise unchanged.
  */
 export interface CmdOutputObservation {
@@ -4806,6 +4896,127 @@ export interface GitDiffObservation {
      */
     total?: number;
     truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * The open editors. `content` has one line for each.
+ */
+export interface OpenEditorsObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "open_editors";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: label, type (`text`, `diff`, `notebook`, `terminal` or `other`), path (or None), group
+     * (from 1), is_active, is_visible, is_dirty, is_preview, is_pinned, and for visible texts
+     * visible_lines and selections. Both are lists of: start_line, end_line; selections also have
+     * start_column, end_column.
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * Ports on which programs listen. `content` has one line for each.
+ */
+export interface OpenPortsObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "list_ports";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * Each: port, address (or None), pid (or None), command, url_path (of a session's app below the
+     * hub, otherwise empty).
+     */
+    items?: {
+      [k: string]: unknown;
+    }[];
+    truncated?: boolean;
+    [k: string]: unknown;
+  };
+  /**
+   * Something that the agent should know besides the result, such as which of its changes the
+   * user took back.
+   */
+  note?: string | null;
+  [k: string]: unknown;
+}
+/**
+ * A picture of the window.
+ */
+export interface ScreenshotObservation {
+  id: string;
+  timestamp?: string | null;
+  source?: ("agent" | "user" | "environment") | null;
+  /**
+   * One short line for people, made from the other fields. Ignored on input.
+   */
+  message?: string;
+  /**
+   * The id of the action that this observation answers.
+   */
+  cause?: string | null;
+  observation: "screenshot";
+  tool_call_metadata?: {
+    [k: string]: unknown;
+  } | null;
+  llm_metrics?: {
+    [k: string]: unknown;
+  } | null;
+  content: string;
+  extras: {
+    /**
+     * PNG, as data URL.
+     */
+    image_url: string;
     [k: string]: unknown;
   };
   /**

@@ -55,7 +55,8 @@ export function programsWithMark(isOurs: (value: string) => boolean): MarkedProc
   });
 }
 
-function commandOf(pid: number): string {
+/** Its command line. Empty for a zombie. */
+export function commandOf(pid: number): string {
   try {
     const words = fs.readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0");
     return words.join(" ").trim();

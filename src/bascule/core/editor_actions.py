@@ -15,6 +15,7 @@ from .event_class import event_class
 from .git_events import GIT_ACTIONS
 from .notebook_events import NOTEBOOK_ACTIONS
 from .task_events import TASK_ACTIONS
+from .view_events import VIEW_ACTIONS
 
 
 @event_class()
@@ -354,5 +355,6 @@ EDITOR_ACTIONS: Sequence[type[Action]] = (
     *NOTEBOOK_ACTIONS,
     *TASK_ACTIONS,
     *GIT_ACTIONS,
+    *VIEW_ACTIONS,
 )
 """Every action class of editor windows, also those that sandboxes execute too."""

@@ -11,6 +11,7 @@ from .git_events import GIT_OBSERVATIONS
 from .notebook_events import NOTEBOOK_OBSERVATIONS
 from .observations import Observation
 from .task_events import TASK_OBSERVATIONS
+from .view_events import VIEW_OBSERVATIONS
 
 
 @event_class(kw_only=True)
@@ -204,5 +205,6 @@ EDITOR_OBSERVATIONS: Sequence[type[Observation]] = (
     *NOTEBOOK_OBSERVATIONS,
     *TASK_OBSERVATIONS,
     *GIT_OBSERVATIONS,
+    *VIEW_OBSERVATIONS,
 )
 """Every observation class for actions of editors."""

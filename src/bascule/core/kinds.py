@@ -72,6 +72,7 @@ ACTIONS: Mapping[str, type[Action]] = KindTable(
         *("read_cells", "edit_cells", "run_cells"),
         *("list_tasks", "run_task", "stop_task", "list_running", "read_terminal"),
         *("git_status", "git_diff", "git_stage", "git_unstage", "git_commit"),
+        *("open_editors", "list_ports", "screenshot"),
     ),
     _editor_actions,
 )
@@ -87,6 +88,7 @@ OBSERVATIONS: Mapping[str, type[Observation]] = KindTable(
         "cells",
         *("list_tasks", "task", "list_running", "read_terminal"),
         *("git_status", "git_diff"),
+        *("open_editors", "list_ports", "screenshot"),
     ),
     _editor_observations,
 )

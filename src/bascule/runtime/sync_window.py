@@ -21,10 +21,11 @@ from bascule.core.notebook_events import NotebookCells
 from .sync_agent_tests import SyncAgentTests
 from .sync_git import SyncGit
 from .sync_tasks import SyncTasks
+from .sync_view import SyncView
 from .window_verbs import WindowVerbs
 
 
-class SyncWindowRuntime(SyncAgentTests, SyncTasks, SyncGit):
+class SyncWindowRuntime(SyncAgentTests, SyncTasks, SyncGit, SyncView):
     """`SyncRuntime` of a `VSCodeRuntime`, with the methods that need an editor and its user."""
 
     _window: WindowVerbs

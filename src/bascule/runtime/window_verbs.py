@@ -26,9 +26,12 @@ from .git_verbs import GitVerbs
 from .language_verbs import LanguageVerbs
 from .notebook_verbs import NotebookVerbs
 from .task_verbs import TaskVerbs
+from .view_verbs import ViewVerbs
 
 
-class WindowVerbs(LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs, TaskVerbs, GitVerbs):
+class WindowVerbs(
+    LanguageVerbs, DebugVerbs, AgentTestVerbs, NotebookVerbs, TaskVerbs, GitVerbs, ViewVerbs
+):
     """`Verbs`, and methods that need an editor and its user."""
 
     async def selection(self) -> Selected:

@@ -78,6 +78,9 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
     "git_stage": ("Stage", "paths"),
     "git_unstage": ("Unstage", "paths"),
     "git_commit": ("Commit:", "commit_message"),
+    "open_editors": ("List open editors", ""),
+    "list_ports": ("List ports", ""),
+    "screenshot": ("Take a picture of the window", ""),
 }
 
 _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
@@ -129,6 +132,9 @@ _OBSERVATIONS: Mapping[str, tuple[str, str]] = {
     "read_terminal": ("The terminal", "terminal"),
     "git_status": ("Git status on", "branch"),
     "git_diff": ("Git diff of", "repository"),
+    "open_editors": ("Listed open editors", ""),
+    "list_ports": ("Listed ports", ""),
+    "screenshot": ("Took a picture of the window", ""),
 }
 """Text and name of the field that follows it, by kind. `run` has its own messages (`_run`). For
 kinds that are not listed, the message is `content`."""

@@ -38,6 +38,7 @@ from bascule.core.observations import (
     Observation,
 )
 from bascule.core.task_events import RunningList, TaskList, TaskReport, TerminalText
+from bascule.core.view_events import OpenEditors, OpenPorts, Screenshot
 from bascule.wire import to_json
 
 
@@ -91,6 +92,10 @@ def _result_of(seen: Observation) -> ToolResult:
             return ToolResult(text=seen.content, facts=facts)
         case NotebookCells():
             return _cells(seen)
+        case OpenEditors() | OpenPorts():
+            return ToolResult(text=seen.content, facts={"items": list(seen.items)})
+        case Screenshot():
+            return ToolResult(text=seen.content, pictures=(seen.image_url,))
         case GitStatus() | GitDiff():
             return ToolResult(text=seen.content, facts=_git_facts(seen))
         case TaskList() | TaskReport() | RunningList() | TerminalText():

@@ -13,6 +13,7 @@ from bascule.adapters.git_tools import GIT_TOOLS
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
 from bascule.adapters.task_tools import TASK_TOOLS
+from bascule.adapters.view_tools import VIEW_TOOLS
 from bascule.core.actions import (
     Action,
     Browse,
@@ -444,7 +445,7 @@ TOOLS: Final[Sequence[Tool]] = (
         action=lambda arguments: Symbols(arguments.get("path"), query=arguments.get("query", "")),
     ),
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
-    *map(_editor_tool, (*TASK_TOOLS, *GIT_TOOLS)),
+    *map(_editor_tool, (*TASK_TOOLS, *GIT_TOOLS, *VIEW_TOOLS)),
     Tool(
         name="selection",
         title="What the user selected",

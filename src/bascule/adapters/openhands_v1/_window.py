@@ -22,6 +22,7 @@ from bascule.adapters.git_tools import GIT_TOOLS
 from bascule.adapters.language_tools import LANGUAGE_TOOLS
 from bascule.adapters.notebook_tools import NOTEBOOK_TOOLS
 from bascule.adapters.task_tools import TASK_TOOLS
+from bascule.adapters.view_tools import VIEW_TOOLS
 from bascule.core.actions import Action
 from bascule.core.editor_actions import AskUser, Diagnostics, OpenFile, ShowDiff
 from bascule.core.editor_observations import DiffShown, UserAnswered, VscodeCommandDone
@@ -94,7 +95,7 @@ def _editor_tool(tool: EditorTool) -> _WindowTool:
 
 _TOOLS: Final = (
     *map(_editor_tool, (*LANGUAGE_TOOLS, *DEBUG_TOOLS, *AGENT_TEST_TOOLS, *NOTEBOOK_TOOLS)),
-    *map(_editor_tool, (*TASK_TOOLS, *GIT_TOOLS)),
+    *map(_editor_tool, (*TASK_TOOLS, *GIT_TOOLS, *VIEW_TOOLS)),
     _WindowTool(
         "vscode_diagnostics",
         Diagnostics,

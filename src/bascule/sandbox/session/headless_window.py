@@ -14,16 +14,18 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from bascule.core.contracts import Closable
-from bascule.core.errors import SandboxStartFailed
+from bascule.core.errors import NotSupported, SandboxStartFailed
 from bascule.sandbox.shell.keeper import Keeper
 from bascule.sandbox.supervised_program import SupervisedProgram
 
+from .devtools_pipe import FLAG, SHELL, DevToolsPipe
 from .tunnel import Forwarder, LoopbackPort, to_unix
 
 logger = logging.getLogger(__name__)
 
 _FLAGS: Final = (
     "--headless=new",
+    "--window-size=1400,900",
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-gpu",
@@ -79,6 +81,7 @@ class HeadlessWindow(Closable):
         self._running: asyncio.Task[None] | None = None
         self._silent: asyncio.TimerHandle | None = None
         self._dead = asyncio.Event()
+        self._devtools: DevToolsPipe | None = None
 
     async def start(self, hide: Callable[[int], Callable[[], None]]) -> None:
         """Start the window. Calls `hide` with the PID of the browser's parent, and calls the
@@ -87,6 +90,12 @@ class HeadlessWindow(Closable):
         self._forwarder = Forwarder(listening, to_unix(self._vscode), on_count=self._count)
         await self._forwarder.start()
         self._running = asyncio.get_running_loop().create_task(self._run(hide))
+
+    async def screenshot(self) -> str:
+        """A PNG picture of the window, in base64. Raises `NotSupported` while there is none."""
+        if self._devtools is None:
+            raise NotSupported("The browser of the session's window is starting; try again")
+        return await self._devtools.screenshot()
 
     async def aclose(self) -> None:
         if self._running is not None:
@@ -118,14 +127,20 @@ class HeadlessWindow(Closable):
         query = urlencode({"folder": str(self._folder)}, safe="/")
         program = SupervisedProgram(self._keeper)
         argv = (
+            *SHELL,
             self._chromium,
             *_FLAGS,
+            FLAG,
             f"--user-data-dir={self._directory}",
             f"http://127.0.0.1:{self._loopback.port}/?{query}",
         )
         env = {**self._environment, "HOME": str(self._directory)}
+        devtools = DevToolsPipe()
         try:
-            await program.start(argv, env=env, cwd=self._directory)
+            await program.start(
+                argv, env=env, cwd=self._directory, channel=devtools.theirs.fileno()
+            )
+            self._devtools = devtools
             self._count(0)
             unhide = hide(self._keeper.pid)
             try:
@@ -138,6 +153,8 @@ class HeadlessWindow(Closable):
             finally:
                 unhide()
         finally:
+            self._devtools = None
+            await devtools.aclose()
             await program.aclose()
 
     def _count(self, connections: int) -> None:

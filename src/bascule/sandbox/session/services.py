@@ -132,6 +132,7 @@ class SessionServices:
             loopback_ports=self._loopback_ports,
             processes=self._processes,
             events=self._events,
+            ports=self._described_ports,
         )
         return [
             Route("/session/events", _Events(self), methods=["GET"]),
@@ -171,13 +172,14 @@ class SessionServices:
         await self._ports.aclose()
 
     async def list_ports(self, _: Request) -> Response:
+        return json_response(await self._described_ports())
+
+    async def _described_ports(self) -> dict[str, Any]:
         apps = await self._ports.scan()
-        return json_response(
-            {
-                "ports": [self._described(asdict(app)) for app in apps],
-                "declared": [{"n": n, "port": port} for n, port in self._ports.declared()],
-            }
-        )
+        return {
+            "ports": [self._described(asdict(app)) for app in apps],
+            "declared": [{"n": n, "port": port} for n, port in self._ports.declared()],
+        }
 
     async def activity(self, _: Request) -> Response:
         return json_response(await asyncio.to_thread(self._activity.read))

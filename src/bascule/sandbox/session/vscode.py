@@ -21,6 +21,8 @@ from bascule.sandbox.browser.settings import CHROMIUMS
 from bascule.sandbox.vscode.installation import Installation
 from bascule.sandbox.vscode.server import VSCodeServer, VSCodeSettings
 
+from .editor_socket import SOCKET as EDITOR_SOCKET
+from .editor_socket import Answer, EditorSocket
 from .headless_window import HeadlessWindow
 from .launch import CHECKPOINT_BYTES, SandboxLaunch
 from .processes import SessionProcesses
@@ -68,16 +70,21 @@ class SessionVSCode(Closable):
         loopback_ports: tuple[LoopbackPort, LoopbackPort],
         processes: SessionProcesses,
         events: SessionEvents,
+        ports: Answer,
     ) -> None:
         """`keystrokes`: file that VS Code windows touch when somebody types. `loopback_ports`: the
         port on which windows reach the hub, and the port on which the headless window reaches VS
-        Code."""
+        Code. `ports`: the ports of the session's programs, for VS Code's extension."""
         self._launch = launch
         self._environment = environment
         self._keystrokes = keystrokes
         self._processes = processes
         self._to_hub, self._to_vscode = loopback_ports
         self._events = events
+        self._editor_socket = EditorSocket(
+            Path(launch.run_dir, EDITOR_SOCKET),
+            {"ports": ports, "screenshot": self._screenshot},
+        )
         self._socket = Path(launch.run_dir, SOCKET)
         self._turn = asyncio.Lock()
         self._server: VSCodeServer | None = None
@@ -139,6 +146,8 @@ class SessionVSCode(Closable):
             raise NotSupported("This session has no VS Code: none is installed where it runs")
         async with AsyncExitStack() as held:
             hub = await self._forward_hub(held) if self._launch.hub_socket else ""
+            held.push_async_callback(self._editor_socket.aclose)
+            await self._editor_socket.start()
             identity = await asyncio.to_thread(_identity, Path(self._launch.state_dir))
             settings = self._settings(hub, token, idle_timeout, identity)
             server = VSCodeServer(Installation(Path(self._launch.vscode)), settings)
@@ -166,6 +175,7 @@ class SessionVSCode(Closable):
                 "bascule.identityFile": str(identity),
                 "bascule.python": sys.executable,
                 "bascule.keystrokeFile": str(self._keystrokes),
+                "bascule.sessionSocket": str(Path(self._launch.run_dir, EDITOR_SOCKET)),
                 # Actions in the window and in the sandbox share one store.
                 "bascule.checkpoints.enabled": self._launch.checkpoints,
                 "bascule.checkpoints.directory": str(self._launch.checkpoint_store or ""),
@@ -197,6 +207,13 @@ class SessionVSCode(Closable):
         self._held.push_async_callback(tab.aclose)
         self._tab = tab
         await tab.start(self._processes.hide)
+
+    async def _screenshot(self) -> dict[str, Any]:
+        if self._tab is None:
+            raise NotSupported(
+                "This session has no headless window; create it with `runtime: vscode`"
+            )
+        return {"png": await self._tab.screenshot()}
 
     async def _watch(self, server: VSCodeServer) -> None:
         """Wait until the server ends without `stop`, because it was idle or crashed; clean up."""
