@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -17,6 +19,7 @@ CASES = hostile()
 SECONDS = 5
 MEGABYTES = 300
 MEASURE = Path(__file__).with_name("measure.py")
+EXAMPLE = Path(__file__).parents[2] / "examples/approval.evolve.yaml"
 
 pytestmark = pytest.mark.slow
 
@@ -30,16 +33,51 @@ def test_there_are_at_least_sixty_hostile_files() -> None:
     assert len({case.name for case in CASES}) == len(CASES)
 
 
+class Commands:
+    """Runs commands of Bascule one after the other in forks of one process, which is faster than
+    starting Python for each."""
+
+    def __init__(self) -> None:
+        program = [sys.executable, str(MEASURE), str(3 * SECONDS), "net", "check", str(EXAMPLE)]
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.communicate()
+
+    def run(self, *arguments: str) -> tuple[int, str, float, float]:
+        """Exit status, stdout, seconds of CPU and megabytes of a command.
+
+        CPU, because a busy machine does not change it. The kernel ends the command after three
+        times the limit.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{json.dumps(arguments)}\n")
+        self._process.stdin.flush()
+        used = json.loads(self._process.stdout.readline())
+        assert used["status"] in (0, 2, 5), used
+        return used["status"], used["output"], used["seconds"], used["kib"] / 1024
+
+
+@pytest.fixture(scope="module")
+def commands() -> Iterator[Commands]:
+    with Commands() as commands:
+        yield commands
+
+
 @pytest.mark.parametrize("case", CASES, ids=named)
 def test_a_hostile_file_is_handled_within_time_and_memory_limits(
-    case: Hostile, tmp_path: Path
+    case: Hostile, commands: Commands, tmp_path: Path
 ) -> None:
     file = tmp_path / case.file
     file.write_bytes(case.make())
 
-    status, output, seconds, megabytes = _bascule(
-        tmp_path / "usage", "net", "check", "--json", str(file)
-    )
+    status, output, seconds, megabytes = commands.run("net", "check", "--json", str(file))
 
     found = json.loads(output)
     errors = [each["code"] for each in found if each["severity"] == "error"]
@@ -62,26 +100,10 @@ def test_hostile_files_that_are_valid_nets_load_correctly(case: Hostile, tmp_pat
     assert sum(len(place.initial) for place in net.places.values()) == case.tokens
 
 
-def _bascule(usage: Path, *arguments: str) -> tuple[int, str, float, float]:
-    """Exit status, stdout, seconds of CPU and megabytes of a command; `usage` is a file to use.
-
-    CPU, since that is what a busy machine does not change. The kernel ends it at three times that.
-    """
-    bascule = [sys.executable, "-m", "bascule", *arguments]
-    ended = subprocess.run(
-        [sys.executable, str(MEASURE), str(usage), str(3 * SECONDS), *bascule],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode in (0, 2, 5), ended.stderr
-    used = json.loads(usage.read_text())
-    return ended.returncode, ended.stdout, used["seconds"], used["kib"] / 1024
-
-
-def test_the_memory_measurement_excludes_the_test_process(tmp_path: Path) -> None:
+def test_the_memory_measurement_excludes_the_test_process() -> None:
     held = b"x" * (MEGABYTES << 20)
 
-    _, _, _, megabytes = _bascule(tmp_path / "usage", "--version")
+    with Commands() as commands:
+        _, _, _, megabytes = commands.run("--version")
 
     assert 5 < megabytes < len(held) >> 21
