@@ -227,7 +227,7 @@ class IPythonSuite:
         await runtime.run_ipython("import time; kept = 1")
         for number in range(12):
             await runtime.run_ipython("time.sleep(0.05)", timeout=0.05 + number / 1000)
-            # The traceback of a cell that a busy machine interrupts late may come before the answer.
+            # The traceback of a cell that was interrupted late may come before the answer.
             answer = await runtime.run_ipython("kept", timeout=60)
             assert answer.content.splitlines()[-1] == "1"
 
