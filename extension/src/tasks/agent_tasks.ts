@@ -228,7 +228,10 @@ function headline(run: TaskRun, name: string, exitCode: number | null, seconds: 
   if (!run.hasProcess && exitCode === null)
     return `'${name}' has not started a process in ${time}: its program is missing, or VS Code asks the user something`;
   if (run.isOver) {
-    const code = exitCode === null ? "without an exit code (its program may be missing)" : `with exit code ${exitCode}`;
+    const code =
+      exitCode === null
+        ? "without an exit code (its program may be missing)"
+        : `with exit code ${exitCode}`;
     return `'${name}' ended ${code} after ${time}`;
   }
   return `'${name}' still runs after ${time}; \`stop_task\` ends it`;

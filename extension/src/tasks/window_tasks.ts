@@ -37,7 +37,10 @@ async function activateProviders(): Promise<void> {
     return !isActive && (contributes?.taskDefinitions ?? []).length > 0;
   });
   // An extension that fails to start has no tasks; VS Code reports its error.
-  await Promise.allSettled(providers.map(async (each) => void (await each.activate())));
+  const starting = providers.map(async (each) => {
+    await each.activate();
+  });
+  await Promise.allSettled(starting);
 }
 
 /** The task with this name. Fails if there is none, or if several folders have one. */
