@@ -1,0 +1,240 @@
+"""A hub's connections to the gateway of one pod.
+
+The hub's other parts reach a session by unix sockets in its `run_dir`, and a session reaches the
+hub by unix sockets. A `PodLink` makes both true for a pod: it mirrors the sockets of the session in
+`run_dir`, and it connects programs of the session with the hub's sockets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from bascule.core.contracts import Closable
+from bascule.core.errors import SandboxUnreachable
+from bascule.serving.sockets import stop_accepting, unix_listener
+
+from .frames import ByteStream, join, receive_message, send_message
+
+logger = logging.getLogger(__name__)
+
+_NAMES: Final = re.compile(r"(sandbox|vscode|app\d{1,2})\.sock")
+"""Sockets that are mirrored. The pod is not trusted: other names could be paths."""
+_CONNECT_TIMEOUT: Final = 15.0
+_PARKED: Final = 2
+"""Connections of each kind that wait in the pod for programs of the session."""
+_MAX_CONNECTIONS: Final = 512
+_FIRST_DELAY: Final = 0.1
+_MAX_DELAY: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PodAddress:
+    """Where the gateway of a pod listens."""
+
+    host: str
+    port: int
+
+
+class PodLink(Closable):
+    """Connected from `open` until `aclose`. Lost connections are made again."""
+
+    def __init__(
+        self,
+        address: PodAddress,
+        tls: ssl.SSLContext,
+        *,
+        run_dir: Path,
+        hub_sockets: Mapping[str, Path],
+    ) -> None:
+        """`tls` accepts only this pod. `hub_sockets`: where connections of the session's programs
+        go, by the names in `pod_gateway.PARKED`."""
+        self._address = address
+        self._tls = tls
+        self._run_dir = run_dir
+        self._hub_sockets = hub_sockets
+        self._mirrored: dict[str, asyncio.Server] = {}
+        self._changed = asyncio.Condition()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
+
+    async def request(self, request: str, *, timeout: float, **parameters: Any) -> Any:
+        """Send a request to the gateway and return the answer.
+
+        Raises `SandboxUnreachable` if there is no answer or if the gateway refuses.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                stream = await self._dial("control", request=request, **parameters)
+                try:
+                    return _accepted(await receive_message(stream)).get("answer")
+                finally:
+                    stream.close()
+        except TimeoutError:
+            raise SandboxUnreachable(
+                f"The pod did not answer the request {request!r} within {timeout:g} seconds"
+            ) from None
+
+    def open(self) -> None:
+        """Begin to mirror sockets, and to wait for connections of the session's programs."""
+        self._begin(self._mirror())
+        for name, path in self._hub_sockets.items():
+            for _ in range(_PARKED):
+                self._begin(self._serve_parked(name, path))
+
+    async def aclose(self) -> None:
+        """Close all connections and remove the mirrored sockets."""
+        for task in self._tasks | self._connections:
+            task.cancel()
+        await asyncio.gather(*self._tasks, *self._connections, return_exceptions=True)
+        await self._show(())
+
+    async def until_mirrored(self, name: str) -> None:
+        """Wait until the session listens on the socket."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: name in self._mirrored)
+
+    def _begin(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Sockets of the session ---------------------------------------------------------------
+
+    async def _mirror(self) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                stream = await self._dial("sockets")
+                try:
+                    while True:
+                        message = _accepted(await receive_message(stream))
+                        await self._show(message.get("sockets") or ())
+                        delay = _FIRST_DELAY
+                finally:
+                    stream.close()
+            except SandboxUnreachable as error:
+                logger.debug("the sockets of a pod cannot be listed: %s", error.message)
+            await self._show(())
+            # No event reports that the pod is reachable again.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
+            delay = min(delay * 2, _MAX_DELAY)
+
+    async def _show(self, names: Any) -> None:
+        """Listen on exactly these sockets in `run_dir`."""
+        wanted = {each for each in names if isinstance(each, str) and _NAMES.fullmatch(each)}
+        for name in self._mirrored.keys() - wanted:
+            await stop_accepting(self._mirrored.pop(name))
+            await asyncio.to_thread((self._run_dir / name).unlink, missing_ok=True)
+        for name in sorted(wanted - self._mirrored.keys()):
+            listening = await asyncio.to_thread(unix_listener, self._run_dir / name)
+            self._mirrored[name] = await asyncio.start_unix_server(
+                partial(self._accept, name), sock=listening
+            )
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _accept(
+        self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        plain = ByteStream(reader, writer)
+        if len(self._connections) >= _MAX_CONNECTIONS:
+            logger.warning("more than %d connections to a pod; one is refused", _MAX_CONNECTIONS)
+            plain.abort()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            framed = await self._dial("socket", name=name)
+            try:
+                _accepted(await receive_message(framed))
+            except BaseException:
+                framed.abort()
+                raise
+            await join(framed, plain)
+        except SandboxUnreachable as error:
+            logger.debug("a connection to %s of a pod failed: %s", name, error.message)
+            plain.abort()
+        except asyncio.CancelledError:
+            plain.abort()  # cancelled by `aclose`; asyncio's stream callback would log it
+        finally:
+            self._connections.discard(task)
+
+    # Sockets of the hub -------------------------------------------------------------------
+
+    async def _serve_parked(self, name: str, path: Path) -> None:
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                framed = await self._dial("park", name=name)
+                try:
+                    _accepted(await receive_message(framed))
+                except BaseException:
+                    framed.abort()
+                    raise
+                delay = _FIRST_DELAY
+                self._connect_to_hub(framed, path)
+                continue
+            except SandboxUnreachable as error:
+                logger.debug("a connection from a pod was lost: %s", error.message)
+            # No event reports that the pod is reachable again.
+            await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
+            delay = min(delay * 2, _MAX_DELAY)
+
+    def _connect_to_hub(self, framed: ByteStream, path: Path) -> None:
+        if len(self._connections) >= _MAX_CONNECTIONS:
+            framed.abort()
+            return
+        task = asyncio.create_task(_join_with(framed, path))
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    # Dialling -----------------------------------------------------------------------------
+
+    async def _dial(self, purpose: str, **parameters: Any) -> ByteStream:
+        """A connection to the gateway that has been told its purpose."""
+        host, port = self._address.host, self._address.port
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT):
+                opened = await asyncio.open_connection(host, port, ssl=self._tls)
+        except TimeoutError:
+            raise SandboxUnreachable(f"The pod at {host} does not answer") from None
+        except OSError as error:  # includes a key that is not the pod's
+            raise SandboxUnreachable(f"The pod at {host} cannot be reached: {error}") from error
+        stream = ByteStream.of(opened)
+        try:
+            await send_message(stream, {"purpose": purpose, **parameters})
+        except OSError as error:
+            stream.abort()
+            raise SandboxUnreachable(f"The pod at {host} closed a connection: {error}") from error
+        except BaseException:
+            stream.abort()
+            raise
+        return stream
+
+
+async def _join_with(framed: ByteStream, path: Path) -> None:
+    try:
+        plain = ByteStream.of(await asyncio.open_unix_connection(path))
+    except BaseException as error:
+        framed.abort()
+        if isinstance(error, OSError):
+            logger.debug("the hub's socket %s does not answer: %s", path.name, error)
+            return
+        raise
+    await join(framed, plain)
+
+
+def _accepted(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "error" in message:
+        raise SandboxUnreachable(f"The pod refused: {message['error']}")
+    return message
