@@ -30,6 +30,7 @@ from bascule.core.errors import (
 from bascule.core.sessions import RunningSandbox, SandboxPlan, SessionId, Usage
 from bascule.runtime.spawn import disk, routes
 from bascule.runtime.spawn.egress.networks import network_reach, own_addresses
+from bascule.runtime.spawn.egress.proxies import EgressProxies
 from bascule.runtime.spawn.egress.proxy import Resolve
 from bascule.runtime.spawn.readiness import wait_until_ready
 from bascule.runtime.spawn.session_paths import PATH
@@ -42,7 +43,6 @@ from .container import (
     ensure_can,
     environment_of,
 )
-from .egress_proxies import EgressProxies
 from .engine import Engine, end_input, engine_errors
 from .foreign_image import ForeignImage, ensure_can_run, is_foreign, no_shell
 from .images import ensure_image

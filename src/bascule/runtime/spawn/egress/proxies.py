@@ -9,10 +9,11 @@ from pathlib import Path
 
 from bascule.core.contracts import Closable
 from bascule.core.sessions import Egress, SessionId
-from bascule.runtime.spawn.egress.networks import own_addresses
-from bascule.runtime.spawn.egress.proxy import EgressProxy, Resolve
-from bascule.runtime.spawn.egress.rules import EgressRules
 from bascule.runtime.spawn.local.directories import EGRESS_SOCKET, egress_dir
+
+from .networks import own_addresses
+from .proxy import EgressProxy, Resolve
+from .rules import EgressRules
 
 
 class EgressProxies(Closable):
