@@ -2,7 +2,7 @@
 # ARGS is passed to the program behind run, dev, test and bench: make test ARGS="-k shell".
 
 .DEFAULT_GOAL := help
-.PHONY: help setup wheel editor image web run dev test test-fast test-docker test-editor test-openhands test-fresh check check-extension check-web fix bench pictures clean
+.PHONY: help setup wheel editor image web run dev test test-fast test-docker test-kubernetes test-editor test-openhands test-fresh check check-extension check-web fix bench pictures clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):[^#]*## /  make \1|/' | awk -F'|' '{ printf "%-22s %s\n", $$1, $$2 }'
@@ -31,11 +31,16 @@ test: ## set up, run all checks and all tests: containers and a real VS Code inc
 	@scripts/test $(ARGS)
 
 test-fast: ## set up, then run only the fast tests
-	@scripts/test -m "not slow and not editor and not docker" $(ARGS)
+	@scripts/test -m "not slow and not editor and not docker and not kubernetes" $(ARGS)
 
 test-docker: ## set up, then run the tests in containers, on a Docker engine that they start (as root)
 	@scripts/setup
 	@scripts/test-docker $(ARGS)
+
+test-kubernetes: ## set up, then run the tests in a Kubernetes cluster, which the first run builds (as root)
+	@scripts/setup
+	@scripts/kubernetes
+	@scripts/test-kubernetes $(ARGS)
 
 test-editor: ## set up, then run the tests in a real VS Code in a real browser
 	@scripts/setup

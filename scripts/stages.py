@@ -2,9 +2,9 @@
 
 At most two stages run at the same time: the preparation of programs and environments during the
 checks, and the tests in a real VS Code during the ordinary tests. When one of these two stages with
-tests has ended, the tests in containers follow it, in parallel with the other. The output of a
-stage that was not in the foreground is printed when it has ended. The last line sums up all stages,
-in the form of pytest's last line.
+tests has ended, the tests in containers follow it, in parallel with the other. The tests in a
+Kubernetes cluster come last. The output of a stage that was not in the foreground is printed when
+it has ended. The last line sums up all stages, in the form of pytest's last line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ PARTS = ("extension", "web")
 # for a program. With more processes, tests would exceed their time limits.
 PARALLEL = ("-n", str(os.cpu_count() or 1), "--dist", "loadfile")
 # Files are in the order of tests/conftest.py: a long test that starts last keeps one core busy.
-ORDINARY = ("-m", "not editor and not docker", *PARALLEL, "--no-loadscope-reorder")
+OTHERS = "not editor and not docker and not kubernetes"
+ORDINARY = ("-m", OTHERS, *PARALLEL, "--no-loadscope-reorder")
 
 
 def main(results: Path) -> int:
@@ -50,6 +51,7 @@ def main(results: Path) -> int:
             run.stage("tests", "scripts/twice", *ORDINARY)
             run.begin_queued()
             run.join()
+            run.stage("cluster", "scripts/test-kubernetes")
     except KeyboardInterrupt:
         run.interrupt()
         run.show()
