@@ -40,7 +40,14 @@ class ByteStream:
         return self.writer.is_closing() or self.reader.at_eof()
 
     def close(self) -> None:
+        """Close after what was written has been sent."""
         self.writer.close()
+
+    async def aclose(self) -> None:
+        """Close, and wait until what was written has been sent."""
+        self.writer.close()
+        with suppress(OSError):  # the peer has disconnected
+            await self.writer.wait_closed()
 
     def abort(self) -> None:
         self.writer.transport.abort()
@@ -71,17 +78,20 @@ async def join(framed: ByteStream, plain: ByteStream) -> None:
     Closes both connections. If one breaks, the other is aborted, so its peer does not take what it
     has for everything.
     """
-    is_whole = False
+    is_closed = False
     try:
         async with asyncio.TaskGroup() as both:
             both.create_task(_pack(plain.reader, framed.writer))
             both.create_task(_unpack(framed.reader, plain.writer))
-        is_whole = True
+        await framed.aclose()
+        await plain.aclose()
+        is_closed = True
     except* (OSError, asyncio.IncompleteReadError, ValueError) as broken:
         logger.debug("a connection between hub and pod broke: %s", broken.exceptions[0])
     finally:
-        for each in (framed, plain):
-            each.close() if is_whole else each.abort()
+        if not is_closed:
+            framed.abort()
+            plain.abort()
 
 
 async def _pack(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -46,6 +46,8 @@ _MAX_WAITING: Final = 256
 """Connections of programs to the hub that wait for a parked one, for each socket."""
 _PARK_TIMEOUT: Final = 15.0
 _OPENING_TIMEOUT: Final = 20.0
+_LISTEN_TIMEOUT: Final = 1.0
+_LISTEN_INTERVAL: Final = 0.01
 _PROBE_TIMEOUT: Final = 1.0
 _PROBE_INTERVAL: Final = 0.5
 _ROUNDS: Final = 2
@@ -198,7 +200,7 @@ class PodGateway(Closable):
             raise InvalidRequest(f"{name!r} is not the name of a socket")
         path = self._settings.run_dir / name
         try:
-            plain = ByteStream.of(await asyncio.open_unix_connection(path))
+            plain = ByteStream.of(await _connect_to_new(path))
         except OSError as error:
             raise SandboxUnreachable(f"{name}: {error.strerror or error}") from error
         await send_message(stream, {})
@@ -330,6 +332,19 @@ class PodGateway(Closable):
             if any(reached):
                 await asyncio.sleep(_PROBE_INTERVAL)
         return True
+
+
+async def _connect_to_new(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a socket that may just have been created: its server binds it before it listens
+    on it, and no event reports the second step."""
+    deadline = asyncio.get_running_loop().time() + _LISTEN_TIMEOUT
+    while True:
+        try:
+            return await asyncio.open_unix_connection(path)
+        except ConnectionRefusedError:
+            if asyncio.get_running_loop().time() > deadline:
+                raise
+        await asyncio.sleep(_LISTEN_INTERVAL)
 
 
 async def _reaches(host: str, port: int) -> bool:

@@ -11,12 +11,15 @@ import asyncio
 import logging
 import random
 import re
+import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from weakref import WeakSet
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxUnreachable
@@ -32,6 +35,7 @@ _CONNECT_TIMEOUT: Final = 15.0
 _PARKED: Final = 2
 """Connections of each kind that wait in the pod for programs of the session."""
 _MAX_CONNECTIONS: Final = 512
+_CLOSE_TIMEOUT: Final = 1.0
 _FIRST_DELAY: Final = 0.1
 _MAX_DELAY: Final = 5.0
 
@@ -65,6 +69,8 @@ class PodLink(Closable):
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: set[asyncio.Task[None]] = set()
+        self._closing: WeakSet[socket.socket] = WeakSet()
+        """Sockets of connections that failed, until their transports have closed them."""
 
     async def request(self, request: str, *, timeout: float, **parameters: Any) -> Any:
         """Send a request to the gateway and return the answer.
@@ -77,7 +83,7 @@ class PodLink(Closable):
                 try:
                     return _accepted(await receive_message(stream)).get("answer")
                 finally:
-                    stream.close()
+                    stream.abort()  # nothing follows the answer
         except TimeoutError:
             raise SandboxUnreachable(
                 f"The pod did not answer the request {request!r} within {timeout:g} seconds"
@@ -96,6 +102,8 @@ class PodLink(Closable):
             task.cancel()
         await asyncio.gather(*self._tasks, *self._connections, return_exceptions=True)
         await self._show(())
+        await asyncio.sleep(0)  # the loop closes aborted connections in its next iteration
+        await self._until_closed()
 
     async def until_mirrored(self, name: str) -> None:
         """Wait until the session listens on the socket."""
@@ -117,16 +125,26 @@ class PodLink(Closable):
                 try:
                     while True:
                         message = _accepted(await receive_message(stream))
-                        await self._show(message.get("sockets") or ())
+                        await self._show_whole(message.get("sockets") or ())
                         delay = _FIRST_DELAY
                 finally:
-                    stream.close()
+                    stream.abort()
             except SandboxUnreachable as error:
                 logger.debug("the sockets of a pod cannot be listed: %s", error.message)
-            await self._show(())
+            await self._show_whole(())
             # No event reports that the pod is reachable again.
             await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
             delay = min(delay * 2, _MAX_DELAY)
+
+    async def _show_whole(self, names: Any) -> None:
+        """`_show`, also if this task is cancelled meanwhile: a socket that a thread is creating
+        would be lost."""
+        showing = asyncio.ensure_future(self._show(names))
+        try:
+            await asyncio.shield(showing)
+        except asyncio.CancelledError:
+            await showing
+            raise
 
     async def _show(self, names: Any) -> None:
         """Listen on exactly these sockets in `run_dir`."""
@@ -197,20 +215,21 @@ class PodLink(Closable):
         task = asyncio.create_task(_join_with(framed, path))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
+        # A task that is cancelled before its first step never reaches its own cleanup.
+        task.add_done_callback(lambda _: framed.abort())
 
     # Dialling -----------------------------------------------------------------------------
 
     async def _dial(self, purpose: str, **parameters: Any) -> ByteStream:
         """A connection to the gateway that has been told its purpose."""
-        host, port = self._address.host, self._address.port
+        host = self._address.host
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
-                opened = await asyncio.open_connection(host, port, ssl=self._tls)
+                stream = await self._connect()
         except TimeoutError:
             raise SandboxUnreachable(f"The pod at {host} does not answer") from None
         except OSError as error:  # includes a key that is not the pod's
             raise SandboxUnreachable(f"The pod at {host} cannot be reached: {error}") from error
-        stream = ByteStream.of(opened)
         try:
             await send_message(stream, {"purpose": purpose, **parameters})
         except OSError as error:
@@ -220,6 +239,35 @@ class PodLink(Closable):
             stream.abort()
             raise
         return stream
+
+    async def _connect(self) -> ByteStream:
+        host, port = self._address.host, self._address.port
+        sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        sock.setblocking(False)
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, (host, port))
+        except BaseException:
+            sock.close()
+            raise
+        try:
+            return ByteStream.of(
+                await asyncio.open_connection(sock=sock, ssl=self._tls, server_hostname=host)
+            )
+        except BaseException:
+            # The transport has the socket. If it is cancelled at the end of the TLS handshake, it
+            # would wait for the peer's answer to its farewell, for 30 seconds.
+            self._closing.add(sock)
+            with suppress(OSError):
+                sock.shutdown(socket.SHUT_RDWR)
+            raise
+
+    async def _until_closed(self) -> None:
+        """Wait until transports of failed connections have closed their sockets."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_TIMEOUT):
+                # No event reports that such a transport has closed its socket.
+                while any(sock.fileno() >= 0 for sock in self._closing):  # noqa: ASYNC110
+                    await asyncio.sleep(0)
 
 
 async def _join_with(framed: ByteStream, path: Path) -> None:
