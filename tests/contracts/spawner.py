@@ -496,7 +496,7 @@ class SpawnerSuite:
             await runtime.run("echo kept > file")
             await self.run_in_background(runtime, f"bash -c 'sleep 1000; :' {word}")
         ending = asyncio.create_task(spawner.wait_for_unexpected_end(plan.session_id))
-        server = server_of(plan)
+        server = self.server_of(plan)
         await asyncio.sleep(0)
         assert not ending.done()
         os.kill(server, signal.SIGKILL)
@@ -517,7 +517,7 @@ class SpawnerSuite:
         word = secrets.token_hex(8)
         async with client(plan) as runtime:
             await self.run_in_background(runtime, f"bash -c 'sleep 1000; :' {word}")
-        server = server_of(plan)
+        server = self.server_of(plan)
         os.kill(server, signal.SIGKILL)
         await gone(server)
         await spawner.start(plan)
@@ -558,6 +558,10 @@ class SpawnerSuite:
             await running
         assert after.cpu_seconds >= before.cpu_seconds + 0.1
         assert after.processes > before.processes
+
+    def server_of(self, plan: SandboxPlan) -> int:
+        """The host's number of the action server's process."""
+        return server_of(plan)
 
     def run_dir_inside(self, plan: SandboxPlan) -> str:
         """Where a session sees the directory of its sockets."""

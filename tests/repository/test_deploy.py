@@ -16,6 +16,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from bascule.cli.hub_settings import HubFile, load
+from bascule.runtime.spawn.kubernetes._gateway_main import PORT
 from tests.hub.serving import RunningHub
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -91,3 +92,41 @@ async def test_the_health_check_of_compose_passes_only_while_the_hub_is_ready(
         await asyncio.sleep(1.1)  # the hub uses a result for a second
         assert not await passes(hub)
     assert compose["services"]["nginx"]["depends_on"]["hub"] == {"condition": "service_healthy"}
+
+
+def test_the_objects_for_kubernetes_are_complete_and_set_known_settings(tmp_path: Path) -> None:
+    place = DEPLOY / "kubernetes"
+    yaml = YAML(typ="safe")
+    names = yaml.load(place / "kustomization.yaml")["resources"]
+    found = [each for name in names for each in yaml.load_all(place / name)]
+
+    assert {*names, "kustomization.yaml"} == {each.name for each in place.iterdir()}
+    objects = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    assert len(objects) == len(found)
+    (tmp_path / "bascule.toml").write_text(
+        objects["ConfigMap", "bascule-hub"]["data"]["bascule.toml"]
+    )
+    settings = load(tmp_path / "bascule.toml", {}, {})
+    assert settings.spawners == ("kubernetes",)
+    role = objects["Role", "bascule-hub"]
+    assert role["metadata"]["namespace"] == settings.kubernetes_namespace
+    assert "secrets" not in {kind for rule in role["rules"] for kind in rule["resources"]}
+    policy = objects["NetworkPolicy", "sessions"]["spec"]
+    hub = objects["Deployment", "bascule-hub"]["spec"]["template"]["metadata"]["labels"]
+    (peer,) = policy["ingress"][0]["from"]
+    assert peer["podSelector"]["matchLabels"].items() <= hub.items()
+    assert policy["ingress"][0]["ports"] == [{"port": PORT}]
+    assert "egress" not in policy
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="needs kubectl")
+def test_kustomize_builds_the_objects_for_kubernetes() -> None:
+    built = subprocess.run(
+        ["kubectl", "kustomize", DEPLOY / "kubernetes"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    assert "image: registry.example/bascule/hub:latest" in built.stdout

@@ -42,6 +42,8 @@ Count = Annotated[int | None, Field(ge=0)]
 Bytes = Annotated[int, Field(ge=1024)]
 
 _OIDC_PREFIX: Final = "oidc_"
+_PREFIXES: Final = (_OIDC_PREFIX, "kubernetes_")
+"""Settings that are not those of `HubSettings`."""
 
 
 class HubFile(BaseModel):
@@ -102,6 +104,15 @@ class HubFile(BaseModel):
     warden_dir: Path | None = None
     docker_engine: Annotated[str, Field(pattern=r"^(unix://.+)?$")] = ""
     docker_image: str = ""
+    kubernetes_config: Path | None = None
+    kubernetes_context: str = ""
+    kubernetes_namespace: str = ""
+    kubernetes_image: str = ""
+    kubernetes_image_pull_secrets: Names = ()
+    kubernetes_storage_class: str | None = None
+    kubernetes_volume_size: Annotated[str, Field(pattern=r"^[1-9][0-9]*(Ki|Mi|Gi|Ti)?$")] = "10Gi"
+    kubernetes_runtime_class: str = ""
+    kubernetes_key_file: Path | None = None
     workspace_roots: Paths = ()
     rules: Path | None = None
     rules_default: Literal["", "allow", "ask"] = ""
@@ -135,7 +146,7 @@ class HubFile(BaseModel):
                 *("log_format", "traces", "state_dir", "run_dir", "spawners", "allow_unisolated"),
                 "open_networks",
                 *("docker_engine", "docker_image", "allow_root", "user", "warden", "warden_dir"),
-                *(name for name in HubFile.model_fields if name.startswith(_OIDC_PREFIX)),
+                *(name for name in HubFile.model_fields if name.startswith(_PREFIXES)),
             }
         )
         return HubSettings(

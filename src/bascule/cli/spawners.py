@@ -96,10 +96,43 @@ def _make(name: str, settings: HubFile, warden: Warden | None, in_roots_folders:
                     open_networks=settings.open_networks,
                 )
             )
+        case "kubernetes":
+            return _kubernetes(settings)
         case _:
             raise InvalidSetting(
-                f"spawners: there is no spawner {name!r}; use local, docker or plain"
+                f"spawners: there is no spawner {name!r}; use local, docker, kubernetes or plain"
             )
+
+
+def _kubernetes(settings: HubFile) -> Spawner:
+    from bascule.hub.sessions.session_directories import HUB_SOCKETS
+    from bascule.runtime.spawn.kubernetes import KubernetesSettings, KubernetesSpawner
+    from bascule.runtime.spawn.kubernetes.cluster_access import from_kubeconfig, in_cluster
+    from bascule.runtime.spawn.kubernetes.settings import IMAGE
+
+    config = settings.kubernetes_config
+    access = (
+        in_cluster(os.environ)
+        if config is None
+        else from_kubeconfig(config.expanduser(), settings.kubernetes_context)
+    )
+    return KubernetesSpawner(
+        KubernetesSettings(
+            sessions_dir=settings.state() / "sessions",
+            run_dir=settings.run(),
+            key_file=settings.kubernetes_key_file or settings.state() / "kubernetes.pem",
+            namespace=settings.kubernetes_namespace,
+            image=settings.kubernetes_image or IMAGE,
+            image_pull_secrets=settings.kubernetes_image_pull_secrets,
+            storage_class=settings.kubernetes_storage_class,
+            volume_size=settings.kubernetes_volume_size,
+            runtime_class=settings.kubernetes_runtime_class,
+            allow_unisolated=settings.allow_unisolated,
+            start_timeout=settings.start_timeout,
+        ),
+        access,
+        hub_sockets_dir=settings.run() / HUB_SOCKETS,
+    )
 
 
 def installed_vscode() -> SharedVSCode | None:

@@ -297,6 +297,10 @@ class Spawner(Closable):
     kind: str
     """The name of this spawner in a session's setting `spawner`."""
 
+    shares_files: bool = True
+    """Whether sandboxes work on the files in `directory` of the plan. False: their files are
+    elsewhere, so the hub can neither copy nor read them itself."""
+
     @abstractmethod
     async def open(self) -> None:
         """Prepare the spawner. Raises `CannotIsolate` or `MissingTool` if it cannot work on this

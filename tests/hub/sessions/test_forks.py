@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from bascule.runtime.spawn.plain import PlainSpawner
 from tests.checkpoints.trees import git, git_picture
 from tests.cli.processes import bascule, environment
 from tests.hub.serving import ADMIN
@@ -93,6 +94,16 @@ async def test_a_fork_starts_with_everything_but_secrets(
     assert await admin.run(with_secrets, "cat .env") == "KEY=1\n"
     listed = await admin.must("GET", f"/api/sessions/{session}/forks")
     assert listed["forks"][0]["left_out"] == {".env": "its name is that of a secret"}
+
+
+async def test_a_session_whose_files_the_hub_cannot_read_cannot_be_forked(
+    admin: SessionsClient, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await opened(admin, folder)
+    monkeypatch.setattr(PlainSpawner, "shares_files", False)
+    status, answer = await admin.ask("POST", f"/api/sessions/{session}/forks", {})
+    assert (status, answer["code"]) == (400, "capability.missing")
+    assert "cannot be forked" in answer["message"]
 
 
 async def test_fork_changes_are_merged_three_way_and_can_be_undone(

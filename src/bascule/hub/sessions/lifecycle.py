@@ -435,6 +435,11 @@ class SandboxLifecycle:
 
         After the block, a snapshot that no session uses is removed.
         """
+        kind = row.spec.spawner
+        if not self.spawner(kind).shares_files:
+            raise NotSupported(
+                f"Sessions of the spawner {kind} cannot be forked: the hub cannot read their files"
+            )
         base = new_session_id()
         self._new_bases.add(base)
         try:

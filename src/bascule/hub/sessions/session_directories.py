@@ -17,7 +17,7 @@ from .vault import Secrets
 
 _MAX_SOCKET_PATH: Final = 107
 """Maximum bytes of the path of a unix socket on Linux."""
-_HUB_SOCKETS: Final = ".doors"
+HUB_SOCKETS: Final = ".doors"
 """Directory of the sockets on which the hub listens for sessions."""
 _SUBDIRECTORIES: Final = ("workspace", "home", "state")
 
@@ -63,7 +63,7 @@ class SessionDirectories:
             )
         self.sessions.mkdir(mode=0o711, parents=True, exist_ok=True)
         self.run.mkdir(mode=0o711, parents=True, exist_ok=True)
-        (self.run / _HUB_SOCKETS).mkdir(mode=0o711, exist_ok=True)
+        (self.run / HUB_SOCKETS).mkdir(mode=0o711, exist_ok=True)
         for each in (self.secrets, self.archives, self.bases):
             each.mkdir(mode=0o700, parents=True, exist_ok=True)
 
@@ -100,7 +100,7 @@ class SessionDirectories:
         The socket has its own directory, and the sandbox mounts the directory. So the new socket of
         a restarted hub appears in the sandbox; a mounted socket file would stay the old one.
         """
-        return self.run / _HUB_SOCKETS / session_id / "hub.sock"
+        return self.run / HUB_SOCKETS / session_id / "hub.sock"
 
     def socket(self, session_id: SessionId, name: str = "sandbox") -> Path:
         return self.run / session_id / f"{name}.sock"

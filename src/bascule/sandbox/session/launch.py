@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from bascule.core.errors import InvalidSetting
 from bascule.core.sessions import WIRE_FILE_LAYOUT, FileLayout
@@ -64,10 +64,14 @@ class SandboxLaunch:
         """Directory of the checkpoint store; None if actions are not recorded."""
         return Path(self.state_dir, _CHECKPOINTS) if self.checkpoints else None
 
-    def to_json(self) -> bytes:
+    def to_message(self) -> dict[str, Any]:
+        """The JSON object of `to_json`."""
         message = asdict(self)
         message[WIRE_FILE_LAYOUT] = message.pop("file_layout")
-        return json.dumps(message).encode() + b"\n"
+        return message
+
+    def to_json(self) -> bytes:
+        return json.dumps(self.to_message()).encode() + b"\n"
 
     @classmethod
     def from_json(cls, line: bytes) -> Self:

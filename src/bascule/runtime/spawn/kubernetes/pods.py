@@ -279,9 +279,10 @@ def selector(settings: KubernetesSettings) -> str:
     return ",".join(f"{name}={value}" for name, value in wanted.items())
 
 
-def hub_sockets(egress: Egress, *, hub: Path, proxy: Path) -> Mapping[str, Path]:
+def hub_sockets(egress: Egress, *, hub: Path | None, proxy: Path) -> Mapping[str, Path]:
     """Where connections of the pod's programs go."""
-    return {"hub": hub, **({"egress": proxy} if egress.mode == "proxy" else {})}
+    of_hub = {} if hub is None else {"hub": hub}
+    return {**of_hub, **({"egress": proxy} if egress.mode == "proxy" else {})}
 
 
 def _resources(limits: SessionLimits) -> dict[str, dict[str, str]]:

@@ -6,9 +6,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from bascule.runtime.spawn.docker.settings import IMAGE
+from bascule import __version__
+
+IMAGE: Final = f"bascule/sandbox:{__version__}"
+"""Our image, as `make image` names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
