@@ -147,21 +147,18 @@ def running() -> Cluster:
 
 
 @contextmanager
-def started() -> Iterator[Cluster]:
+def started(place: Path) -> Iterator[Cluster]:
     """A new cluster, in the namespaces of this process."""
-    with tempfile.TemporaryDirectory(prefix="bsc-cluster-") as directory:
-        place = Path(directory)
-        place.chmod(0o755)
-        node = _Node(place, str(_program()))
-        try:
-            node.start()
-            yield Cluster(place)
-        except CannotRun:
-            for log in sorted(place.glob("*.log")):
-                _say(f"---- {log.name}\n{log.read_text(errors='replace')[-2500:]}")
-            raise
-        finally:
-            node.stop()
+    node = _Node(place, str(_program()))
+    try:
+        node.start()
+        yield Cluster(place)
+    except CannotRun:
+        for log in sorted(place.glob("*.log")):
+            _say(f"---- {log.name}\n{log.read_text(errors='replace')[-2500:]}")
+        raise
+    finally:
+        node.stop()
 
 
 def ensure_possible() -> None:
@@ -412,30 +409,44 @@ def _remove_cgroups(before: Collection[Path]) -> None:
 def main(command: Sequence[str]) -> int:
     """The command's exit status."""
     if command[:1] == ["--inside"]:
-        return _inside(command[1:])
+        return _inside(Path(command[1]), command[2:])
     try:
         ensure_possible()
     except CannotRun as error:
         _say(f"NO CLUSTER: {error}")
         return subprocess.run(command).returncode
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cleanup below runs
     before = _cgroups()
     unshare = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "--mount-proc"]
-    module = [sys.executable, "-m", "tests.kubernetes_cluster", "--inside", *command]
-    try:
-        return subprocess.run(
-            ["setpriv", "--pdeathsig", "KILL", *unshare, sys.executable, "-c", FIRST, *module],
-            cwd=PROJECT,
-        ).returncode
-    finally:
-        _remove_cgroups(before)
+    with tempfile.TemporaryDirectory(prefix="bsc-cluster-") as directory:
+        Path(directory).chmod(0o755)
+        module = [sys.executable, "-m", "tests.kubernetes_cluster", "--inside", directory, *command]
+        first = [*unshare, sys.executable, "-c", FIRST, *module]
+        process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *first], cwd=PROJECT)
+        try:
+            return process.wait()
+        finally:
+            _end(process)
+            _remove_cgroups(before)
 
 
-def _inside(command: Sequence[str]) -> int:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the first process of the namespaces, and with it all others."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    with suppress(FileNotFoundError, IndexError, ProcessLookupError):
+        os.kill(int(children.read_text().split()[0]), signal.SIGKILL)
     try:
-        with started() as cluster:
-            return subprocess.run(
-                command, env={**os.environ, SHARED: str(cluster.place)}
-            ).returncode
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _inside(place: Path, command: Sequence[str]) -> int:
+    try:
+        with started(place) as cluster:
+            shared = {**os.environ, SHARED: str(cluster.place)}
+            return subprocess.run(command, env=shared).returncode
     except CannotRun as error:
         _say(f"NO CLUSTER: {error}")
     return subprocess.run(command).returncode
