@@ -93,20 +93,27 @@ def machine(cluster: Cluster) -> Iterator[Machine]:
     shutil.rmtree(place)
 
 
+def names(cluster: Cluster, kind: str) -> set[str]:
+    found = cluster.call("GET", f"{OBJECTS}/{kind}")["items"]
+    return {each["metadata"]["name"] for each in found}
+
+
 def test_a_session_survives_its_hub_and_its_files_survive_the_session(
     machine: Machine, cluster: Cluster
 ) -> None:
     with machine.hub():
-        machine.must("session", "create", "--name", "mine")
+        name = f"bsc-{machine.must('session', 'create', '--name', 'mine').strip()}"
         assert machine.must("session", "exec", "mine", "word=kept; echo hi > a; pwd") == (
             "/workspace\n"
         )
     with machine.hub():  # the first was killed
         assert machine.must("session", "exec", "mine", "echo $word; cat a") == "kept\nhi\n"
         machine.must("session", "stop", "mine")
-        assert cluster.call("GET", f"{OBJECTS}/pods")["items"] == []
+        assert name not in names(cluster, "pods")
         machine.must("session", "resume", "mine")
+        assert name in names(cluster, "pods")
+        assert name in names(cluster, "persistentvolumeclaims")
         assert machine.must("session", "exec", "mine", "echo $word; cat a") == "\nhi\n"
         machine.must("session", "rm", "--all")
     for kind in ("pods", "persistentvolumeclaims"):
-        assert cluster.call("GET", f"{OBJECTS}/{kind}")["items"] == []
+        assert name not in names(cluster, kind)
