@@ -33,7 +33,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   move: ["to"],
 };
 
-/** Fails if an edit is invalid or names no cell. Each edit counts cells after the edits before it. */
+/** Fails if an edit is invalid or names no cell. Numbers of cells count after earlier edits. */
 export function withCellEdits(
   before: readonly PlannedCell[],
   edits: readonly Readonly<Record<string, unknown>>[],

@@ -9,8 +9,7 @@ const MAX_SOURCE = 30_000;
 
 export type CellState = "done" | "failed" | "running" | "not_run";
 
-/** A type, so that it can be an item of an observation. */
-
+/** A type alias, not an interface, so that it is assignable to an item of an observation. */
 export type CellItem = {
   cell: number;
   kind: CellKindName;

@@ -4,7 +4,7 @@ import { within } from "../common/deadline";
 import { Failure, messageOf } from "../common/failure";
 import type { CellState } from "./cell_items";
 
-/** Milliseconds in which the first cell must start, so that a choice of kernel does not block. */
+/** Milliseconds to wait for the first cell to start: the user may have to choose a kernel. */
 const START_MS = 60_000;
 /** Milliseconds to wait for cells after they were interrupted. */
 const INTERRUPT_MS = 10_000;
@@ -22,7 +22,7 @@ export interface CellRunResult {
 
 type WaitEnd = "ended" | "timeout" | "start" | "abort";
 
-/** What VS Code has reported of a cell. */
+/** What VS Code has reported about a cell. */
 interface CellProgress {
   /** Changes of the execution summary. */
   changes: number;
@@ -33,8 +33,8 @@ interface CellProgress {
 
 /**
  * One run of some cells. VS Code reports each step of a cell as a change of its execution summary:
- * queued, started, numbered, ended. A cell that it takes from the queue again, because there is no
- * kernel or an earlier cell failed, looks like one that has started; but the command returns then.
+ * queued, started, numbered, ended. If there is no kernel or an earlier cell failed, VS Code takes
+ * the cell out of the queue. This looks like a start, but then the command returns.
  */
 export class CellRun {
   private readonly progress = new Map<vscode.NotebookCell, CellProgress>();
@@ -56,8 +56,8 @@ export class CellRun {
   /** Runs the cells once. Fails with `notebook.no_kernel` if none of them has started. */
   async run(limit: CellRunLimit): Promise<CellRunResult> {
     try {
-      // If there is no kernel, VS Code asks for that of the notebook that has the focus, which would
-      // be the wrong one. If no notebook has it, VS Code does not ask.
+      // If there is no kernel, VS Code asks for one for the notebook that has the focus, which may
+      // be another notebook. If no notebook has the focus, VS Code does not ask.
       const focused = vscode.window.activeNotebookEditor?.notebook;
       if (focused && focused !== this.notebook) await this.focus();
       const wasAsked = vscode.window.activeNotebookEditor?.notebook === this.notebook;

@@ -260,7 +260,7 @@ function sourcesOf(notebook: vscode.NotebookDocument): string[] {
   return notebook.getCells().map(({ document }) => document.getText());
 }
 
-/** Which cells these are, and their code. */
+/** Identifies cells by their positions, languages and code. */
 function codeOf(cells: readonly vscode.NotebookCell[]): string {
   return JSON.stringify(
     cells.map(({ index, document }) => [index, document.languageId, document.getText()]),

@@ -48,7 +48,8 @@ async function followed(notebook: vscode.NotebookDocument, file: string): Promis
       isCurrent() ? resolve() : undefined,
     );
   });
-  // VS Code may have changed the text while it read it, so the rest of the action decides.
+  // The cells may never match, because VS Code changes some texts when it reads a notebook. Then
+  // the action continues with the cells that VS Code has.
   await within(changed, FOLLOW_MS, () => new Error("late")).catch(() => undefined);
   listening?.dispose();
 }

@@ -82,7 +82,7 @@ export class AgentGit {
     return this.report(repository);
   }
 
-  /** What the question to the user shows: what a commit contains. */
+  /** What a commit contains, for the question to the user. */
   async shownArguments(action: AgentAction): Promise<Record<string, unknown>> {
     if (action.action !== "git_commit") return {};
     const repository = await this.chosen(action.args.repository);
@@ -124,7 +124,7 @@ export class AgentGit {
     return (await this.resolver.find(given, cwd)).real;
   }
 
-  /** The repository with this name or path, or the one with the file, with its present state. */
+  /** The repository with this name or path, or that of the file. Its status is read again. */
   private async chosen(name = "", file?: string): Promise<GitRepository> {
     await this.settled();
     const api = await gitApi();

@@ -25,7 +25,7 @@ export function partsBelow(parts: readonly DiffPart[], path: string): DiffPart[]
   return path ? parts.filter((each) => isBelow(each.path) || isBelow(each.oldPath)) : [...parts];
 }
 
-/** `diff --git a/x b/x`. With a name that has ` b/` in it, the lines that follow are exact. */
+/** The paths in `diff --git a/x b/x`. If a name contains ` b/`, only `exactPaths` finds them. */
 function pathsOf(line: string): { path: string; oldPath: string } {
   const names = line.slice("diff --git ".length);
   const quotedNames = /^("(?:[^"\\]|\\.)*"|\S+) ("(?:[^"\\]|\\.)*"|.+)$/.exec(names);
@@ -41,6 +41,7 @@ function exactPaths(
   lines: readonly string[],
   found: { path: string; oldPath: string },
 ): { path: string; oldPath: string } {
+  // `>>> 0` makes a large number of -1: without a line `@@`, all lines belong to the header.
   const header = lines.slice(0, lines.findIndex((line) => line.startsWith("@@")) >>> 0);
   const after = (start: string): string | undefined => {
     const line = header.find((each) => each.startsWith(start));

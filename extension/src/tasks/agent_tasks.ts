@@ -2,7 +2,7 @@
  * Lists, runs and stops tasks of VS Code for agents.
  *
  * The question to the user shows what a task runs. VS Code itself runs the task by its name, so
- * `run` looks again whether it is still the same.
+ * `run` checks again that the task is still the same.
  */
 import * as vscode from "vscode";
 import { abortable } from "../common/abortable";
@@ -29,9 +29,9 @@ interface TaskPlan {
 
 /** Maximum problems in an answer. */
 const MAX_PROBLEMS = 100;
-/** Milliseconds without new problems after which a background task is answered. */
+/** Milliseconds without new problems after which a background task counts as complete. */
 const QUIET_MS = 2000;
-/** Milliseconds in which a process starts. Later, its program is missing or it asks the user. */
+/** Milliseconds to wait for a process. Later, the program is missing or VS Code asks the user. */
 const START_MS = 15_000;
 const STOP_MS = 10_000;
 
@@ -43,7 +43,7 @@ export class AgentTasks implements Disposable {
   /** `onStarted` is called with every task that starts for an agent. */
   constructor(private readonly onStarted: (execution: vscode.TaskExecution) => void) {}
 
-  /** What the question to the user shows: what the task runs. Fails if there is no such task. */
+  /** What the task runs, for the question to the user. Fails if there is no such task. */
   async shownArguments(action: AgentAction): Promise<Record<string, unknown>> {
     if (action.action !== "run_task") return {};
     const plan = await planFor(action.args);
@@ -169,7 +169,7 @@ async function runningTasks(): Promise<KnownTask[]> {
   return (await knownTasks()).filter(({ task }) => keys.has(taskKey(task)));
 }
 
-/** Waits for the end of the task, or of the time. A background task is waited for until it rests. */
+/** Waits until the task or the time ends. A background task: until it reports no new problems. */
 async function endOrTime(run: TaskRun, { until }: TaskCall): Promise<void> {
   const { isBackground } = run.known.description;
   const startedBy = performance.now() + START_MS;

@@ -40,7 +40,7 @@ function tasks(): RunningItem[] {
   });
 }
 
-/** Without their commands: these are the user's, who has to agree before they are read. */
+/** The user's terminals, without their commands: reading those needs the user's consent. */
 async function openTerminals(terminals: UserTerminals): Promise<RunningItem[]> {
   return Promise.all(
     vscode.window.terminals

@@ -28,7 +28,7 @@ export class TaskOutput implements Disposable {
   constructor() {
     this.listening = vscode.window.onDidStartTerminalShellExecution(({ terminal, execution }) => {
       const tail = new OutputTail(MAX_CHARS);
-      // Now, not later: `read` returns only what is printed after the call.
+      // Called at once: `read` returns only output that is printed after the call.
       const ended = pump(execution.read(), tail);
       this.executions.push({ terminal, tail, ended });
     });
@@ -48,7 +48,7 @@ export class TaskOutput implements Disposable {
       if (pids.has((await processIdOf(each.terminal)) ?? -1)) own.push(each);
     if (!own.length) return undefined;
     const complete = Promise.all(own.map(({ ended }) => ended));
-    // VS Code ends the stream a moment after the task; that of a killed terminal it may not end.
+    // VS Code ends the stream a moment after the task. It may never end that of a killed terminal.
     const late = (): Error => new Error("the stream did not end");
     if (isOver) await within(complete, END_MS, late).catch(() => undefined);
     const taken = own.map(({ tail }) => tail.take());

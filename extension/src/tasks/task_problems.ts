@@ -4,7 +4,7 @@ import type { Disposable } from "../common/disposables";
 
 /** Milliseconds without a change after which the problems of an ended task are complete. */
 const QUIET_MS = 600;
-/** Maximum milliseconds to wait for that. */
+/** Maximum milliseconds to wait until they are complete. */
 const MAX_WAIT_MS = 3000;
 const SEVERITIES = ["error", "warning", "information", "hint"] as const;
 
@@ -20,9 +20,9 @@ export interface TaskProblem {
 }
 
 /**
- * VS Code does not say which task reported a problem. So these are the problems of files whose
- * problems changed while the task ran, and that have the source of one of its matchers. VS Code
- * reports a problem as changed even if the same problem was found before.
+ * The problems of one task. VS Code does not say which task reported a problem. So a problem counts
+ * if the problems of its file changed while the task ran, and if it has the source of one of the
+ * task's matchers. VS Code reports a change even if it finds the same problem again.
  */
 export class TaskProblems implements Disposable {
   private readonly changed = new Map<string, vscode.Uri>();

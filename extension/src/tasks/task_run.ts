@@ -13,7 +13,7 @@ export class TaskRun implements Disposable {
   readonly startedAt = performance.now();
   isOver = false;
   isStopped = false;
-  /** Of the task itself, or of the dependency that failed. */
+  /** Exit code of the task itself, or of the dependency that failed. */
   exitCode: number | null = null;
   private readonly owned = new Disposables();
   private readonly output = this.owned.add(new TaskOutput());

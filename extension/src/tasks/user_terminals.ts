@@ -1,9 +1,9 @@
 /**
  * Reads terminals of the user, each only after the user agreed.
  *
- * VS Code hands out the output of a terminal only through its shell integration: what a command
- * prints after somebody began to read it. So nothing that was printed before the user agreed can be
- * read, and neither can what is typed, nor the output of a terminal without shell integration.
+ * VS Code hands out the output of a terminal only through its shell integration, and only output
+ * that a command prints after an extension has begun to read it. So three things cannot be read:
+ * output from before the user agreed, keystrokes, and terminals without shell integration.
  */
 import * as vscode from "vscode";
 import { OutputTail } from "../agent_debugging/output_tail";
@@ -28,7 +28,7 @@ interface SeenCommand {
   exit_code: number | null;
 }
 
-/** What one agent may read of one terminal. */
+/** The output and the commands of one terminal that one agent may read. */
 class TerminalWatch {
   readonly tail = new OutputTail(MAX_CHARS);
   commands: SeenCommand[] = [];
@@ -55,7 +55,7 @@ class TerminalWatch {
     this.wake();
   }
 
-  /** Waits for output, at most until then. */
+  /** Waits for output, at most until the time `until`. */
   async news({ until, signal }: TaskCall): Promise<void> {
     if (this.hasNews || signal.aborted) return;
     const milliseconds = until - performance.now();
@@ -156,7 +156,7 @@ export class UserTerminals implements Disposable {
     return { ...seen, note: "Output from before the user agreed cannot be read" };
   }
 
-  /** The user has to agree again. */
+  /** Ends all permissions to read: the user has to agree again. */
   forget(): void {
     this.watches.clear();
   }

@@ -1,4 +1,4 @@
-/** The tasks that VS Code knows, with what is written about them in `tasks.json`. */
+/** The tasks that VS Code knows, each with its entry in `tasks.json`, if it has one. */
 import * as vscode from "vscode";
 import { Failure } from "../common/failure";
 import {

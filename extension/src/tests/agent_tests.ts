@@ -2,8 +2,8 @@
  * Lists and runs tests for agents, by test commands.
  *
  * VS Code's API shows an extension only its own tests, so this does not use the Test Explorer. A
- * test command is a command line of the agent: rules and the user decide about it as about `run`.
- * Therefore `plan` decides what will run, before consent, and `run` and `list` run exactly that.
+ * test command is a command line of the agent: rules and the user decide on it as on `run`.
+ * Therefore `plan` builds the command line before consent, and `run` and `list` run exactly that.
  */
 import * as fs from "node:fs";
 import * as path from "node:path";
@@ -83,13 +83,13 @@ const DEFAULT_TIMEOUT = 600;
 const MAX_OUTPUT = 8 << 20;
 /** Maximum bytes of a report. */
 const MAX_REPORT = 64 << 20;
-/** Maximum agents whose last run is kept; the run of the one that ran longest ago goes first. */
+/** Maximum number of agents whose last run is kept. The oldest run is dropped first. */
 const MAX_LAST_RUNS = 20;
 /** Characters of output in the message of a failure. */
 const OUTPUT_TAIL_CHARS = 3000;
-/** Entries of a directory that are searched for sources of tests. */
+/** Maximum number of entries below a directory that are searched for sources of tests. */
 const MAX_SEARCHED_ENTRIES = 5000;
-/** Formats whose results are in a report file. Those of the others are in the output. */
+/** Formats whose results are in a report file. The results of other formats are in the output. */
 const HAVE_REPORTS: ReadonlySet<ResultFormat> = new Set(["pytest", "junit"]);
 /** Exit code of pytest if there are no tests. */
 const PYTEST_NO_TESTS = 5;

@@ -5,7 +5,7 @@ import { Failure } from "../common/failure";
 import type { TestCommand } from "./test_commands";
 import { TITLES } from "./vitest_results";
 
-/** What to run: nothing means all tests. */
+/** What to run. An empty selection means all tests. */
 export interface TestSelection {
   /** A file or directory, absolute. */
   path?: string | undefined;
@@ -74,7 +74,7 @@ function vitestLine(
   return names.length < tests.length ? line : withWords(line, ["-t", anyOf(names)]);
 }
 
-/** As Vitest joins the titles of a test. */
+/** The titles of a test in the form that Vitest's option `-t` matches. */
 function fullName(id: string): string {
   return id.slice(id.indexOf("::") + 2).replaceAll(TITLES, " ");
 }

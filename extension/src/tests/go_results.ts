@@ -39,7 +39,7 @@ export function parseGo(output: string, module: string): TestResult[] | undefine
       // The package failed without a failed test: it does not compile, or a test ended the program.
       results.push(resultOf(id, "error", texts.get(id) ?? "", Elapsed, directory));
   }
-  // A test with subtests fails with them; its own message then says nothing more.
+  // A test whose subtest failed is in the results too, mostly with an empty message.
   return results;
 }
 

@@ -24,12 +24,12 @@ const OUTCOME_ELEMENTS: Readonly<Record<string, Outcome>> = {
 /** A line of pytest's tracebacks, `path:line: …`. */
 const PYTEST_PLACE = /^(\S.*?):(\d+): /gm;
 
-/** Undefined if the text is no whole JUnit XML, as after a crash of the program that wrote it. */
+/** Undefined if the JUnit XML is incomplete, for example after a crash of the test program. */
 export function parseJUnit(text: string, results: "junit" | "pytest"): TestResult[] | undefined {
   const root = parseXml(text);
   if (!root || !["testsuites", "testsuite"].includes(root.name)) return undefined;
   const make = results === "pytest" ? pytestResult : junitResult;
-  // A test whose fixture fails at its end has two elements. The later one says what is wrong.
+  // A test whose fixture fails in its teardown has two elements. The later one has the error.
   const byId = new Map<string, TestResult>();
   for (const result of casesOf(root).map(make)) {
     const known = byId.get(result.id);
@@ -55,7 +55,7 @@ function junitResult(element: XmlElement): TestResult {
   };
 }
 
-/** Ids as on pytest's command line, and the line of a failure if it is in the test's own file. */
+/** Ids as on pytest's command line. A failure in the test's own file sets the line. */
 function pytestResult(element: XmlElement): TestResult {
   const { name = "", classname = "", file } = element.attributes;
   const result = junitResult(element);
@@ -79,7 +79,7 @@ function failedLine({ outcome, message }: TestResult, file: string): number | un
   return line === undefined ? undefined : Number(line);
 }
 
-/** The text of the element, if it repeats the message; otherwise both. */
+/** The text of the element, preceded by the message unless the text repeats it. */
 function messageOf({ attributes, text, name }: XmlElement): string {
   const { message = "" } = attributes;
   const body = text.trim();
@@ -93,7 +93,7 @@ function parseXml(text: string): XmlElement | undefined {
   const open = [top];
   let end = 0;
   for (const match of text.matchAll(TOKEN)) {
-    if (match.index !== end) return undefined; // something here is no XML
+    if (match.index !== end) return undefined; // the text between two matches is not XML
     end = match.index + match[0].length;
     const [, cdata, closing, name, attributes = "", isEmpty, characters] = match;
     const element = open.at(-1) ?? top;

@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import * as path from "node:path";
 import { Failure } from "../common/failure";
 
-/** How results are read: `pytest` and `go` also say how single tests are selected. */
+/** The format of the results. Except for `junit`, it also decides how tests are selected. */
 export type ResultFormat = "pytest" | "vitest" | "go" | "junit";
 
 /** An entry of the setting `bascule.testCommands`. */
@@ -24,7 +24,7 @@ export interface TestCommand extends TestCommandSetting {
   directory: string;
 }
 
-/** Python's files that say that a folder's tests are pytest's, and what they must contain. */
+/** Files that show that a folder uses pytest, and what they must contain. */
 const PYTEST_FILES: Readonly<Record<string, RegExp>> = {
   "pytest.ini": /(?:)/,
   "conftest.py": /(?:)/,
@@ -112,7 +112,7 @@ function hasVitest(folder: string, names: readonly string[]): boolean {
   return /"vitest"\s*:/.test(textOf(path.join(folder, "package.json")) ?? "");
 }
 
-/** Relative, so that the command line can be covered by a rule. */
+/** A relative path, so that one rule can match the command line in every workspace. */
 function pythonOf(folder: string): string {
   const own = [".venv/bin/python", "venv/bin/python"];
   return own.find((each) => fs.existsSync(path.join(folder, each))) ?? "python3";
@@ -131,7 +131,7 @@ function textOf(file: string): string | undefined {
   }
 }
 
-/** Of commands with one name, as in several folders, the later ones get the folder's name. */
+/** If several commands have the same name, all except the first get their folder's name. */
 function uniqueName(commands: readonly TestCommand[], n: number): string {
   const { name = "", directory = "" } = commands[n] ?? {};
   const isFirst = commands.findIndex((each) => each.name === name) === n;

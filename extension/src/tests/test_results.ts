@@ -24,7 +24,7 @@ export interface ListedTest {
   line: number | null;
 }
 
-/** In the order of an answer: what needs attention comes first. */
+/** The order of results in an answer: those that need attention come first. */
 export const OUTCOMES: readonly Outcome[] = ["error", "failed", "skipped", "passed"];
 
 /** Maximum characters of one message. Its end is kept, which says what failed. */

@@ -75,7 +75,7 @@ function lineIn(message: string, file: string): number | null {
   return null;
 }
 
-/** Frames outside the test's own directory tree of sources say nothing about the failure. */
+/** Without stack frames in `node_modules`, which say nothing about the failure. */
 function withoutFrames(message: string, file: string): string {
   const lines = message.split("\n");
   return lines

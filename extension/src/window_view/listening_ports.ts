@@ -43,7 +43,7 @@ export function listeningPorts(): ListeningPort[] | undefined {
   return tables.length ? tables.flatMap(listening) : undefined;
 }
 
-/** The process of each socket, by inode. Processes of other users are not seen. */
+/** The process of each socket, by inode. Processes of other users are not found. */
 export function socketOwners(inodes: ReadonlySet<string>): Map<string, number> {
   const found = new Map<string, number>();
   for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name)))

@@ -57,7 +57,7 @@ function describe(tab: vscode.Tab, group: vscode.TabGroup): EditorItem {
   };
 }
 
-/** What kind of editor a tab has, and the file in it: of a difference, the new one. */
+/** The type of a tab's editor, and its file: in a diff, the new file. */
 function inputOf(input: unknown): { type: EditorItem["type"]; uri: vscode.Uri | undefined } {
   const { TabInputText, TabInputTextDiff, TabInputNotebook, TabInputNotebookDiff } = vscode;
   if (input instanceof TabInputText) return { type: "text", uri: input.uri };

@@ -4,7 +4,7 @@ import { within } from "../common/deadline";
 import { Failure, messageOf } from "../common/failure";
 
 const ANSWER_MS = 30_000;
-/** Maximum characters of an answer: a picture of the window. */
+/** Maximum characters of an answer, which may be a screenshot. */
 const MAX_ANSWER = 64 << 20;
 
 /** Sends `{"get": what}` and returns the answer. See `sandbox/session/editor_socket.py`. */

@@ -1,4 +1,4 @@
-/** Ports of programs, and pictures of the window. */
+/** Lists the ports on which programs listen, and takes screenshots of the window. */
 import { Failure } from "../common/failure";
 import { observe, type ObservationBody } from "../protocol";
 import { commandOf } from "../terminal/processes";
@@ -29,7 +29,7 @@ export class WindowView {
   /** `sessionSocket`: path of the session's socket; empty if the window belongs to no session. */
   constructor(private readonly sessionSocket: () => string) {}
 
-  /** Whether a picture of the window can be taken. */
+  /** Whether a screenshot of the window can be taken. */
   get canTakeScreenshots(): boolean {
     return this.sessionSocket() !== "";
   }

@@ -78,7 +78,7 @@ class AgentRequests(Closable):
         self._answer(failure(message_id, error))
 
     def cancel(self, message_id: object) -> bool:
-        """End a request that the agent no longer waits for; False if it is not pending here."""
+        """Cancel a request for which the agent no longer waits; False if it is not pending here."""
         task = self._running.get(message_id) if isinstance(message_id, str | int) else None
         if task is None:
             return False

@@ -48,8 +48,11 @@ class AcpFiles:
         return {}
 
     async def _writing(self, path: str, content: str) -> list[FileWrite | FileEdit]:
-        """The actions that make `content` the file's exact text: one, except to replace an empty
-        file by a text without newline at its end. `FileWrite` would add the newline."""
+        """The actions that make `content` the file's exact text.
+
+        `FileWrite` adds a newline at the end of the text. So a text without one is written with
+        `FileEdit`. This cannot replace an empty text, so an empty file needs two actions.
+        """
         if not content or content.endswith("\n"):
             return [FileWrite(path, content)]
         try:

@@ -10,9 +10,9 @@ from typing import Final
 from bascule.core.errors import MessageTooLarge, QuotaExceeded
 
 MAX_LINE_BYTES: Final = 32 << 20
-"""Maximum bytes of one message. Images in prompts need some."""
+"""Maximum bytes of one message. Prompts may contain images."""
 MAX_PENDING_BYTES: Final = 2 * MAX_LINE_BYTES
-"""Maximum bytes that wait for a peer that does not read."""
+"""Maximum bytes that are kept for a peer that does not read."""
 
 
 class LineSplitter:
@@ -25,7 +25,7 @@ class LineSplitter:
 
     @property
     def rest(self) -> bytes:
-        """The line that has no end yet."""
+        """The incomplete line at the end."""
         return b"".join(self._pieces)
 
     def feed(self, data: bytes) -> list[bytes]:

@@ -1,4 +1,4 @@
-"""What the hub knows about an agent: its rules, its people and the timeline."""
+"""An agent's connection to the hub: rules for its commands, questions to people, the timeline."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FLUSH_TIMEOUT: Final = 5.0
 
 
 class HubOversight(Closable):
-    """Judges and records what an agent does in one session or window. Closes the calls."""
+    """Judges and records what an agent does in one session or window. Closing closes `calls`."""
 
     def __init__(self, calls: AgentCalls, place: AgentPlace, *, asks_people: bool = True) -> None:
-        """`asks_people`: whether questions that no rule answers go to the people of the hub."""
+        """`asks_people`: whether people at the hub are asked if no rule decides."""
         self.asks_people = asks_people
         self._calls = calls
         self._place = place

@@ -17,7 +17,7 @@ _FILE_SCHEME: Final = "file://"
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """`there` is the directory that the other side calls `here`.
+    """One directory with two names: `here` on this side, `there` on the other side.
 
     Paths outside of it are not changed, so a path that already has the other form stays valid.
     """
@@ -40,8 +40,10 @@ SAME_PATHS: Final = PathMap("/", "/")
 
 
 def map_for(cwd: str, root: str) -> PathMap:
-    """The map for a client that names `cwd` as the workspace that is at `root`. A `cwd` in `root`
-    is meant as it is."""
+    """The map between `cwd`, the workspace as the client names it, and `root`, its real path.
+
+    If `cwd` is already inside of `root`, no path is mapped.
+    """
     cwd = posixpath.normpath(cwd)
     return SAME_PATHS if is_inside(cwd, root) else PathMap(cwd, root)
 

@@ -1,4 +1,4 @@
-"""Decides on the agent's `session/request_permission`: rules first, then whoever answers first."""
+"""Decides on `session/request_permission`: rules first, then the client or the hub."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PermissionDecisions:
         return await first_answer(asking)
 
     async def _verdict(self, oversight: HubOversight, call: ToolCall, cwd: str) -> str:
-        """Without the rules, a person decides."""
+        """The verdict of the rules. If they cannot be applied, a person decides."""
         try:
             return await oversight.judge(call, cwd)
         except BasculeError as error:
@@ -71,9 +71,9 @@ class PermissionDecisions:
 
 
 async def first_answer(asking: Sequence[Awaitable[Mapping[str, Any]]]) -> Mapping[str, Any]:
-    """The first answer. Ends the others, and waits for their end.
+    """The first answer. Cancels the other questions, and waits until they have ended.
 
-    Somebody who cannot answer does not count. Raises the first error if nobody can.
+    A failed question is ignored while another is pending. If all fail, raises the first error.
     """
     tasks = [asyncio.ensure_future(each) for each in asking]
     pending = set(tasks)

@@ -68,7 +68,7 @@ class AcpProxy:
         self._of_agent: set[MessageId] = set()
         """The ids of the agent's requests that the client has not answered."""
         self._asked: dict[MessageId, asyncio.Future[RpcMessage]] = {}
-        """Questions about permissions that the client has not answered, by their id there."""
+        """Questions that the client has not answered, by their id at the client."""
         self._asked_prefix = f"bascule-{secrets.token_hex(4)}"
         self._questions = 0
         record = (lambda _: None) if oversight is None else oversight.record
@@ -82,9 +82,10 @@ class AcpProxy:
         """By the id of the ACP session; the newest is the last."""
 
     async def run(self) -> AcpEnd:
-        """Work until the client or the agent ends. Raises the error of a broken connection.
+        """Pass messages on until the client or the agent ends. Returns which of them ended.
 
-        Then the client has an answer to each of its requests. The caller ends the agent.
+        If the agent ends first, the client first gets an answer to each pending request. Raises the
+        error with which reading from the client or the agent failed. The caller ends the agent.
         """
         to_agent = asyncio.ensure_future(self._agent.outbox.run())
         to_client = asyncio.ensure_future(self._client.outbox.run())
@@ -107,7 +108,7 @@ class AcpProxy:
     async def _finish_client(
         self, from_agent: asyncio.Task[None], to_client: asyncio.Task[None]
     ) -> None:
-        """Pass on what the agent still says, and answer the client's pending requests."""
+        """Pass on the agent's remaining output, and answer the client's pending requests."""
         await asyncio.wait({from_agent})
         why = "The agent ended before it answered"
         if not from_agent.cancelled() and (error := from_agent.exception()) is not None:
@@ -176,7 +177,7 @@ class AcpProxy:
             asked.set_result(message)
             return
         if isinstance(message.id, str) and message.id.startswith(self._asked_prefix):
-            return  # somebody else has answered already
+            return  # a late answer: the question was withdrawn
         if message.id not in self._of_agent:
             logger.warning("the client answers an unknown request %.200r", message.id)
             return
@@ -279,7 +280,7 @@ class AcpProxy:
         self._client.outbox.put(self._for_client(message, request).line)
 
     def _for_client(self, message: RpcMessage, request: RpcMessage | None = None) -> RpcMessage:
-        """The message with the client's paths. `request`: what it answers."""
+        """The message with the client's paths. `request`: the request that it answers."""
         paths = self._paths_of(request or message)
         return message if paths is None else _moved(message, paths.client.to_here)
 

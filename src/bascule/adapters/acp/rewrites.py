@@ -1,4 +1,4 @@
-"""What the proxy changes in messages, besides paths. Rules only, no I/O."""
+"""Changes of messages by the proxy, except for paths. Rules only, no I/O."""
 
 from __future__ import annotations
 

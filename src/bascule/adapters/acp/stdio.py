@@ -18,7 +18,7 @@ from .workspaces import AgentCommand, AgentWorkspace
 logger = logging.getLogger(__name__)
 
 _END_TIMEOUT: Final = 30.0
-"""Seconds for the agent to end. Without the proxy, its sandbox ends it anyway."""
+"""Seconds to wait for the agent to end. Its sandbox ends it anyway when nobody reads its output."""
 
 
 async def serve_client(
@@ -30,7 +30,7 @@ async def serve_client(
 ) -> int:
     """Run the agent until it ends or the client disconnects. Returns the exit code.
 
-    Then the agent and all its children have ended. Cancelling this ends them too.
+    When this returns, the agent and all its children have ended. Cancelling ends them too.
     """
     client = await ClientPeer.open()
     program = await workspace.start_agent(command)

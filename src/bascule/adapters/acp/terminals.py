@@ -23,7 +23,7 @@ MAX_OUTPUT_BYTES: Final = 16 << 20
 """Maximum bytes of output that one terminal keeps."""
 MAX_TERMINALS: Final = 64
 UNREAD_LIMIT: Final = 15.0
-"""Seconds after which a program ends whose output the proxy no longer reads."""
+"""Seconds after which a program is ended if the proxy no longer reads its output."""
 _NEEDS_SHELL: Final = re.compile(r"[\s|&;<>()$`\"'*?\[\]#~=%{}\\]")
 
 
@@ -67,7 +67,7 @@ class TerminalRequest:
 
     @property
     def argv(self) -> Sequence[str]:
-        """The program. Some agents send a line of bash as the command, without arguments."""
+        """The argv to start. Some agents send a bash command line as `command`, without `args`."""
         if not self.arguments and _NEEDS_SHELL.search(self.command):
             return ["bash", "-c", self.command]
         return [self.command, *self.arguments]
@@ -219,7 +219,7 @@ class ShellTerminal(AcpTerminal):
         observation = task.result()
         if not isinstance(observation, CmdOutput):
             self._tail.add(f"[bascule: {observation.content}]\n".encode())
-            self._ended(126)  # as of a command that may not be executed
+            self._ended(126)  # the exit code of a command that may not be executed
             return
         if not self._seen:
             self._tail.add(observation.content.encode())

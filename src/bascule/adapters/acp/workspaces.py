@@ -31,7 +31,7 @@ class AgentWorkspace(ABC):
     closes them."""
 
     root: str
-    """The workspace, as the runtime calls it."""
+    """The path of the workspace at the runtime."""
 
     @property
     @abstractmethod
@@ -39,7 +39,7 @@ class AgentWorkspace(ABC):
 
     @abstractmethod
     async def start_agent(self, command: AgentCommand) -> Program:
-        """Start the agent. It ends `UNREAD_LIMIT` seconds after the proxy at the latest."""
+        """Start the agent. If the proxy is killed, the agent ends within `UNREAD_LIMIT` seconds."""
 
     @abstractmethod
     def client_paths(self, cwd: str) -> PathMap:
@@ -61,7 +61,7 @@ class SessionWorkspace(AgentWorkspace):
     """A session, in whose sandbox the agent and its commands run."""
 
     def __init__(self, runtime: Runtime, host: ProgramHost, *, folder: str = "") -> None:
-        """`folder`: the directory that the session's workspace is on the client's machine."""
+        """`folder`: path of the session's workspace on the client's machine; empty: none."""
         self._runtime = runtime
         self._host = host
         self._folder = folder

@@ -65,7 +65,7 @@ _STATUSES: Final[Mapping[str, int]] = {
 
 
 class SandboxNotRunning(NoSuchSandbox):
-    """The sandbox does not exist, or does not run. E2B's proxy answers so for its sandboxes."""
+    """The sandbox does not exist, or does not run. E2B's proxy uses the same error for both."""
 
     def __init__(self, sandbox_id: str, why: str = "") -> None:
         # E2B's clients look for these words.

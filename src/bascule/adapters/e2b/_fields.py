@@ -1,6 +1,6 @@
 """Reads fields of JSON messages. Each function raises `InvalidRequest` for a value of a wrong kind.
 
-A missing field and null have the default value of its kind, as in protobuf's JSON.
+A missing field and null have the default value of the field's type, as in protobuf's JSON.
 """
 
 from __future__ import annotations

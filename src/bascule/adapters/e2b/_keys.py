@@ -1,8 +1,8 @@
 """Keys of single sandboxes: `X-Access-Token` and `E2B-Traffic-Access-Token`.
 
-A key gives access to the contents of one sandbox, with the rights of the token that got it, until
-that token is revoked. It is computed, not stored, so it survives the hub. The hub accepts it
-nowhere else.
+A key gives access to the contents of one sandbox, with the rights of the token for which it was
+made, until that token is revoked. It is computed, not stored, so it stays valid when the hub
+restarts. The hub accepts it only for this sandbox.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class SandboxKeys:
         return f"{_PREFIX}{who.token_hash}.{self._signature(who.token_hash, sandbox_id)}"
 
     async def identify(self, key: str, sandbox_id: str) -> Identity | None:
-        """The identity of the token that got the key; None if the key is not for this sandbox, or
-        the token has ended."""
+        """The identity of the token for which the key was made; None if the key is not for this
+        sandbox, or the token is not valid any more."""
         token_hash, _, signature = key.removeprefix(_PREFIX).partition(".")
         if not key.startswith(_PREFIX) or not key.isascii():
             return None

@@ -16,14 +16,15 @@ _DOMAIN: Final = re.compile(r"(\*\.)?([a-z0-9-]{1,63}\.)+[a-z][a-z0-9-]{0,62}", 
 
 
 def read_egress(allows_internet: bool, network: Mapping[str, Any]) -> Egress:
-    """The egress for a request. Without `allows_internet` and `network` there is no network, as in
-    all sessions of a hub. Raises `NotSupported` for rules that sessions do not have.
+    """The egress for a request: none if neither `allows_internet` nor `network` asks for one.
+
+    Raises `NotSupported` for rules that sessions do not have.
     """
     allowed, denied = list_of(network, "allowOut"), list_of(network, "denyOut")
     for name in ("rules", "egressProxy"):
         if object_of(network, name):
             raise NotSupported(f"`network.{name}` is not supported; leave it out")
-    # This hub always asks for a key, so both values are fine.
+    # Only checks the type: this hub asks for a key with either value.
     flag_of(network, "allowPublicTraffic", default=True)
     if unknown := set(denied) - _EVERYTHING:
         raise NotSupported(

@@ -47,7 +47,7 @@ _CALLS: Final = (
 
 
 class ProcessService(Closable):
-    """The calls of the service. Processes run on when their stream is closed."""
+    """The calls of the service. Processes keep running when their stream is closed."""
 
     def __init__(self) -> None:
         self._time_limits = TimeLimits()
@@ -68,7 +68,8 @@ class ProcessService(Closable):
             return stream_reply(stream(sandbox, message, request))
         if call == "StreamInput":
             ensure_kind(request, STREAM)
-            # The answer begins after the body, because whoever streams it also reads the request.
+            # Answer after the body: a streaming response also reads from the request, to notice
+            # that the client disconnects.
             return await stream_of_one(self._stream_input(sandbox, request))
         ensure_kind(request, UNARY)
         message = await read_message(request)
@@ -117,7 +118,7 @@ class ProcessService(Closable):
                 user=sandbox.account_of(request),
                 terminal=_size(object_of(message, "pty")) if on_terminal else None,
             )
-        except NoSuchPath as error:  # for clients, "not found" is a process
+        except NoSuchPath as error:  # clients would take "not found" for a missing process
             raise InvalidRequest(error.message) from error
         if tag := text_of(message, "tag"):
             self._tags[sandbox.id, tag] = program.id
@@ -177,7 +178,7 @@ async def _events(
     *,
     limit: float | None = None,
 ) -> AsyncGenerator[Fields, None]:
-    """The events of a process from a position in stdout and stderr on, until it has ended.
+    """The events of a process until it has ended. `start`: positions in stdout and stderr.
 
     Raises `ActionTimedOut` after `limit` seconds.
     """

@@ -62,17 +62,17 @@ class OpenSandbox:
         return path
 
     async def cell_starts(self, code: str) -> None:
-        """Call this before a cell runs."""
+        """Write an audit entry for a cell. Call this before the cell runs."""
         await self._hub.sessions.cell_starts(self.who, self.id, code)
 
     async def environment(self, cwd: str) -> dict[str, str]:
-        """Variables of programs, besides those of the session."""
+        """Environment variables of programs, in addition to those of the session."""
         home = await self.home()
-        # Bash keeps this spelling of its directory, which is a link.
+        # `HOME` is a symbolic link. With PWD, bash shows the path through this link.
         return {"HOME": home, "PWD": cwd} if home == HOME else {}
 
     def account_of(self, request: Request) -> str:
-        """The account that a request names; empty: the sandbox's own."""
+        """The Unix user that a request names; empty: the sandbox's own user."""
         kind, _, encoded = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "basic":
             return ""

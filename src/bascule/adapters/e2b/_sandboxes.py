@@ -25,12 +25,12 @@ from ._network import network_json, read_egress
 from ._templates import BASE, find_template
 
 ENVD_VERSION: Final = "0.6.1"
-"""The version of E2B's `envd` that the data plane follows. Clients derive what they may use."""
+"""The version of E2B's `envd` that the data plane follows. Clients derive supported features."""
 _TEMPLATE: Final = "e2b.template"
 _METADATA: Final = "e2b.metadata."
 _KEY: Final = "e2b "
 _DEFAULT_TIMEOUT: Final = 15
-"""Seconds, as E2B's API has it; its clients send 300."""
+"""Seconds, the default of E2B's API. Its clients send 300."""
 _MAX_TIMEOUT: Final = 30 * 24 * 3600
 _NEVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 _MAX_METADATA: Final = 100
@@ -113,7 +113,7 @@ class E2BSandboxes:
     async def set_timeout(
         self, who: Identity, sandbox_id: str, seconds: int, *, shortens: bool = True
     ) -> None:
-        """End the sandbox's lifetime in so many seconds. `shortens`: False keeps a later end."""
+        """End the sandbox's lifetime after `seconds`. `shortens`: False keeps a later end."""
         row = self.get(who, sandbox_id)
         if row.spec.expiry is None:
             raise InvalidRequest(
@@ -128,8 +128,8 @@ class E2BSandboxes:
     def list_sandboxes(
         self, who: Identity, query: SandboxQuery
     ) -> tuple[Sequence[Mapping[str, Any]], str]:
-        """One page of the caller's own sandboxes, and the token of the next page; empty: there is
-        none."""
+        """One page of the caller's own sandboxes, and the token of the next page, which is empty
+        after the last page."""
         rows = [
             row
             for row in self._sessions.list(who)
@@ -228,7 +228,7 @@ class E2BSandboxes:
             raise InvalidRequest(
                 f"`metadata` may have {_MAX_METADATA} entries of {_MAX_TEXT} characters"
             )
-        # Some frameworks always ask for the Internet. Without that right they get no network.
+        # Some frameworks always ask for the Internet. Tokens without this right get no network.
         allows_internet = flag_of(body, "allow_internet_access") and allows_open
         action: Literal["pause", "remove"] = "pause" if flag_of(body, "autoPause") else "remove"
         return SessionSpec(
@@ -351,13 +351,13 @@ def _state(row: SessionRow) -> State:
     expiry = row.spec.expiry
     if expiry is not None and (expiry.is_over or _is_over(row, "pause")):
         return "paused"
-    # The hub pauses idle sessions, and every request resumes them: clients need not know.
+    # The hub pauses idle sessions, and every request resumes them. So clients see them as running.
     is_idle = row.state == "paused" and expiry is not None
     return "running" if is_idle or row.state in ("starting", "ready") else "paused"
 
 
 def _is_over(row: SessionRow, action: str) -> bool:
-    """Whether the lifetime has just ended with this action, which the hub is about to do."""
+    """Whether the lifetime has ended, and the hub has not taken this `action` yet."""
     expiry = row.spec.expiry
     return (
         expiry is not None

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class TimeLimits(Closable):
-    """One timer for each process with a time limit. A hub that stops ends none of them."""
+    """One timer for each process with a time limit. Closing cancels timers and ends no process."""
 
     def __init__(self) -> None:
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -50,5 +50,5 @@ class TimeLimits(Closable):
         except BasculeError as error:
             logger.info("a process could not be ended at its time limit: %s", error.message)
         finally:
-            # The stream of the process reads this at once, if there still is one.
+            # If the client is still connected, `finish` has read this long before.
             asyncio.get_running_loop().call_later(60, self._ended.discard, program.id)

@@ -1,4 +1,4 @@
-"""Watchers whose changes clients fetch from time to time, for clients that cannot keep a stream."""
+"""Watchers of directories, for clients that poll for changes because they cannot keep a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._sandbox import OpenSandbox
 _MAX_WATCHERS: Final = 64
 """Maximum number of watchers of one sandbox."""
 _MAX_CHANGES: Final = 10_000
-"""Changes kept for a client that does not fetch them. More end the watcher."""
+"""Maximum number of changes that are kept for the client. One more ends the watcher."""
 
 
 @dataclass(slots=True)

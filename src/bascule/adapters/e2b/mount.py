@@ -50,7 +50,8 @@ _FILES: Final = "/files"
 _PROCESS: Final = "/process.Process/"
 _FILESYSTEM: Final = "/filesystem.Filesystem/"
 _SANDBOX_PATH: Final = "/-sandbox"
-"""Added before the path of a request to the host name of a sandbox: its apps have any path."""
+"""Prefix of the path of a request to a sandbox's host name. Without it, the path of an app could
+look like a path of the control plane."""
 _API_LABEL: Final = "api"
 _PORT_LABEL: Final = re.compile(rf"([1-9][0-9]{{0,4}})-({SESSION_ID})")
 _OWN_PORTS: Final = ("", "49983", "49999")
@@ -234,7 +235,10 @@ class E2BMount(Mount):
     async def _redirect_to_app(
         self, request: Request, who: Identity, session_id: SessionId, port: str, rest: str
     ) -> Response:
-        """The address at which the hub serves an app of the sandbox, which checks the token."""
+        """Redirect to the address at which the hub serves an app of the sandbox.
+
+        The token is checked there.
+        """
         for each in await self._hub.sessions.ports(who, session_id):
             if str(each.port) == port:
                 address = self._hub.addresses.app(session_id, each.n).rstrip("/")

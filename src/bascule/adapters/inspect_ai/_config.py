@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from bascule.core.errors import InvalidSetting
 
 CONFIG_FILE: Final = "bascule.toml"
-"""Name of the file beside a task that Inspect finds without being told."""
+"""Name of the configuration file that Inspect finds by itself beside a task."""
 
 
 class SessionConfig(BaseModel):

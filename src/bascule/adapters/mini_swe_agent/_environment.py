@@ -43,7 +43,10 @@ class BasculeEnvironmentConfig(BaseModel):
 
 
 class BasculeEnvironment:
-    """Runs each command as a program of its own in one session, which ends with this object."""
+    """Runs each command as a separate program in one session.
+
+    The session is removed with this object, unless the configuration names an existing session.
+    """
 
     def __init__(self, *, config_class: type = BasculeEnvironmentConfig, **kwargs: Any) -> None:
         self.config: BasculeEnvironmentConfig = config_class(**kwargs)
@@ -90,13 +93,13 @@ class BasculeEnvironment:
         }
 
     def cleanup(self) -> None:
-        """Remove the session, unless it was there before. May be called twice."""
+        """Remove the session, unless it existed before. May be called twice."""
         runtime, self._runtime = self._runtime, None
         if runtime is not None:
             runtime.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_runtime", None) is not None:  # None, too, if the start failed early
+        if getattr(self, "_runtime", None) is not None:  # missing if `__init__` failed early
             self.cleanup()
 
     def _run(self, command: str, cwd: str, timeout: float) -> ProgramRun:

@@ -1,4 +1,4 @@
-"""SWE-ReX's commands and files of a session, by programs with pipes."""
+"""Executes SWE-ReX's commands, and reads and writes its files, with programs in the session."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _argv(request: RexCommand) -> Sequence[str]:
 
 @contextmanager
 def _python_errors() -> Iterator[None]:
-    """Raises for the client what Python raises without SWE-ReX."""
+    """Turns errors into the exceptions that Python itself raises, which the client raises again."""
     try:
         yield
     except NoSuchPath as error:

@@ -1,4 +1,4 @@
-"""The newest answers, for requests that a client repeats with the same id."""
+"""Keeps the latest answers, for requests that a client repeats with the same id."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _PREFIX: Final = "swerex-"
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,50}")
 _MAX_SHELLS: Final = 100
 _START_TIMEOUT: Final = 30.0
-"""Least seconds for the files that a new shell sources. The client's default is one second."""
+"""Minimum seconds to source the files of a new shell. The client's default is one second."""
 _KILL_TIMEOUT: Final = 10.0
 _SYNTAX_ERROR_STATUS: Final = 2
 
@@ -88,7 +88,7 @@ class RexShells:
         return _observation(output, None if request.check == "ignore" else status)
 
     async def interrupt(self, runtime: SessionRuntime, request: BashInterrupt) -> Mapping[str, Any]:
-        """Interrupt the running command, and kill it if it goes on."""
+        """Interrupt the running command, and kill it if it does not end."""
         self._ensure_open(request.session)
         output = ""
         for attempt in range(request.n_retry + 1):

@@ -149,7 +149,7 @@ class SweRexMount(Mount):
         return {"session_type": "bash"}
 
     async def _close(self, request: Request, runtime: SessionRuntime) -> Mapping[str, Any]:
-        """Close the shells. The session goes on, because the client did not start it."""
+        """Close the shells. The session is kept, because the client did not create it."""
         await self._state(request).shells.close_all(runtime)
         return {}
 

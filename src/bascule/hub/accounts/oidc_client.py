@@ -50,7 +50,7 @@ class PendingSignIn:
     state: str
     nonce: str
     verifier: str
-    """The secret of PKCE: only who began the sign-in can exchange the code."""
+    """The secret of PKCE: without it, nobody else can exchange the code."""
     redirect_uri: str
     next_path: str
 
@@ -71,7 +71,7 @@ class _Discovery:
 
 
 class OidcClient:
-    """Talks to one OpenID provider. A provider that is down fails sign-ins, and nothing else."""
+    """Talks to one OpenID provider. If the provider is down, only sign-ins with accounts fail."""
 
     def __init__(
         self, settings: OidcSettings, *, clock: Callable[[], float] = time.monotonic
@@ -219,7 +219,7 @@ class OidcClient:
         )
 
     async def _key(self, header: Mapping[str, Any]) -> Any:
-        """The provider's key that signed a token; its keys are read again if it is unknown."""
+        """The provider's key that signed a token. If it is unknown, the keys are read again."""
         key_id = header.get("kid", "")
         if not isinstance(key_id, str):
             raise AccessDenied("The ID token names its key in an unknown way")
@@ -252,7 +252,7 @@ class OidcClient:
             try:
                 keys[str(each.get("kid", ""))] = jwt.PyJWK(each)
             except jwt.PyJWTError:
-                continue  # a kind of key that PyJWT does not know; tokens by it are refused
+                continue  # PyJWT does not know this kind of key; tokens signed with it are refused
         return keys
 
     async def _request(

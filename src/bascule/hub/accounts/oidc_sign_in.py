@@ -122,7 +122,7 @@ class OidcSignIn:
         return body + b"." + self._signature(body)
 
     def _pending(self, request: RequestHead) -> PendingSignIn | None:
-        """The sign-in that this browser began; None for none, or one that is too old."""
+        """The sign-in that this browser began; None if there is none, or if it is too old."""
         for header in request.header_values(b"cookie"):
             for name, value in values_of(header):
                 body, _, signature = value.partition(b".")

@@ -21,8 +21,7 @@ class UserRow:
     issuer: str | None = None
     """The OpenID provider of the account. None: the user has no account."""
     subject: str | None = None
-    """Id of the account at its provider. Unlike a name, a provider never gives it to another
-    person."""
+    """Id of the account at its provider, which never gives it to another person, unlike a name."""
     display_name: str = ""
     is_disabled: bool = False
     """Whether the user may not sign in and has no tokens."""
@@ -42,7 +41,7 @@ class Account:
     issuer: str
     subject: str
     name: str
-    """The name that the person has there. Another person may have it later."""
+    """The person's name at the provider. The provider may give it to another person later."""
     display_name: str
     role: Role | None
     """The role that the provider's groups give. None: groups do not decide about roles, so the user

@@ -1,1 +1,1 @@
-"""Calls for programs that run an agent of their own in a session or beside a window."""
+"""REST calls for programs, such as `bascule acp`, that run an agent themselves."""

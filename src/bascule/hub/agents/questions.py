@@ -23,7 +23,7 @@ _DETAIL: Final = 30_000
 
 
 class AgentQuestions:
-    """Asks people while a caller waits for the answer. `finish` ends all waiting."""
+    """Asks people while a caller waits for the answer. `finish` cancels all waiting calls."""
 
     def __init__(self, approvals: Approvals) -> None:
         self._approvals = approvals
@@ -33,9 +33,10 @@ class AgentQuestions:
     async def ask(
         self, body: AgentQuestionBody, *, agent: str, owner: str, gone: Coroutine[Any, Any, None]
     ) -> AgentQuestionAnswer | None:
-        """Ask about `body`. None if `gone` is done first; the question is then withdrawn.
+        """Ask about `body`. None if `gone`, which waits until the caller disconnects, ends first.
 
-        Raises the errors of `Approvals.ask`, and `HubUnreachable` when the hub stops.
+        The question is withdrawn in any case. Raises the errors of `Approvals.ask`, and
+        `HubUnreachable` when the hub stops.
         """
         answer: asyncio.Future[AgentQuestionAnswer] = asyncio.get_running_loop().create_future()
 
@@ -71,7 +72,7 @@ class AgentQuestions:
 
 
 def _question(body: AgentQuestionBody) -> dict[str, Any]:
-    """The form in which sandboxes and windows ask too."""
+    """The question in the same form as those of sandboxes and windows."""
     detail, summary = visible(body.detail), visible(body.title).split("\n")[0]
     is_whole = len(detail) <= _DETAIL
     reason = visible(body.reason)[:_REASON] or "the agent asks before it does this"

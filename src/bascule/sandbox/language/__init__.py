@@ -1,1 +1,1 @@
-"""Language features of a sandbox, by the language servers that are installed there."""
+"""Language features of a sandbox, with the language servers that are installed there."""

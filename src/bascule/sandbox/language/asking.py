@@ -1,4 +1,4 @@
-"""Opens the files that actions name at a language server, and asks questions about them."""
+"""Opens the files of actions at their language servers, and sends requests about these files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .text_positions import Range, TextLines
 _Result = TypeVar("_Result")
 
 DEFAULT_TIMEOUT: Final = 60.0
-"""Seconds of an action without a timeout."""
+"""Seconds for an action that has no timeout."""
 _READY_SHARE: Final = 0.8
 """The part of the timeout in which a server has to become ready. The rest is for the answer."""
 _REPORTED: Final = 0.5
@@ -52,7 +52,7 @@ class WaitLimit:
 
     @asynccontextmanager
     async def reading(self, name: str = "") -> AsyncIterator[None]:
-        """Raises `ActionTimedOut` in the block at the end of the time."""
+        """At the end of the time, cancel the block and raise `ActionTimedOut`."""
         try:
             async with asyncio.timeout_at(self.end) as self._timer:
                 yield
@@ -64,10 +64,11 @@ class WaitLimit:
 
     @asynccontextmanager
     async def asking_a_person(self) -> AsyncIterator[None]:
-        """Inside of `reading`, a block in which a person may be asked. It does not end with the
-        time, because the question has a limit of its own, whose error says that nobody answered.
+        """Inside of `reading`, a block in which a person may be asked. The time limit does not end
+        it, because the question has its own limit, whose error says that nobody answered.
 
-        The block's time counts if the action has a timeout, after which its sender stops waiting.
+        The time in the block counts only if the action has a timeout, because its sender stops
+        waiting then.
         """
         assert self._timer is not None, "not inside of `reading`"
         timer, began = self._timer, self._loop.time()
@@ -117,7 +118,7 @@ class Answer(Generic[_Result]):
 
 
 class Questions:
-    """Opens files and asks their servers."""
+    """Opens files and sends requests about them to their servers."""
 
     def __init__(
         self, servers: RunningServers, files: Callable[[], FileActions], in_thread: InThread
@@ -138,7 +139,7 @@ class Questions:
         """Open a file at its server, which is started if necessary. The server has the current
         text of this file, and of all files that changed.
 
-        With `place`, first checks that the place exists, so that a wrong one fails at once.
+        With `place`, first checks that the location exists, so that a wrong one fails at once.
         """
         if not path:
             raise InvalidPath("A `path` is needed: the file to look at")
@@ -164,7 +165,7 @@ class Questions:
     async def ask(
         self, opened: OpenedFile, question: Callable[[], Awaitable[_Result]]
     ) -> Answer[_Result]:
-        """Ask a question when the server is ready."""
+        """Send a request when the server is ready, or when the time for that is over."""
         loop = asyncio.get_running_loop()
         server, limit = opened.server, opened.limit
         async with limit.reading(server.name):
@@ -173,7 +174,7 @@ class Questions:
                     async with asyncio.timeout_at(limit.ready_end):
                         await server.wait_until_ready()
                 except TimeoutError:
-                    pass  # the answer says so
+                    pass  # `is_unsure` says so
             is_unsure = not server.is_ready
             found = await question()
         waited = 0.0 if opened.was_ready else loop.time() - limit.began

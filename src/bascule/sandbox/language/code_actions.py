@@ -1,4 +1,4 @@
-"""The quick fixes and refactorings that a language server offers at a place."""
+"""The quick fixes and refactorings that a language server offers for a range of a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def find_code_actions(opened: OpenedFile, place: Range, kind: str) -> list
         context["only"] = [kind]
     params = {"textDocument": document.identifier, "range": place, "context": context}
     found: Sequence[CodeAction] | None = await server.request("textDocument/codeAction", params)
-    # Some servers return other kinds too, and everything that is not possible at the place.
+    # Some servers also return other kinds, and disabled actions.
     return [each for each in found or () if _is_kind(each, kind) and (kind or not _disabled(each))]
 
 

@@ -14,7 +14,8 @@ from .text_positions import range_fields
 from .tsserver import tsserver_problems
 
 QUIET: Final = 2.0
-"""Seconds without news after which the problems of a server that cannot be asked are complete."""
+"""Seconds without a published problem or a changed text after which the problems are complete, for
+servers that only publish problems and do not answer requests for them."""
 SEVERITIES: Final = ("error", "warning", "information", "hint")
 
 Problem = Mapping[str, Any]

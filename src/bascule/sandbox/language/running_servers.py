@@ -27,7 +27,7 @@ immediately, and about others only when they have looked at the workspace again.
 
 
 class _ServerSlot:
-    """The place of one server, whose process may be started again."""
+    """Holds one server at a time: the running one, which is replaced when it is started again."""
 
     def __init__(self, start: Callable[[], Awaitable[LanguageServer]]) -> None:
         self._start_server = start

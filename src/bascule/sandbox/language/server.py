@@ -28,8 +28,8 @@ _EXIT: Final = 2.0
 """Seconds to wait for the exit status of a server whose connection has ended."""
 _RETRIES: Final = 20
 _RETRY_PAUSE: Final = 0.1
-"""Seconds before a request is sent again whose answer was out of date. No event tells when it
-would be answered."""
+"""Seconds before a request is sent again because its answer was out of date. No event tells when
+the server can answer it."""
 _STDIN_AS_STDOUT: Final = ("/bin/sh", "-c", 'exec "$@" >&0', "sh")
 """Runs a program whose stdout is its stdin, a socket. Its stderr stays the terminal."""
 _SHOWN: Final = 400
@@ -58,11 +58,11 @@ class LanguageServer(Closable):
         self.documents = OpenDocuments(self.notify, self._language_of)
         self.capabilities: Mapping[str, Any] = {}
         self.problems: dict[str, Sequence[Mapping[str, Any]]] = {}
-        """What the server published last, by URI."""
+        """The problems that the server published last, by URI."""
         self.problems_changed = asyncio.Event()
         """Set, and replaced by a new event, whenever it publishes problems."""
         self.last_news = 0.0
-        """When it last published problems or was told a text, by `time.monotonic`."""
+        """Time (`time.monotonic`) of the last published problems or the last notification."""
         self.edits: list[Mapping[str, Any]] | None = None
         """Edits that the server sends while it executes a command; None at other times."""
         self.asks_for_name = False
@@ -88,7 +88,7 @@ class LanguageServer(Closable):
 
     @property
     def is_ready(self) -> bool:
-        """Whether its answers are complete, or wait until they are."""
+        """Whether it gives complete answers, if necessary after waiting for the project to load."""
         return self._ready.is_set()
 
     @property
@@ -228,12 +228,12 @@ class LanguageServer(Closable):
                 self._registered -= {each["method"] for each in gone}
             case "workspace/workspaceFolders":
                 return self._introduction()["workspaceFolders"]
-            case "_typescript.rename":  # after it has extracted something
+            case "_typescript.rename":  # sent after "extract", to let the user type a name
                 self.asks_for_name = True
             case "window/workDoneProgress/create" | "window/showMessageRequest":
                 pass
             case _ if method.endswith("/refresh"):
-                pass  # nothing is kept of earlier answers. Some servers end if this is refused
+                pass  # earlier answers are not cached. Some servers exit if this is refused
             case _:
                 raise RpcFailed(METHOD_NOT_FOUND, f"{method} is not supported")
         return None

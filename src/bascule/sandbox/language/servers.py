@@ -113,7 +113,7 @@ SERVERS: Final[Sequence[ServerProgram]] = (
 class InstalledServer:
     server: ServerProgram
     path: str
-    """Of the program."""
+    """Path of the program."""
 
 
 def find_server(suffix: str, path: str) -> InstalledServer | None:

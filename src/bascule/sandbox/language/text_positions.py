@@ -43,8 +43,8 @@ class TextLines:
         return self._text[self._starts[index] : self._ends[index]]
 
     def offset(self, position: Position) -> int:
-        """Where a position is in the text. Positions after the end of a line or of the text are
-        moved there, as the protocol demands."""
+        """The index of a position in the text. A position after the end of its line or of the text
+        is moved to that end, as the protocol demands."""
         index = position["line"]
         if index >= self.count:
             return len(self._text)
@@ -122,7 +122,7 @@ def overlap(one: Range, other: Range) -> bool:
 
 
 def range_fields(found: Mapping[str, Any]) -> dict[str, int]:
-    """A range as items of answers have it: lines and columns from 1."""
+    """A range in the form of result items: lines and columns count from 1."""
     start, end = found["start"], found["end"]
     return {
         "line": start["line"] + 1,
@@ -140,7 +140,7 @@ def _line(lines: TextLines, shown_path: str, line: int | None) -> str:
 
 
 def _characters(line: str, units: int) -> int:
-    """How many characters the first UTF-16 units of a line are."""
+    """The number of characters in the first `units` UTF-16 code units of a line."""
     if line.isascii():
         return min(units, len(line))
     data = line.encode("utf-16-le", "surrogatepass")[: 2 * units]

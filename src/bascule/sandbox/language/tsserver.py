@@ -24,7 +24,8 @@ async def tsserver_problems(
 ) -> list[Mapping[str, Any]]:
     """The problems of the current text, as `Diagnostic`s of the protocol.
 
-    What the server publishes does not say to which text it belongs, and comes in several parts.
+    Published problems are not used: they do not name the version of the text, and are sent in
+    several parts.
     """
     source = "js" if document.language.startswith("javascript") else "ts"
     found = []
@@ -69,5 +70,5 @@ def _range(found: Answer) -> Mapping[str, Any]:
 
 
 def _position(place: Mapping[str, int]) -> Mapping[str, int]:
-    """Lines and columns count from 1 there."""
+    """A position of the protocol. In TypeScript's server, lines and columns count from 1."""
     return {"line": place["line"] - 1, "character": place["offset"] - 1}

@@ -81,7 +81,7 @@ def _changes(edit: Edit) -> Iterable[Edit]:
 
 
 def _overlap(one: Edit, other: Edit) -> bool:
-    """Whether both edits replace the same characters. Two insertions at a place do not."""
+    """Whether both edits replace the same characters. Two insertions at one position do not."""
     (start, end), (other_start, other_end) = _ends(one["range"]), _ends(other["range"])
     return max(start, other_start) < min(end, other_end)
 

@@ -1,6 +1,6 @@
-"""Finds the files of a workspace that changed since a language server last heard of them.
+"""Finds the files of a workspace that changed since a language server was last notified of them.
 
-Servers do not see what editor actions, commands and other programs write.
+Servers do not notice what editor actions, commands and other programs write.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from bascule.checkpoints.walk import GENERATED
 
 MAX_FILES: Final = 50_000
-"""Maximum number of source files that are watched; changes of further files are not seen."""
+"""Maximum number of source files that are compared; changes of further files are not noticed."""
 _NOT_SOURCES: Final = GENERATED | {".git", ".hg", ".svn"}
 _ENVIRONMENT: Final = "pyvenv.cfg"
 """File that marks a directory as a virtual environment."""

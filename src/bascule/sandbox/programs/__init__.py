@@ -1,1 +1,1 @@
-"""Programs with pipes: started from an argv, with stdin, stdout and stderr apart."""
+"""Programs that are started from an argv, with separate stdin, stdout and stderr."""

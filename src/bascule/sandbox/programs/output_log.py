@@ -33,7 +33,7 @@ class _Piece:
 class ProgramLog:
     """Keeps the newest output of a program, `limit` bytes of memory, and serves its readers.
 
-    `has_room` tells whether more can be added without dropping output that a reader waits for.
+    `has_room` says whether more can be added without dropping output that a reader has not taken.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ProgramLog:
         return all(reader.is_late or self._unread(reader) <= room for reader in self._readers)
 
     def begin_waiting(self) -> None:
-        """The program waits from now on for readers to make room."""
+        """From now on, the program waits until readers make room."""
         for reader in self._readers:
             reader.has_taken = False
 

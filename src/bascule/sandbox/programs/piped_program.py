@@ -312,8 +312,8 @@ class PipedProgram(Program):
     def _complete(self) -> None:
         """Finish the output once everything that the program printed was read.
 
-        Children in the background may keep the pipes open. They are read on, because a closed pipe
-        would end these children.
+        Children in the background may keep the pipes open. These pipes are still read, because a
+        closed pipe would end the children.
         """
         if self._is_complete or not self._exit.done():
             return

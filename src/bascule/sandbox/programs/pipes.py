@@ -1,4 +1,4 @@
-"""This side of a program's pipes, or of its terminal."""
+"""Reads and writes the sandbox's ends of a program's pipes, or of its terminal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MAX_DRAINS: Final = 64
 
 
 def enlarge(pipe: int) -> None:
-    """Let a pipe hold more, if this user's pipes may."""
+    """Enlarge a pipe's buffer. No effect if the user's pipes have reached the kernel's limit."""
     with suppress(OSError):
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 class PipeReader:
-    """Passes the output of one descriptor on, while it may. Closes the descriptor at its end."""
+    """Passes on the output of one descriptor while `may_read` allows it. Closes it at its end."""
 
     def __init__(
         self, fd: int, *, may_read: Callable[[], bool], on_data: Callable[[bytes], None]
@@ -44,8 +44,8 @@ class PipeReader:
         """Whether the last read may have left something to read."""
 
     def read(self) -> None:
-        """Read what is there, and wait for more. Stops before output that has no room; call `read`
-        again once there is room."""
+        """Read the available output, and wait for more. Stops if there is no room for it; call
+        `read` again once there is room."""
         for _ in range(_MAX_READS):
             if self._fd < 0:
                 return
@@ -139,7 +139,7 @@ class PipeWriter:
                     if left:
                         await self._until_writable()
         except TimeoutError:
-            pass  # the number tells it
+            pass  # the returned number shows how much was written
         return len(data) - len(left)
 
     def _skipped(self, start: int) -> int:

@@ -1,4 +1,4 @@
-"""What to start as a program: checks it, and writes it as the words of a command."""
+"""A request to start a program: validates it, and writes it as a shell command for rules."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class ProgramRequest:
         }
 
     def shown_argv(self) -> tuple[str, ...]:
-        """The words for descriptions of the program; shortened if they are very long."""
+        """The argv for descriptions of the program; shortened if it is very long."""
         if sum(map(len, self.argv)) <= _SHOWN_CHARACTERS:
             return tuple(self.argv)
         limit = _SHOWN_CHARACTERS // _SHOWN_WORDS
@@ -147,9 +147,9 @@ class ProgramRequest:
         return tuple(words[:_SHOWN_WORDS] + ["…"] * (len(words) > _SHOWN_WORDS))
 
     def as_command(self, *, user: str = "") -> str:
-        """The words of the program as a command of a shell, which rules judge and people see.
+        """The program as a command of a shell, which rules judge and people see.
 
-        `user`: the account, if it is not the sandbox's own.
+        `user`: the Unix user, if it is not the sandbox's own.
         """
         words = [f"{name}={shlex.quote(value)}" for name, value in self.env.items()]
         words += [f"{name}={_HIDDEN}" for name in self.secret_env]

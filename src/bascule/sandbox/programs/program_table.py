@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 MAX_RUNNING: Final = 512
 _MAX_LARGE_PIPES: Final = 32
-"""Programs above this number get pipes of the usual size: the kernel limits the memory of all pipes
-of a user."""
+"""Maximum number of programs with large pipes; further ones get pipes of the default size. The
+kernel limits the memory of all pipes of a user."""
 MAX_ENDED: Final = 64
 """Maximum number of ended programs that are kept, with their newest output."""
 _SANDBOX_MARK: Final = "BASCULE_SANDBOX"
@@ -48,7 +48,7 @@ replace it."""
 
 
 class ProgramWatcher(Protocol):
-    """Is notified of every program, as of a command of a shell."""
+    """Is notified of every program, in the same way as of every command of a shell."""
 
     def began(self, action: Action, on_progress: OnProgress | None) -> OnProgress: ...
 
@@ -74,7 +74,7 @@ class ProgramTable(ProgramHost, Closable):
         self._watcher = watcher
         self._programs: dict[str, PipedProgram] = {}
         self._ended: deque[str] = deque()
-        """Ids of the programs that are complete, in the order in which they became so."""
+        """Ids of the complete programs, in the order of their completion."""
         self._starting = 0
         self._revoked: set[str] = set()
         self._is_closed = False
@@ -107,7 +107,7 @@ class ProgramTable(ProgramHost, Closable):
         return await self.start(request)
 
     async def start(self, request: ProgramRequest, *, started_by: str = "") -> PipedProgram:
-        """Start a program. `started_by`: for `end_started_by`."""
+        """Start a program. `started_by`: id of the token that starts it, for `end_started_by`."""
         if self._is_closed:
             raise SandboxDied("The sandbox was closed")
         if (running := self._running()) >= MAX_RUNNING:
@@ -142,7 +142,7 @@ class ProgramTable(ProgramHost, Closable):
         return found
 
     async def end_started_by(self, started_by: str) -> int:
-        """End all programs that were started with this value; returns their number."""
+        """End all programs that this token started, and refuse later starts. Returns the number."""
         if len(self._revoked) < MAX_RUNNING:
             self._revoked.add(started_by)
         found = [each for each in self._programs.values() if each.started_by == started_by]
@@ -180,7 +180,7 @@ class ProgramTable(ProgramHost, Closable):
             stall_timeout=self.stall_timeout,
             has_large_pipes=self._running() <= _MAX_LARGE_PIPES,
         )
-        if not request.secret_env:  # otherwise it may print them
+        if not request.secret_env:  # a program may print its secrets, which no record may contain
             program.on_output = record.on_output
         program.on_complete = lambda status: self._on_complete(program, record, status)
         try:
@@ -199,7 +199,7 @@ class ProgramTable(ProgramHost, Closable):
         return program
 
     def _place(self, request: ProgramRequest) -> _Place:
-        """Where and as whom to start the program. Blocks the calling thread."""
+        """The directory, environment and user of the program. Blocks the calling thread."""
         own = self._settings.account
         account = self._account(request.user)
         settings = replace(self._settings, account=account)
@@ -239,7 +239,7 @@ class ProgramTable(ProgramHost, Closable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """Where and as whom a program starts."""
+    """The directory, environment and user with which a program starts."""
 
     cwd: str
     env: Mapping[str, str]
@@ -250,7 +250,7 @@ class _Place:
 
 
 class _ProgramRecord:
-    """A program in the timeline: it looks like the same words in a shell of its own."""
+    """Records a program in the timeline, as if its argv were a command in a shell."""
 
     def __init__(self, watcher: ProgramWatcher | None, action: CmdRun) -> None:
         self._watcher = watcher

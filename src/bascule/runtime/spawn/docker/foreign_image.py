@@ -1,4 +1,4 @@
-"""An image that does not contain Bascule, such as the image of a task. Pure rules, no I/O."""
+"""Images that do not contain Bascule, such as a benchmark's. Pure rules, no I/O."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from bascule.runtime.spawn.session_paths import PATH
 from .settings import COMMAND, DockerSettings
 
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
-"""Names of the kernel, and of images."""
+"""Names of architectures: as the kernel calls them, and as images call them."""
 _NAME, _ID = 0, 2
 """Fields of a line in `passwd` and `group`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignImage:
-    """What the container of such an image needs."""
+    """What the container of an image without Bascule needs."""
 
     portable: Path
     """The portable copy of Python and Bascule on the host."""
@@ -36,7 +36,7 @@ class ForeignImage:
 
 
 def is_foreign(settings: DockerSettings, image: Mapping[str, Any]) -> bool:
-    """Whether an image lacks Bascule: images made from Bascule's own start its program."""
+    """Whether an image lacks Bascule. Images based on Bascule's own image have its entrypoint."""
     if settings.command != COMMAND:
         return False  # the setting says where Bascule is
     entrypoint = (image.get("Config") or {}).get("Entrypoint") or [""]
@@ -61,8 +61,11 @@ def no_shell(name: str) -> SandboxStartFailed:
 
 
 def _merged(theirs: str, ours: str) -> str:
-    """Their lines, and of ours those whose name and id they do not have; the line of the session's
-    user, which is the one that is not a system account, replaces theirs."""
+    """The image's lines (`theirs`) with the session's lines (`ours`) added.
+
+    A line of ours is left out if the image has the same name or id. The exception is the line of
+    the session's own user, the only one that is not in `_SYSTEM`: it replaces such lines.
+    """
     lines = [line.split(":") for line in theirs.splitlines() if line.count(":") >= _ID]
     names, ids = {line[_NAME] for line in lines}, {line[_ID] for line in lines}
     new = [line.split(":") for line in ours.splitlines()]

@@ -183,8 +183,8 @@ def _distributions() -> dict[str, metadata.Distribution]:
 
 
 def _requirements(distribution: metadata.Distribution, extras: frozenset[str]) -> Iterator[str]:
-    """Names of requirements. Markers other than extras are not evaluated: a package that is not
-    installed is passed over."""
+    """Names of requirements. Markers other than extras are not evaluated: the caller skips packages
+    that are not installed."""
     for line in distribution.requires or ():
         requirement, _, marker = line.partition(";")
         asked = re.search(r"extra\s*==\s*['\"]([^'\"]+)['\"]", marker)

@@ -1,4 +1,4 @@
-"""Where the API server of a cluster is, and as whom the hub talks to it.
+"""The address of a cluster's API server, and the hub's credentials for it.
 
 A hub in a pod uses the files of its service account. A hub outside uses a kubeconfig file, with a
 token or a client certificate. All functions block.
@@ -34,7 +34,7 @@ class ClusterAccess:
     """None for a server without TLS."""
     token: str = field(default="", repr=False)
     token_file: Path | None = None
-    """File that has the token. Kubernetes replaces its contents, so it is read again."""
+    """File that contains the token. It is read again, because Kubernetes replaces its contents."""
 
     def read_token(self) -> str:
         """The bearer token at this moment; empty if a client certificate is the credential."""

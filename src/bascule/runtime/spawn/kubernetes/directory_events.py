@@ -47,7 +47,7 @@ def _sockets(directory: Path) -> list[str]:
 
 
 def _drain(descriptor: int) -> None:
-    """What changed does not matter: the directory is read again."""
+    """Read and ignore all events: the directory is listed again anyway."""
     try:
         while os.read(descriptor, _EVENT_BYTES):
             pass

@@ -1,4 +1,4 @@
-"""What a pod's status means, in words for users. Pure rules, no I/O."""
+"""Explains a pod's status to users. Pure rules, no I/O."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STARTING_ITS_CONTAINER: Final = "pulling the image and starting its container"
 RUNNING: Final = "waiting for the gateway in its pod"
 
 _DEFINITE: Final = ("not found", "denied", "unauthorized", "forbidden", "invalid reference")
-"""Parts of messages about images that another attempt does not change."""
+"""Parts of error messages about images. Another attempt would fail with the same error."""
 _IMAGE: Final = (
     *("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"),
     *("ImageInspectError", "RegistryUnavailable"),

@@ -2,7 +2,7 @@
 
 TLS in asyncio cannot close one direction alone, and some programs send, close their direction and
 then read. So the bytes travel in frames: a length of four bytes, then the bytes. Length 0 is the
-end of that direction. A connection that breaks without it was cut off, and is not taken for an end.
+end of that direction. A connection that breaks without it is an error, not an end.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ async def receive_message(stream: ByteStream) -> Mapping[str, Any]:
 async def join(framed: ByteStream, plain: ByteStream) -> None:
     """Copy bytes both ways until both directions have ended, or one connection breaks.
 
-    Closes both connections. If one breaks, the other is aborted, so its peer does not take what it
-    has for everything.
+    Closes both connections. If one breaks, the other is aborted, so that its peer does not mistake
+    the bytes so far for all bytes.
     """
     is_closed = False
     try:

@@ -19,7 +19,7 @@ from typing import Final
 from bascule.core.errors import InvalidSetting, MissingTool
 
 _DAYS: Final = 36_500
-"""A certificate ends with its pod or by replacement, never by time."""
+"""Days until a certificate expires: a certificate is replaced with its pod, or by hand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _GONE: Final = 410
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchTimes:
-    """Seconds."""
+    """Time limits of a watch, in seconds."""
 
     duration: float = 60.0
     """After this time the server ends a watch, and the next one follows from the same version."""
@@ -40,8 +40,9 @@ class WatchTimes:
 class ObjectWatch(Closable):
     """The objects of one kind with certain labels, by name, from `open` until `aclose`.
 
-    After a lost connection, the objects are as they were last seen until the server answers again;
-    `is_current` tells. No change is missed: after a failure all objects are listed again.
+    After a lost connection, the objects stay as they were last seen until the server answers again.
+    `is_current` says whether they are up to date. After a failure all objects are listed again, so
+    no change is missed.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ObjectWatch(Closable):
             except (ApiRefused, SandboxUnreachable) as error:
                 logger.info("a watch was interrupted: %s", error)
                 self._version = ""
-                # Status 410: the list that follows is the remedy, so the first one needs no pause.
+                # After status 410 the objects are listed again. The first time this needs no pause.
                 is_failure = not (_is_too_old(error) and failures == 0)
                 self.is_current = not is_failure
                 failures += 1

@@ -1,4 +1,4 @@
-"""The server in a session's pod, over which a hub reaches everything in the pod.
+"""The server in a session's pod, through which a hub reaches everything in the pod.
 
 A pod opens no connection to a hub. The hub connects to the gateway, and its first message says what
 the connection is for (`Purpose`). The gateway waits for the launch settings, starts the session's
@@ -34,9 +34,14 @@ from .directory_events import sockets_in
 from .frames import ByteStream, join, receive_message, send_message
 
 Purpose = Literal["control", "socket", "sockets", "park"]
-"""control: one request and its answer. socket: a connection to a unix socket of the session.
-sockets: the names of the session's sockets, at every change. park: a connection that the gateway
-uses when a program of the session connects to a socket of the hub."""
+"""What a connection from the hub is for.
+
+- control: one request and its answer.
+- socket: a connection to a unix socket of the session.
+- sockets: the names of the session's sockets, now and after every change.
+- park: an idle connection, which the gateway uses when a program of the session connects to a
+  socket of the hub.
+"""
 
 PARKED: Final = ("hub", "egress")
 """Sockets of the hub that programs of the session can connect to."""
@@ -51,7 +56,7 @@ _LISTEN_INTERVAL: Final = 0.01
 _PROBE_TIMEOUT: Final = 1.0
 _PROBE_INTERVAL: Final = 0.5
 _ROUNDS: Final = 2
-"""How often in a row all probes have to fail until the network policy counts as enforced."""
+"""How many times in a row all probes have to fail before the network policy counts as enforced."""
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3))
 
 
@@ -180,7 +185,7 @@ class PodGateway(Closable):
                 raise InvalidRequest(f"The gateway does not know {purpose!r} {name!r}")
 
     async def _report_sockets(self, stream: ByteStream) -> None:
-        """Until the hub closes the connection."""
+        """Send the names of the sockets until the hub closes the connection."""
         reporting = asyncio.create_task(self._send_sockets(stream))
         closed = asyncio.create_task(stream.writer.wait_closed())
         try:
@@ -232,7 +237,7 @@ class PodGateway(Closable):
         await join(stream, plain)
 
     async def _take(self, name: str) -> ByteStream:
-        """A parked connection to which the hub has been told that it is in use."""
+        """A parked connection. The hub has been notified that it is in use."""
         while True:
             async with self._arrivals[name]:
                 await self._arrivals[name].wait_for(lambda: self._parked[name])
@@ -358,7 +363,7 @@ async def _reaches(host: str, port: int) -> bool:
 
 
 def _keep_alive(stream: ByteStream) -> None:
-    """Notice a hub whose machine has gone: such a hub closes no connection."""
+    """Detect that the hub's machine has failed: such a hub does not close its connections."""
     sock = stream.writer.get_extra_info("socket")
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE:

@@ -33,7 +33,7 @@ _NAMES: Final = re.compile(r"(sandbox|vscode|app\d{1,2})\.sock")
 """Sockets that are mirrored. The pod is not trusted: other names could be paths."""
 _CONNECT_TIMEOUT: Final = 15.0
 _PARKED: Final = 2
-"""Connections of each kind that wait in the pod for programs of the session."""
+"""Idle connections to the gateway for each socket of the hub, for programs of the session."""
 _MAX_CONNECTIONS: Final = 512
 _CLOSE_TIMEOUT: Final = 1.0
 _FIRST_DELAY: Final = 0.1
@@ -137,8 +137,10 @@ class PodLink(Closable):
             delay = min(delay * 2, _MAX_DELAY)
 
     async def _show_whole(self, names: Any) -> None:
-        """`_show`, also if this task is cancelled meanwhile: a socket that a thread is creating
-        would be lost."""
+        """Run `_show` to its end even if this task is cancelled.
+
+        Otherwise a socket that a thread is creating would be lost.
+        """
         showing = asyncio.ensure_future(self._show(names))
         try:
             await asyncio.shield(showing)
@@ -221,7 +223,7 @@ class PodLink(Closable):
     # Dialling -----------------------------------------------------------------------------
 
     async def _dial(self, purpose: str, **parameters: Any) -> ByteStream:
-        """A connection to the gateway that has been told its purpose."""
+        """Connect to the gateway, and send the message that says what the connection is for."""
         host = self._address.host
         try:
             async with asyncio.timeout(_CONNECT_TIMEOUT):
@@ -254,8 +256,8 @@ class PodLink(Closable):
                 await asyncio.open_connection(sock=sock, ssl=self._tls, server_hostname=host)
             )
         except BaseException:
-            # The transport has the socket. If it is cancelled at the end of the TLS handshake, it
-            # would wait for the peer's answer to its farewell, for 30 seconds.
+            # The transport owns the socket. If it is cancelled at the end of the TLS handshake, it
+            # would wait up to 30 seconds for the peer's answer to its TLS close message.
             self._closing.add(sock)
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)

@@ -46,7 +46,7 @@ _VSCODE: Final = "/opt/vscode"
 _VSCODE_EXTENSIONS: Final = "/opt/bascule/extensions"
 _GRACE: Final = 10
 _LOST_AFTER: Final = 30
-"""Seconds after which the pods of a machine that does not answer are given up."""
+"""Seconds after which the cluster deletes the pods of a machine that does not answer."""
 _REQUESTED_MEMORY: Final = 256 << 20
 _REQUESTED_CPUS: Final = 0.05
 _FILES: Final = "files"
@@ -155,7 +155,7 @@ class PodSpec:
             ],
             "tolerations": [*settings.tolerations, *_tolerations()],
         }
-        if self.plan.egress.mode != "open":  # names would be looked up outside
+        if self.plan.egress.mode != "open":  # DNS queries would leave the pod
             spec |= {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["127.0.0.1"]}}
         if settings.image_pull_secrets:
             spec["imagePullSecrets"] = [{"name": each} for each in settings.image_pull_secrets]
@@ -226,8 +226,8 @@ class PodInfo:
     address: str
     """IP address; empty before the network is ready."""
     certificate: str
-    """Of the gateway, as one line; empty until the hub has read it. A pod without it was never
-    launched."""
+    """Certificate of the gateway, in one line; empty until the hub has read it, which is before
+    the launch."""
     egress: Egress
     is_paused: bool
     is_terminating: bool
@@ -236,7 +236,8 @@ class PodInfo:
 
     @property
     def is_running(self) -> bool:
-        """Whether the session was launched and may still run."""
+        """Whether the pod runs and the hub has read its certificate. The hub may have been killed
+        before it launched the session in it."""
         return self.phase == "Running" and bool(self.certificate) and not self.is_terminating
 
     @property
@@ -286,7 +287,7 @@ def hub_sockets(egress: Egress, *, hub: Path | None, proxy: Path) -> Mapping[str
 
 
 def _resources(limits: SessionLimits) -> dict[str, dict[str, str]]:
-    """Requests are small, since most sessions wait most of the time; limits are the session's."""
+    """Requests are small, since sessions are mostly idle; limits are the session's."""
     maximum: dict[str, str] = {}
     requested_memory, requested_cpus = _REQUESTED_MEMORY, _REQUESTED_CPUS
     if limits.memory is not None:

@@ -29,7 +29,7 @@ class KubernetesSettings:
     namespace: str = ""
     """Namespace of the pods; empty: that of the credentials."""
     installation: str = ""
-    """Separates the pods of several hubs in one namespace; empty: named by `sessions_dir`."""
+    """Separates the pods of several hubs in one namespace; empty: a hash of `sessions_dir`."""
     image: str = IMAGE
     """Image for sessions that name none."""
     image_pull_policy: str = "IfNotPresent"
@@ -38,11 +38,11 @@ class KubernetesSettings:
     """Class of the volumes; None: the cluster's default."""
     volume_size: str = "10Gi"
     probes: Sequence[tuple[str, int]] = ()
-    """Addresses that pods with egress `off` or `proxy` must not reach; the API server's too."""
+    """Addresses that pods with egress `off` or `proxy` must not reach, besides the API server."""
     allow_unisolated: bool = False
     """Start sessions although the cluster enforces no network policy."""
     runtime_class: str = ""
-    """Such as gvisor or kata."""
+    """Runtime class of pods, such as gvisor or kata; empty: the cluster's default."""
     priority_class: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: Sequence[Mapping[str, Any]] = ()
@@ -52,7 +52,7 @@ class KubernetesSettings:
     """Seconds from the creation of the pod to the first answer of the action server. A new machine
     of the cluster may have to start first."""
     policy_timeout: float = 60.0
-    """Seconds until a network policy must have taken effect."""
+    """Seconds within which a network policy must take effect."""
     kept_for: float = 600.0
     """Seconds after which a pod that has ended or was never launched is removed."""
 

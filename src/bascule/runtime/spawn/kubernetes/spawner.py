@@ -65,9 +65,9 @@ _REMOVAL_TIMEOUT: Final = 60.0
 class KubernetesSpawner(Spawner):
     """Starts each sandbox as a pod; the session's files are in a volume claim of the same name.
 
-    A pod is found by its labels, so a hub that was restarted finds the pods of the one before. The
-    launch settings, which contain the key, go over the hub's connection to the gateway in the pod:
-    neither the cluster nor any file stores them.
+    Pods are found by their labels, so a restarted hub finds them again. The launch settings, which
+    contain the key, are sent over the hub's connection to the gateway in the pod: neither the
+    cluster nor any file stores them.
     """
 
     kind = "kubernetes"
@@ -500,7 +500,7 @@ class KubernetesSpawner(Spawner):
 
 @contextmanager
 def _unreachable() -> Iterator[None]:
-    """Turns a refusal of the cluster into our error."""
+    """Turns `ApiRefused` into `SandboxUnreachable`."""
     try:
         yield
     except ApiRefused as refused:
