@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -36,8 +36,7 @@ class ScriptedModel(ThreadingHTTPServer):
 
     def next_step(self, asked: Mapping[str, Any]) -> Step | None:
         with self.lock:
-            history = asked.get("messages") or asked.get("contents") or [""]
-            newest = json.dumps(history[-1])
+            newest = json.dumps(_newest_turn(asked.get("messages") or asked.get("contents") or ()))
             is_next = any(each in newest for each in (self.prompt, *_TOOL_RESULTS))
             return self.steps.pop(0) if asked.get("tools") and is_next and self.steps else None
 
@@ -183,6 +182,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None: ...
+
+
+def _newest_turn(history: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The messages since the model's last one. Claude Code adds reminders after the prompt."""
+    for at in range(len(history), 0, -1):
+        if history[at - 1]["role"] in ("assistant", "model"):
+            return history[at:]
+    return history
 
 
 _ids = iter(range(1, 1_000_000))
