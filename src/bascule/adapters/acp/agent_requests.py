@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from bascule.core.contracts import Closable
@@ -16,11 +17,14 @@ from .paths import PathMap
 from .terminals import AcpTerminals, TerminalRequest
 from .workspaces import AgentWorkspace
 
+logger = logging.getLogger(__name__)
+
 MAX_RUNNING: Final = 256
 """Maximum number of requests that are answered at the same time."""
 
 Answer = Callable[[bytes], None]
-Method = Callable[[Mapping[str, Any], "SessionPaths"], Awaitable[Mapping[str, Any]]]
+Work = Coroutine[Any, Any, Mapping[str, Any]]
+Method = Callable[[Mapping[str, Any], "SessionPaths"], Work]
 
 
 class SessionPaths:
@@ -44,7 +48,7 @@ class AgentRequests(Closable):
         self.reads_missing_as_empty = False
         """Whether a file that does not exist reads as empty, instead of an error."""
         self._terminals = AcpTerminals()
-        self._running: dict[MessageId, asyncio.Task[None]] = {}
+        self._running: dict[MessageId, asyncio.Task[Mapping[str, Any]]] = {}
         self._methods: Mapping[str, Method] = {
             "fs/read_text_file": self._read,
             "fs/write_text_file": self._write,
@@ -62,19 +66,20 @@ class AgentRequests(Closable):
         """Begin to answer a request."""
         self.run(message.id, self._methods[message.method](message.params, paths))
 
-    def run(self, message_id: MessageId, work: Awaitable[Mapping[str, Any]]) -> None:
+    def run(self, message_id: MessageId, work: Work) -> None:
         """Answer a request with the result of `work`, or with its error."""
-        task = asyncio.ensure_future(self._run(message_id, work))
         error: BasculeError
         if message_id in self._running:
             error = InvalidRequest(f"The id {message_id!r:.200} is the id of a pending request")
         elif len(self._running) >= MAX_RUNNING:
             error = QuotaExceeded(f"{MAX_RUNNING} requests are pending, the maximum")
         else:
+            task = asyncio.ensure_future(work)
             self._running[message_id] = task
-            task.add_done_callback(lambda _: self._running.pop(message_id, None))
+            # A task that is cancelled before its first step runs no code of its own.
+            task.add_done_callback(lambda done: self._on_end(message_id, done))
             return
-        task.cancel()
+        work.close()
         self._answer(failure(message_id, error))
 
     def cancel(self, message_id: object) -> bool:
@@ -93,16 +98,19 @@ class AgentRequests(Closable):
             await asyncio.wait(running)
         await self._terminals.aclose()
 
-    async def _run(self, message_id: MessageId, work: Awaitable[Mapping[str, Any]]) -> None:
+    def _on_end(self, message_id: MessageId, task: asyncio.Task[Mapping[str, Any]]) -> None:
+        del self._running[message_id]
         try:
-            answer = messages.result(message_id, await work)
+            answer = messages.result(message_id, task.result())
         except asyncio.CancelledError:
-            self._answer(
-                messages.error(message_id, messages.CANCELLED, "The request was cancelled")
-            )
-            raise
+            answer = messages.error(message_id, messages.CANCELLED, "The request was cancelled")
         except BasculeError as error:
             answer = failure(message_id, error)
+        except Exception:
+            logger.exception("answering the agent's request %.200r", message_id)
+            answer = messages.error(
+                message_id, messages.INTERNAL_ERROR, "An internal error of bascule acp"
+            )
         self._answer(answer)
 
     async def _read(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
