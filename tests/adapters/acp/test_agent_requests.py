@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from bascule.adapters.acp.agent_requests import MAX_RUNNING, AgentRequests
-from bascule.adapters.acp.workspaces import SessionWorkspace
+from bascule.adapters.acp.agent_requests import MAX_RUNNING, AgentRequests, SessionPaths
+from bascule.adapters.acp.messages import decode
+from bascule.adapters.acp.workspaces import SessionWorkspace, WindowWorkspace
+from bascule.core.windows import Folder, Window, WindowId
 from bascule.runtime import LocalRuntime
 
 
@@ -73,3 +75,33 @@ async def test_an_internal_error_is_logged_and_answered(
     assert (answer["id"], answer["error"]["code"]) == ("a", -32603)
     assert "KeyError" in caplog.text
     await place.requests.aclose()
+
+
+@pytest.mark.slow
+async def test_sessions_in_two_folders_of_a_window_each_read_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "two")]
+    for each in folders:
+        each.mkdir()
+        (each / "file").write_text(each.name)
+    window = Window(
+        id=WindowId("w"), name="w", folders=[Folder(each.name, str(each)) for each in folders]
+    )
+    answers: asyncio.Queue[bytes] = asyncio.Queue()
+    async with LocalRuntime(tmp_path) as runtime:
+        workspace = WindowWorkspace(window, runtime, runtime, mcp_server={})
+        requests = AgentRequests(workspace, answers.put_nowait)
+        first, second = (SessionPaths(workspace, str(each)) for each in folders)
+        for number, (paths, folder) in enumerate(
+            ((second, "two"), (first, "one"), (second, "two"), (first, "two"))
+        ):
+            params = {"sessionId": "s", "path": str(tmp_path / folder / "file")}
+            method = "fs/read_text_file"
+            body = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            requests.start(decode(json.dumps(body).encode()), paths)
+            async with asyncio.timeout(60):
+                answer = json.loads(await answers.get())
+            if number < 3:
+                assert answer["result"] == {"content": folder}
+            else:
+                assert answer["error"]["code"] == -32602  # the folder of the other session
+        await requests.aclose()

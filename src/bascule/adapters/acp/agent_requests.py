@@ -33,6 +33,8 @@ class SessionPaths:
     def __init__(self, workspace: AgentWorkspace, cwd: str) -> None:
         self.client = workspace.client_paths(cwd)
         self.agent_cwd = self.client.to_there(cwd)
+        self.root = workspace.root_of(self.agent_cwd)
+        """The path at the runtime of the folder whose files the agent can read and write."""
         self.runtime: PathMap = workspace.runtime_paths(self.agent_cwd)
 
 
@@ -115,14 +117,14 @@ class AgentRequests(Closable):
 
     async def _read(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
         try:
-            return await self._files().read(params, paths.runtime)
+            return await self._files(paths).read(params, paths.runtime)
         except NoSuchPath:
             if not self.reads_missing_as_empty:
                 raise
             return {"content": ""}
 
     async def _write(self, params: Mapping[str, Any], paths: SessionPaths) -> Mapping[str, Any]:
-        return await self._files().write(params, paths.runtime)
+        return await self._files(paths).write(params, paths.runtime)
 
     async def _create_terminal(
         self, params: Mapping[str, Any], paths: SessionPaths
@@ -151,8 +153,8 @@ class AgentRequests(Closable):
         await self._terminals.release(params)
         return {}
 
-    def _files(self) -> AcpFiles:
-        return AcpFiles(self._workspace.runtime, self._workspace.root)
+    def _files(self, paths: SessionPaths) -> AcpFiles:
+        return AcpFiles(self._workspace.runtime, paths.root)
 
 
 def failure(message_id: MessageId, error: BasculeError) -> bytes:

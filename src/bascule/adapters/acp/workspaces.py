@@ -31,7 +31,7 @@ class AgentWorkspace(ABC):
     closes them."""
 
     root: str
-    """The path of the workspace at the runtime."""
+    """The path of the workspace at the runtime; with several folders, of the first one."""
 
     @property
     @abstractmethod
@@ -44,6 +44,10 @@ class AgentWorkspace(ABC):
     @abstractmethod
     def client_paths(self, cwd: str) -> PathMap:
         """From the client's paths to the agent's, for a client that works in `cwd`."""
+
+    @abstractmethod
+    def root_of(self, cwd: str) -> str:
+        """The path at the runtime of the folder with `cwd`, in which files are read and written."""
 
     @abstractmethod
     def runtime_paths(self, cwd: str) -> PathMap:
@@ -81,6 +85,9 @@ class SessionWorkspace(AgentWorkspace):
         if self._folder and is_inside(cwd, self._folder):
             return PathMap(self._folder, self.root)
         return map_for(cwd, self.root)
+
+    def root_of(self, cwd: str) -> str:  # noqa: ARG002
+        return self.root
 
     def runtime_paths(self, cwd: str) -> PathMap:  # noqa: ARG002
         return SAME_PATHS
@@ -123,12 +130,12 @@ class WindowWorkspace(AgentWorkspace):
     def client_paths(self, cwd: str) -> PathMap:  # noqa: ARG002
         return SAME_PATHS
 
+    def root_of(self, cwd: str) -> str:
+        folders = (posixpath.normpath(each.path) for each in self._window.folders)
+        return next((each for each in folders if is_inside(cwd, each)), self.root)
+
     def runtime_paths(self, cwd: str) -> PathMap:
-        folders = [posixpath.normpath(each.path) for each in self._window.folders]
-        found = next((each for each in folders if is_inside(cwd, each)), None)
-        if found is not None:
-            self.root = found
-        return map_for(cwd, self.root)
+        return map_for(cwd, self.root_of(cwd))
 
     def terminal(self, request: TerminalRequest, name: str) -> AcpTerminal:
         return ShellTerminal(request, self._runtime, name)
