@@ -20,7 +20,10 @@ OnNotification = Callable[[str, Any], None]
 
 MAX_MESSAGE: Final = 256 << 20
 """Maximum bytes of a message from a server."""
+_MAX_ERROR: Final = 200
+"""Maximum characters of an unexpected error in an answer."""
 METHOD_NOT_FOUND: Final = -32601
+INTERNAL_ERROR: Final = -32603
 CONTENT_MODIFIED: Final = -32801
 SERVER_CANCELLED: Final = -32802
 
@@ -38,7 +41,8 @@ class JsonRpc(Closable):
     """One connection. Requests are sent in the order of the calls; answers arrive in any order.
 
     `on_request` answers requests of the peer, and `on_notification` takes its notifications, in
-    their order. When the connection ends, pending and later requests raise `lost()`.
+    their order. Unexpected errors of both are logged and do not end the connection. When the
+    connection ends, pending and later requests raise `lost()`.
     """
 
     def __init__(
@@ -150,7 +154,13 @@ class JsonRpc(Closable):
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         else:
-            self._on_notification(method, message.get("params"))
+            self._take(method, message.get("params"))
+
+    def _take(self, method: str, params: Any) -> None:
+        try:
+            self._on_notification(method, params)
+        except Exception:  # one bad notification must not end the connection
+            logger.exception("ignoring the notification %.200r of a language server", method)
 
     def _resolve(self, message: Mapping[str, Any]) -> None:
         answer = self._pending.get(message.get("id", 0))
@@ -167,5 +177,8 @@ class JsonRpc(Closable):
             reply = {"result": await self._on_request(method, params)}
         except RpcFailed as error:
             reply = {"error": {"code": error.code, "message": error.message}}
+        except Exception as error:  # without an answer the server would wait forever
+            logger.exception("answering the request %.200r of a language server", method)
+            reply = {"error": {"code": INTERNAL_ERROR, "message": repr(error)[:_MAX_ERROR]}}
         if self.is_open:
             self._send({"id": number, **reply})
