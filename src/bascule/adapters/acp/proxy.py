@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import aclosing
 from enum import Enum
 from typing import Any, Final
@@ -94,7 +94,12 @@ class AcpProxy:
         tasks = {to_agent, to_client, from_client, from_agent}
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if from_agent in done or to_agent in done:
+            if to_agent in done and from_agent not in done:
+                # The agent may go on without its stdin; its output still arrives.
+                logger.warning("the agent cannot be written to: %s", to_agent.exception())
+                rest = tasks - {to_agent}
+                done, _ = await asyncio.wait(rest, return_when=asyncio.FIRST_COMPLETED)
+            if from_agent in done:
                 await self._finish_client(from_agent, to_client)
             for task in done - {to_client, to_agent}:
                 task.result()
@@ -109,7 +114,6 @@ class AcpProxy:
         self, from_agent: asyncio.Task[None], to_client: asyncio.Task[None]
     ) -> None:
         """Pass on the agent's remaining output, and answer the client's pending requests."""
-        await asyncio.wait({from_agent})
         why = "The agent ended before it answered"
         if not from_agent.cancelled() and (error := from_agent.exception()) is not None:
             why = f"{why}: {error}"
@@ -148,11 +152,7 @@ class AcpProxy:
 
     def _on_client_request(self, message: RpcMessage) -> None:
         if message.id in self._of_client or len(self._of_client) >= _MAX_PENDING:
-            why = (
-                f"The id {message.id!r:.200} is the id of a pending request"
-                if message.id in self._of_client
-                else f"{_MAX_PENDING} requests are pending, the maximum"
-            )
+            why = _why_refused(message, self._of_client)
             self._client.outbox.put(messages.error(message.id, messages.INVALID_MESSAGE, why))
             return
         self._of_client[message.id] = message
@@ -230,7 +230,7 @@ class AcpProxy:
             self._requests.run(message.id, self._permissions.decide(message, cwd))
             return
         if message.id in self._of_agent or len(self._of_agent) >= _MAX_PENDING:
-            why = f"The id {message.id!r:.200} is pending, or {_MAX_PENDING} requests are"
+            why = _why_refused(message, self._of_agent)
             self._agent.outbox.put(messages.error(message.id, messages.INVALID_MESSAGE, why))
             return
         self._of_agent.add(message.id)
@@ -300,6 +300,12 @@ class AcpProxy:
         self._paths[session_id] = paths
         while len(self._paths) > _MAX_SESSIONS:
             del self._paths[next(iter(self._paths))]
+
+
+def _why_refused(message: RpcMessage, pending: Collection[MessageId]) -> str:
+    if message.id in pending:
+        return f"The id {message.id!r:.200} is the id of a pending request"
+    return f"{_MAX_PENDING} requests are pending, the maximum"
 
 
 def _moved(message: RpcMessage, move: Any) -> RpcMessage:
