@@ -96,7 +96,8 @@ def acp(
     over stdin and stdout as usual. The agent and its children end with the client.
 
     Exits with the agent's exit code if the agent ends first, with 0 if the client disconnects, and
-    with 1 or 2 if the agent cannot be started.
+    with 1 or 2 if the agent cannot be started. SIGTERM, SIGINT and SIGHUP end the agent; then the
+    exit code is 128 plus the number of the signal.
     """
     configure_logging("warning")
     if new + (session is not None) + (window is not None) != 1:
@@ -141,11 +142,17 @@ async def _serve(target: HubTarget, open_place: Open, command: AgentCommand, ask
             )
 
     serving = asyncio.ensure_future(work())
+    received: list[int] = []
+
+    def stop(number: int) -> None:
+        received.append(number)
+        serving.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, serving.cancel)
+        loop.add_signal_handler(number, stop, number)
     await asyncio.wait([serving])
-    return 128 + signal.SIGTERM if serving.cancelled() else serving.result()
+    return 128 + received[0] if serving.cancelled() else serving.result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ async def _family(client: AcpClient) -> list[int]:
     return pids
 
 
-@pytest.mark.parametrize("how", ["the client leaves", "kill the proxy", "SIGTERM"])
+@pytest.mark.parametrize("how", ["the client leaves", "kill the proxy", "SIGTERM", "SIGHUP"])
 async def test_the_agent_and_its_children_end_with_the_client(
     how: str, hub: SessionHub, runtime: CloudRuntime
 ) -> None:
@@ -236,8 +236,9 @@ async def test_the_agent_and_its_children_end_with_the_client(
         programs = [each for each in await runtime.list_programs() if each.is_running]
         if how == "the client leaves":
             assert await client.end() == 0
-        elif how == "SIGTERM":
-            client.process.terminate()
+        elif how in signal.Signals.__members__:
+            client.process.send_signal(signal.Signals[how])
+            assert await client.process.wait() == 128 + signal.Signals[how]
         else:
             client.process.send_signal(signal.SIGKILL)
         await asyncio.gather(*map(ended, pids))
