@@ -48,6 +48,7 @@ class AgentQuestions:
                 )
 
         if self._is_finished:
+            gone.close()
             raise HubUnreachable("The hub is stopping")
         asker = AskingAgent(body.session_id, body.window_id, on_answer, owner)
         leaving = asyncio.ensure_future(gone)
