@@ -12,10 +12,11 @@ import pytest
 
 from bascule.core.actions import Browse, CmdRun, FileRead, FileWrite, Grep
 from bascule.core.contracts import MANDATORY_CAPABILITIES
-from bascule.core.errors import SandboxDied
+from bascule.core.errors import AccessDenied, SandboxDied
 from bascule.core.observations import Error, FileContent
 from bascule.sandbox.browser.settings import BrowserSettings
 from bascule.sandbox.executor import Sandbox
+from bascule.sandbox.programs.program_request import ProgramRequest
 from bascule.sandbox.settings import SandboxSettings
 from bascule.sandbox.shell.settings import ShellSettings
 
@@ -126,3 +127,13 @@ async def test_closing_fails_pending_actions_with_sandbox_died(tmp_path: Path) -
         with pytest.raises(SandboxDied):
             await sandbox.act(action)
     await sandbox.aclose()
+
+
+async def test_a_newly_revoked_token_starts_nothing_after_many_others(sandbox: Sandbox) -> None:
+    programs = sandbox.programs
+    for number in range(600):
+        await programs.end_started_by(f"token {number}")
+    request = ProgramRequest(argv=("true",))
+    with pytest.raises(AccessDenied, match="revoked"):
+        await programs.start(request, started_by="token 599")
+    assert len(programs._revoked) < 600

@@ -42,6 +42,9 @@ _MAX_LARGE_PIPES: Final = 32
 kernel limits the memory of all pipes of a user."""
 MAX_ENDED: Final = 64
 """Maximum number of ended programs that are kept, with their newest output."""
+_MAX_REVOKED: Final = 512
+"""Maximum number of revoked tokens that are kept. The hub refuses their later requests; only
+starts that have begun need to be found."""
 _SANDBOX_MARK: Final = "BASCULE_SANDBOX"
 """Variable by which a spawner without isolation finds the processes of a session. A program cannot
 replace it."""
@@ -76,7 +79,8 @@ class ProgramTable(ProgramHost, Closable):
         self._ended: deque[str] = deque()
         """Ids of the complete programs, in the order of their completion."""
         self._starting = 0
-        self._revoked: set[str] = set()
+        self._revoked: dict[str, None] = {}
+        """Ids of revoked tokens, whose programs may still be starting; the newest are last."""
         self._is_closed = False
         self.stall_timeout = STALL_TIMEOUT
 
@@ -142,9 +146,12 @@ class ProgramTable(ProgramHost, Closable):
         return found
 
     async def end_started_by(self, started_by: str) -> int:
-        """End all programs that this token started, and refuse later starts. Returns the number."""
-        if len(self._revoked) < MAX_RUNNING:
-            self._revoked.add(started_by)
+        """End all programs that this token started, and those that it is starting. Returns the
+        number of those that ran."""
+        self._revoked.pop(started_by, None)
+        self._revoked[started_by] = None
+        while len(self._revoked) > _MAX_REVOKED:
+            del self._revoked[next(iter(self._revoked))]
         found = [each for each in self._programs.values() if each.started_by == started_by]
         running = [each for each in found if not each.has_ended]
         await asyncio.gather(*(each.kill() for each in running))
