@@ -298,3 +298,7 @@ async def test_a_launch_can_wait_until_the_network_is_closed(pod: Pod) -> None:
     assert not waiting.done()
     server.close()
     assert await waiting is True
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    assert await link.request("blocked", targets=[target], within=0, timeout=20) is True
+    assert loop.time() - began >= 0.5  # one moment without a connection proves nothing

@@ -328,15 +328,16 @@ class PodGateway(Closable):
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within
-        rounds = 0
-        while rounds < _ROUNDS:
+        failed_rounds = 0
+        while True:
             reached = await asyncio.gather(*(_reaches(str(h), int(p)) for h, p in targets))
-            rounds = 0 if any(reached) else rounds + 1
+            failed_rounds = 0 if any(reached) else failed_rounds + 1
+            if failed_rounds == _ROUNDS:
+                return True
             if any(reached) and loop.time() >= deadline:
                 return False
-            if any(reached):
-                await asyncio.sleep(_PROBE_INTERVAL)
-        return True
+            # Also after a failed round: a route that is missing for a moment fails at once.
+            await asyncio.sleep(_PROBE_INTERVAL)
 
 
 async def _connect_to_new(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -353,6 +354,8 @@ async def _connect_to_new(path: Path) -> tuple[asyncio.StreamReader, asyncio.Str
 
 
 async def _reaches(host: str, port: int) -> bool:
+    """Whether a connection can be made. A refused one does not count: some network plug-ins, such
+    as kube-router, refuse what a policy forbids, and a program cannot see who refused."""
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT):
             _, writer = await asyncio.open_connection(host, port)

@@ -38,7 +38,8 @@ class KubernetesSettings:
     """Class of the volumes; None: the cluster's default."""
     volume_size: str = "10Gi"
     probes: Sequence[tuple[str, int]] = ()
-    """Addresses that pods with egress `off` or `proxy` must not reach, besides the API server."""
+    """Addresses that pods with egress `off` or `proxy` must not reach, besides the API server.
+    Something must listen there: a refused connection counts as blocked."""
     allow_unisolated: bool = False
     """Start sessions although the cluster enforces no network policy."""
     runtime_class: str = ""
