@@ -46,7 +46,7 @@ class OidcSettings:
         if self.default_role == "none" and not self._has_groups:
             raise InvalidSetting(
                 "nobody could sign in with an account: set oidc_member_groups or another of the "
-                "oidc_…_groups, or set oidc_default_role to let in everybody at the provider"
+                "oidc_…_groups, or set oidc_default_role to admit every account of the provider"
             )
 
     @property
