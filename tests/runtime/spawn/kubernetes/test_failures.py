@@ -69,7 +69,11 @@ def test_a_start_says_what_it_waits_for(pod: Any, stage: str) -> None:
     ("pod", "text", "is_final"),
     [
         (NO_ROOM, "No machine of the cluster has room: 0/2 nodes", False),
-        (NO_VOLUME, "Its volume cannot be had: .*kubernetes_storage_class", False),
+        (
+            NO_VOLUME,
+            "The volume of the session cannot be created: .*kubernetes_storage_class",
+            False,
+        ),
         (waiting("ErrImagePull", "manifest unknown: not found"), "shop/image:1 cannot be", True),
         (waiting("ErrImagePull", "dial tcp: i/o timeout"), "cannot be pulled: dial", False),
         (waiting("ImagePullBackOff", "Back-off pulling"), "cannot be pulled: Back-off", False),

@@ -312,12 +312,12 @@ async def test_a_cluster_without_room_says_so(make_with: Make, plan: SandboxPlan
     assert "within 10 seconds. No machine of the cluster has room: 0/1 nodes" in message
 
 
-async def test_a_volume_that_cannot_be_had_names_the_setting(
+async def test_a_volume_that_cannot_be_created_names_the_setting(
     make_with: Make, plan: SandboxPlan
 ) -> None:
     other = replace(plan, session_id=new_session_id())  # which has no volume
     message = await failure(make_with(start_timeout=10.0), other)
-    assert "Its volume cannot be had" in message
+    assert "The volume of the session cannot be created" in message
     assert "kubernetes_storage_class" in message
 
 

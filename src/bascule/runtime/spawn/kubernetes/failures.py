@@ -139,7 +139,10 @@ def _limit(limits: SessionLimits | None) -> str:
 
 
 def _volume(message: str) -> str:
-    return f"Its volume cannot be had: {message} (setting `kubernetes_storage_class`)"
+    return (
+        f"The volume of the session cannot be created: {message} "
+        "(setting `kubernetes_storage_class`)"
+    )
 
 
 def _condition(pod: JsonObject, kind: str) -> Mapping[str, Any]:
