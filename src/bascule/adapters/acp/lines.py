@@ -23,11 +23,6 @@ class LineSplitter:
         self._pieces: list[bytes] = []
         self._size = 0
 
-    @property
-    def rest(self) -> bytes:
-        """The incomplete line at the end."""
-        return b"".join(self._pieces)
-
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes, without empty ones. Raises `MessageTooLarge`."""
         *ends, rest = data.split(b"\n")

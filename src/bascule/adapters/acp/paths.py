@@ -31,10 +31,6 @@ class PathMap:
     def to_here(self, path: str) -> str:
         return _moved(path, self.there, self.here)
 
-    @property
-    def changes_nothing(self) -> bool:
-        return self.here == self.there
-
 
 SAME_PATHS: Final = PathMap("/", "/")
 

@@ -34,10 +34,6 @@ class OpenSandbox:
     def id(self) -> SessionId:
         return self._row.id
 
-    @property
-    def owner(self) -> str:
-        return self._row.owner
-
     async def client(self) -> SandboxClient:
         """The client for files. Resumes a session that was paused because it was idle."""
         return await self.runtime.sandbox_client()

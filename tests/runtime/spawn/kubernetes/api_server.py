@@ -101,9 +101,8 @@ class ApiServer:
             return web.json_response(refusal, status=status)
         if request.path.endswith("/log"):
             return web.Response(body=self.log)
-        if request.path.endswith("selfsubjectaccessreviews"):
-            verb = body["spec"]["resourceAttributes"]["verb"]
-            return web.json_response({"status": {"allowed": verb != "delete"}})
+        if not request.path.startswith(PODS):  # of other kinds nothing is kept
+            return web.json_response(body or {}, status=201 if request.method == "POST" else 404)
         return self._pods(request, body)
 
     def _pods(self, request: web.Request, body: Any) -> web.Response:

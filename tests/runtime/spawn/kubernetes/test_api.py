@@ -84,11 +84,6 @@ async def test_the_first_line_of_a_log_and_its_tail_are_read(
     assert await api.log("one", lines=10) == ""
 
 
-async def test_rights_are_asked_for_before_they_are_needed(api: KubernetesApi) -> None:
-    assert await api.may("create", ResourceKind.PODS)
-    assert not await api.may("delete", ResourceKind.PODS)
-
-
 async def test_an_error_that_is_not_a_status_keeps_its_text(
     api: KubernetesApi, server: ApiServer
 ) -> None:

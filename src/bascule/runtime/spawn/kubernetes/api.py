@@ -30,24 +30,15 @@ _MAX_EVENT_BYTES: Final = 8 << 20
 
 
 class ResourceKind(Enum):
-    """The kinds of objects in use: their API group, and their name in URLs."""
+    """The kinds of objects in use, by their name in URLs. All are in the API's core group."""
 
-    PODS = ("", "pods")
-    CLAIMS = ("", "persistentvolumeclaims")
-    EVENTS = ("", "events")
-    POLICIES = ("networking.k8s.io", "networkpolicies")
-
-    @property
-    def group(self) -> str:
-        return self.value[0]
+    PODS = "pods"
+    CLAIMS = "persistentvolumeclaims"
+    EVENTS = "events"
 
     @property
     def plural(self) -> str:
-        return self.value[1]
-
-    @property
-    def path(self) -> str:
-        return f"apis/{self.group}/v1" if self.group else "api/v1"
+        return self.value
 
 
 class ApiRefused(Exception):
@@ -215,29 +206,11 @@ class KubernetesApi(Closable):
                         return line.decode(errors="replace")
         return ""
 
-    async def may(self, verb: str, kind: ResourceKind, subresource: str = "") -> bool:
-        """Whether the credentials allow a call in this namespace."""
-        attributes = {
-            "namespace": self.namespace,
-            "verb": verb,
-            "group": kind.group,
-            "resource": kind.plural,
-            "subresource": subresource,
-        }
-        body = {
-            "kind": "SelfSubjectAccessReview",
-            "apiVersion": "authorization.k8s.io/v1",
-            "spec": {"resourceAttributes": attributes},
-        }
-        path = "apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        answer = await self._json("POST", f"{self.access.server}/{path}", body=body)
-        return bool((answer.get("status") or {}).get("allowed"))
-
     # Requests -----------------------------------------------------------------------------
 
     def _url(self, kind: ResourceKind, name: str = "") -> str:
         server, namespace = self.access.server, self.namespace
-        url = f"{server}/{kind.path}/namespaces/{namespace}/{kind.plural}"
+        url = f"{server}/api/v1/namespaces/{namespace}/{kind.plural}"
         return f"{url}/{name}" if name else url
 
     async def _json(

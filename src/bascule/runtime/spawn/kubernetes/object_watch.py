@@ -41,8 +41,7 @@ class ObjectWatch(Closable):
     """The objects of one kind with certain labels, by name, from `open` until `aclose`.
 
     After a lost connection, the objects stay as they were last seen until the server answers again.
-    `is_current` says whether they are up to date. After a failure all objects are listed again, so
-    no change is missed.
+    After a failure all objects are listed again, so no change is missed.
     """
 
     def __init__(
@@ -61,7 +60,6 @@ class ObjectWatch(Closable):
         self._version = ""
         self._changed: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self.is_current = False
 
     @property
     def objects(self) -> Mapping[str, JsonObject]:
@@ -102,7 +100,6 @@ class ObjectWatch(Closable):
                 self._version = ""
                 # After status 410 the objects are listed again. The first time this needs no pause.
                 is_failure = not (_is_too_old(error) and failures == 0)
-                self.is_current = not is_failure
                 failures += 1
             if not is_failure:
                 failures = 0 if self._version else failures
@@ -116,7 +113,6 @@ class ObjectWatch(Closable):
         found = await self._api.list(self._kind, labels=self._labels)
         self._objects = {_name(each): each for each in found.items}
         self._version = found.version
-        self.is_current = True
         self._notify()
 
     async def _watch(self) -> None:
