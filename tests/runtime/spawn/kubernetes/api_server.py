@@ -67,6 +67,9 @@ class ApiServer:
     watched: asyncio.Condition = field(default_factory=asyncio.Condition)
     watches: int = 0
     url: str = ""
+    created: asyncio.Event = field(default_factory=asyncio.Event)
+    """A pod was created."""
+    deleted: asyncio.Event = field(default_factory=asyncio.Event)
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
     _runner: web.AppRunner | None = None
 
@@ -117,6 +120,7 @@ class ApiServer:
                 return _status(409, "AlreadyExists", f'pods "{name}" already exists')
             self.version += 1
             self.pods[name] = pod(name, self.version)
+            self.created.set()
             return web.json_response(self.pods[name], status=201)
         if name not in self.pods:
             return _status(404, "NotFound", f'pods "{name}" not found')
@@ -130,6 +134,7 @@ class ApiServer:
             wanted = (body.get("preconditions") or {}).get("uid")
             if wanted and wanted != self.pods[name]["metadata"]["uid"]:
                 return _status(409, "Conflict", "the UID does not match")
+            self.deleted.set()
             return web.json_response(self.pods.pop(name))
         return web.json_response(self.pods[name])
 

@@ -72,7 +72,10 @@ def certificate_of_line(line: str) -> str:
     """The certificate as PEM; raises `ValueError` for another text."""
     der = base64.b64decode(line, validate=True)
     pem = ssl.DER_cert_to_PEM_cert(der)
-    ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except ssl.SSLError as error:
+        raise ValueError(f"not a certificate: {error}") from error
     return pem
 
 

@@ -103,7 +103,7 @@ class KubernetesSpawner(Spawner):
             await self._pods.open()
             for found in await self._all():
                 if found.is_running:
-                    await self._ensure_linked(found)
+                    await self._link_if_valid(found)
         except (ApiRefused, SandboxUnreachable) as error:
             await self.aclose()
             raise MissingTool(f"The Kubernetes cluster cannot be used: {error}") from error
@@ -142,7 +142,7 @@ class KubernetesSpawner(Spawner):
         running = [found for found in everything if found.is_running]
         for found in running:
             if not self._locks[found.session_id].locked():
-                await self._ensure_linked(found)
+                await self._link_if_valid(found)
         busy = {session_id for session_id, lock in self._locks.items() if lock.locked()}
         kept = busy | {each.session_id for each in running}
         for session_id in set(self._links) - kept:
@@ -285,10 +285,11 @@ class KubernetesSpawner(Spawner):
     async def _launch(self, spec: PodSpec, on_stage: OnStage) -> None:
         plan = spec.plan
         line = await self._api.first_log_line(spec.name, timeout=self.settings.start_timeout)
-        if not line.startswith(ANNOUNCEMENT):
+        certificate = line.removeprefix(ANNOUNCEMENT)
+        is_valid = line.startswith(ANNOUNCEMENT) and await asyncio.to_thread(_is_valid, certificate)
+        if not is_valid:
             log = await self._log(plan.session_id, 20)
             raise SandboxStartFailed(f"The image {spec.image} did not start the gateway:\n{log}")
-        certificate = line.removeprefix(ANNOUNCEMENT)
         changed = await self._api.patch(
             ResourceKind.PODS,
             spec.name,
@@ -413,7 +414,8 @@ class KubernetesSpawner(Spawner):
     # Links --------------------------------------------------------------------------------
 
     async def _ensure_linked(self, found: PodInfo) -> PodLink:
-        """The link to the pod, with the session's egress proxy."""
+        """The link to the pod, with the session's egress proxy. Raises `SandboxUnreachable` if the
+        certificate in the pod's annotation is not one."""
         session_id = found.session_id
         if self._link_uids.get(session_id) == found.uid:
             return self._links[session_id]
@@ -425,7 +427,13 @@ class KubernetesSpawner(Spawner):
             (run_dir / session_id).mkdir(mode=0o750, parents=True, exist_ok=True)
             return client_tls(keys, certificate_of_line(found.certificate))
 
-        tls = await asyncio.to_thread(make_tls)
+        try:
+            tls = await asyncio.to_thread(make_tls)
+        except ValueError as error:
+            raise SandboxUnreachable(
+                f"The pod {found.name} has no valid certificate of its gateway; start the session "
+                "again"
+            ) from error
         await self._proxies.open(session_id, found.egress)
         if self._link_uids.get(session_id) == found.uid:  # made by another task meanwhile
             return self._links[session_id]
@@ -440,6 +448,14 @@ class KubernetesSpawner(Spawner):
         self._links[session_id], self._link_uids[session_id] = link, found.uid
         link.open()
         return link
+
+    async def _link_if_valid(self, found: PodInfo) -> None:
+        """Link to a running pod. A pod with a wrong certificate must not affect other sessions; it
+        is replaced at the session's next start."""
+        try:
+            await self._ensure_linked(found)
+        except SandboxUnreachable as error:
+            logger.info("%s", error.message)
 
     async def _unlink(self, session_id: SessionId) -> None:
         self._link_uids.pop(session_id, None)
@@ -508,6 +524,14 @@ def _unreachable() -> Iterator[None]:
 
 
 def _ignore_stage(_stage: str) -> None: ...
+
+
+def _is_valid(certificate: str) -> bool:
+    try:
+        certificate_of_line(certificate)
+    except ValueError:
+        return False
+    return True
 
 
 def _make_dirs(settings: KubernetesSettings) -> None:
