@@ -63,6 +63,7 @@ async def test_a_hub_starts_beside_a_pod_with_a_wrong_certificate(
     async with spawner_of(server, tmp_path) as spawner:
         assert len(await spawner.running()) == 4
         assert len(spawner._links) == 1
+        assert not spawner._locks  # none is kept for a session that nothing happens to
 
 
 @pytest.mark.parametrize("certificate", WRONG)

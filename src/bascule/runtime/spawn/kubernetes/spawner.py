@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
 
 from bascule.core.contracts import OnStage, Spawner
 from bascule.core.errors import (
@@ -91,7 +91,8 @@ class KubernetesSpawner(Spawner):
         self._proxies = EgressProxies(settings.run_dir, resolve)
         self._links: dict[SessionId, PodLink] = {}
         self._link_uids: dict[SessionId, str] = {}
-        self._locks: defaultdict[SessionId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
+        """Locks that somebody holds or waits for; use `_lock`."""
         self._undoing: set[asyncio.Future[None]] = set()
         self._keys: KeyPair | None = None
 
@@ -117,7 +118,7 @@ class KubernetesSpawner(Spawner):
         await self._api.aclose()
 
     async def start(self, plan: SandboxPlan, *, on_stage: OnStage | None = None) -> RunningSandbox:
-        async with self._locks[plan.session_id]:
+        async with self._lock(plan.session_id):
             try:
                 found = await self._find(plan.session_id)
                 if found is not None and await self._answers(plan, found):
@@ -137,11 +138,11 @@ class KubernetesSpawner(Spawner):
         """
         everything = await self._all()
         for found in everything:
-            if not found.is_running and not self._locks[found.session_id].locked():
+            if not found.is_running and not self._lock(found.session_id).locked():
                 await self._remove_if_old(found)
         running = [found for found in everything if found.is_running]
         for found in running:
-            if not self._locks[found.session_id].locked():
+            if not self._lock(found.session_id).locked():
                 await self._link_if_valid(found)
         busy = {session_id for session_id, lock in self._locks.items() if lock.locked()}
         kept = busy | {each.session_id for each in running}
@@ -151,17 +152,17 @@ class KubernetesSpawner(Spawner):
         return [found.as_running() for found in running]
 
     async def pause(self, session_id: SessionId) -> None:
-        async with self._locks[session_id]:
+        async with self._lock(session_id):
             found = await self._get_running(session_id)
             await self._set_paused(found, "pause", is_paused=True)
 
     async def resume(self, session_id: SessionId) -> None:
-        async with self._locks[session_id]:
+        async with self._lock(session_id):
             found = await self._get_running(session_id)
             await self._set_paused(found, "resume", is_paused=False)
 
     async def stop(self, session_id: SessionId, *, grace: float = 10.0) -> None:
-        async with self._locks[session_id]:
+        async with self._lock(session_id):
             if (found := await self._find(session_id)) is not None:
                 await self._remove(found, grace=grace)
             await self._unlink(session_id)
@@ -197,10 +198,16 @@ class KubernetesSpawner(Spawner):
         if directory.parent != self.settings.sessions_dir:
             raise AccessDenied(f"{directory} is not a session directory of this hub")
         session_id = SessionId(directory.name)
-        async with self._locks[session_id]:
+        async with self._lock(session_id):
             with _unreachable():
                 await self._api.delete(ResourceKind.CLAIMS, pod_name(session_id))
             await asyncio.to_thread(trees.remove, directory)
+
+    def _lock(self, session_id: SessionId) -> asyncio.Lock:
+        """Held by one task that changes the session's pod."""
+        if (found := self._locks.get(session_id)) is None:
+            found = self._locks[session_id] = asyncio.Lock()
+        return found
 
     # Starting -----------------------------------------------------------------------------
 
@@ -475,7 +482,7 @@ class KubernetesSpawner(Spawner):
         age = datetime.now(UTC) - found.created
         if found.is_terminating or age.total_seconds() < self.settings.kept_for:
             return
-        async with self._locks[found.session_id]:
+        async with self._lock(found.session_id):
             now = await self._find(found.session_id)
             if now is not None and now.uid == found.uid and not now.is_running:
                 await self._remove(now, grace=0)
