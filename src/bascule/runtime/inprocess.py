@@ -43,7 +43,9 @@ class InProcessRuntime(Runtime, ProgramHost):
         return await self._sandbox.act(action, on_progress=on_progress)
 
     async def upload(self, source: Path, destination: str) -> None:
-        await self._sandbox.in_thread(_copy_in, self._sandbox, source, destination)
+        from .transfer import copy_in
+
+        await copy_in(self._sandbox, source, destination)
 
     async def download(self, path: str, destination: Path) -> Path:
         return await self._sandbox.in_thread(_copy_out, self._sandbox, path, destination)
@@ -95,12 +97,6 @@ class InProcessRuntime(Runtime, ProgramHost):
 
 # `transfer` is imported at the first copy: few runtimes copy files, and the import would slow the
 # start of all.
-
-
-def _copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
-    from .transfer import copy_in
-
-    copy_in(sandbox, source, destination)
 
 
 def _copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from bascule.sandbox.files.paths import Paths, failure
 from bascule.sandbox.files.storage import Storage
@@ -16,6 +16,9 @@ from bascule.sandbox.files.transfers import FileDownload, FileTransfers
 
 if TYPE_CHECKING:
     from bascule.sandbox.executor import Sandbox
+
+_IN_MEMORY: Final = 1 << 20
+"""Bytes of a copy that are kept in memory before they go to a temporary file."""
 
 
 def pack(source: Path) -> FileDownload:
@@ -31,15 +34,17 @@ def destination_of(packed: FileDownload, source: Path, destination: str) -> str:
     return f"{destination}/{name}"
 
 
-def copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
-    with pack(source) as packed, tempfile.TemporaryFile() as spool:
-        spool.writelines(packed)
-        spool.seek(0)
-        target = destination_of(packed, source, destination)
-        if packed.is_zip:
-            sandbox.files.transfers.unpack(spool, target, sandbox.shells.cwd)
-        else:
-            sandbox.files.transfers.store(spool, target, packed.name, sandbox.shells.cwd)
+async def copy_in(sandbox: Sandbox, source: Path, destination: str) -> None:
+    """Raises `ConsentDenied` if a protected file would change."""
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
+
+        def copy() -> tuple[str, str, bool]:
+            with pack(source) as packed:
+                spool.writelines(packed)
+                return destination_of(packed, source, destination), packed.name, packed.is_zip
+
+        target, name, is_zip = await sandbox.in_thread(copy)
+        await sandbox.store_upload(spool, target, name, sandbox.shells.cwd, unpacks=is_zip)
 
 
 def copy_out(sandbox: Sandbox, path: str, destination: Path) -> Path:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -137,7 +138,7 @@ class CommandGate:
         if action.is_input:
             if action.command not in _HARMLESS_KEYS:
                 why = "it is input to a running program, and rules can allow only commands"
-                await self._ask_if_strict(action, action.command, why)
+                await self._ask_if_strict(action, action.command, _whole(action.command, why))
             return await execute(action, None)
         approved: _ShownDecision | None = None
         has_asked = False
@@ -182,7 +183,7 @@ class CommandGate:
     async def admit_cell(self, action: IPythonRun) -> None:
         """Raises `ConsentDenied` if a cell may not run."""
         why = "it is a cell of IPython, and rules can allow only commands"
-        await self._ask_if_strict(action, action.code, why)
+        await self._ask_if_strict(action, action.code, _whole(action.code, why))
 
     async def admit_write(self, action: Action, cwd: str) -> None:
         """Raises `ConsentDenied` if a file action may not change a protected file."""
@@ -192,15 +193,25 @@ class CommandGate:
             return
         await self.admit_changes(action, [str(Path(cwd, action.path))])
 
+    @property
+    def protects_files(self) -> bool:
+        """Whether changes of protected files need approval."""
+        return self._is_strict
+
     async def admit_changes(self, action: Action, paths: Sequence[str]) -> None:
         """Raises `ConsentDenied` if one of the files that an action changes is protected.
         `paths`: absolute."""
-        if self._rules.default is CommandVerdict.ALLOW:
+        if not self.protects_files:
             return
-        for path in paths:
-            why = await self._in_thread(self._protection, path)
-            if why is not None:
-                await self._ask_if_strict(action, path, why)
+        found = await self._in_thread(self._protected, paths)
+        if found:
+            text = "\n".join(path for path, _ in found)
+            starts = accumulate((len(path) + 1 for path, _ in found), initial=0)
+            parts = [
+                Part(path, start, start + len(path), CommandVerdict.ASK, why)
+                for (path, why), start in zip(found, starts, strict=False)
+            ]
+            await self._ask_if_strict(action, text, parts)
 
     # Decisions ------------------------------------------------------------------------------
 
@@ -263,20 +274,29 @@ class CommandGate:
     def _context(self, cwd: str) -> CommandContext:
         return CommandContext(self._workspace, cwd, self._home, resolve_links=os.path.realpath)
 
+    def _protected(self, paths: Sequence[str]) -> list[tuple[str, str]]:
+        """The protected files of `paths`, each with the reason. Blocks the calling thread."""
+        found = ((path, self._protection(path)) for path in paths)
+        return [(path, why) for path, why in found if why is not None]
+
     def _protection(self, path: str) -> str | None:
         """Why a file in the workspace is protected; None if it is not. Blocks the calling
         thread."""
         context = self._context(self._workspace)
-        return context.write_objection(path) if context.contains(path) else None
+        if context.contains(path):
+            return context.write_objection(path)
+        # A link outside the workspace may lead into it.
+        real = replace(context, workspace=os.path.realpath(self._workspace))
+        path = os.path.realpath(path)
+        return real.write_objection(path) if real.contains(path) else None
 
     # Questions ------------------------------------------------------------------------------
 
-    async def _ask_if_strict(self, action: Action, text: str, why: str) -> None:
+    async def _ask_if_strict(self, action: Action, text: str, parts: Sequence[Part]) -> None:
         """Ask a person about an action that rules cannot judge; no effect if the rules are not
         strict. Raises `ConsentDenied` if the action may not run."""
-        part = Part(text, 0, len(text), CommandVerdict.ASK, why)
         question = CommandQuestion(
-            action=action, text=text, parts=[part], timeout=self._question_timeout(action)
+            action=action, text=text, parts=parts, timeout=self._question_timeout(action)
         )
         while self._is_strict:
             if await self._ask_person(question) == "approved":
@@ -315,6 +335,11 @@ class CommandGate:
         if asking.result() == "deny":
             raise ConsentDenied(f"A person refused this: {question.reason}")
         return "approved"
+
+
+def _whole(text: str, why: str) -> Sequence[Part]:
+    """One part, which is the whole text."""
+    return [Part(text, 0, len(text), CommandVerdict.ASK, why)]
 
 
 async def _ask_about_shell_names(decision: Decision, shell: CommandPlace) -> Decision:

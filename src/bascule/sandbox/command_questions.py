@@ -69,7 +69,10 @@ class CommandQuestion:
     def reason(self) -> str:
         """Why a person is asked, in one line."""
         asking = [part for part in self.parts if part.verdict is CommandVerdict.ASK]
-        return "; ".join(f"`{visible(part.text)[:_SUMMARY]}`: {part.reason}" for part in asking)
+        reasons = [f"`{visible(part.text)[:_SUMMARY]}`: {part.reason}" for part in asking[:_PARTS]]
+        if more := len(asking) - len(reasons):
+            reasons.append(f"and {more} more")
+        return "; ".join(reasons)
 
     def as_json(self) -> dict[str, Any]:
         """The form in which windows publish their questions too."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from bascule.core.actions import (
     CHECKPOINT_ACTIONS,
@@ -461,6 +461,31 @@ class Sandbox(Closable):
         finally:
             if (made := await self.checkpoints.end(begun)) is not None:
                 self._made[action.id] = made
+
+    async def store_upload(
+        self, file: IO[bytes], destination: str, name: str, cwd: str, *, unpacks: bool
+    ) -> None:
+        """Store a file in the directory `destination`, or unpack an archive into it.
+
+        Raises `ConsentDenied` if a protected file would change.
+        """
+
+        def changed_paths() -> list[str]:
+            if unpacks:
+                return self.files.transfers.unpacked_paths(file, destination, cwd)
+            return [f"{self.files.paths.absolute(destination, cwd)}/{name}"]
+
+        def store() -> None:
+            file.seek(0)
+            if unpacks:
+                self.files.transfers.unpack(file, destination, cwd)
+            else:
+                self.files.transfers.store(file, destination, name, cwd)
+
+        if self.gate is not None and self.gate.protects_files:
+            paths = await self.in_thread(changed_paths)
+            await self.gate.admit_changes(FileWrite(destination, ""), paths)
+        await self.in_thread(store)
 
     def _note_edited(self, *paths: str) -> None:
         for path in paths:

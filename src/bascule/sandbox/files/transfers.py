@@ -105,6 +105,12 @@ class FileTransfers:
             archive.unpack(directory, self._paths.owner, on_entry)
         return self._paths.absolute(destination, cwd)
 
+    def unpacked_paths(self, stream: IO[bytes], destination: str, cwd: str) -> list[str]:
+        """The absolute paths that `unpack` would write. Raises `InvalidArchive`."""
+        directory = self._paths.absolute(destination, cwd)
+        with open_archive(stream, self._limits) as archive:
+            return [f"{directory}/{path}" for path in archive.paths()]
+
     def store(self, stream: IO[bytes], destination: str, filename: str, cwd: str) -> str:
         """Store an upload in the directory `destination`, created if missing; return its path.
 

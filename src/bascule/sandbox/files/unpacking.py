@@ -81,6 +81,10 @@ class Archive:
             if entry.kind == stat.S_IFLNK:
                 _ensure_link_inside(entry)
 
+    def paths(self) -> list[str]:
+        """The paths of all entries, relative to the destination."""
+        return ["/".join(entry.parts) for entry in self._entries]
+
     def unpack(
         self,
         destination: int,

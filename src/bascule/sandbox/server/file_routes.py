@@ -94,16 +94,7 @@ class FileRoutes:
     ) -> None:
         if unpack and not name.lower().endswith(".zip"):
             raise InvalidRequest(f"`recursive` is for a zip to unpack, and {name!r} is not one")
-
-        def keep() -> None:
-            file.seek(0)
-            transfers = self._sandbox.files.transfers
-            if unpack:
-                transfers.unpack(file, destination, "/")
-            else:
-                transfers.store(file, destination, name, "/")
-
-        await self._sandbox.in_thread(keep)
+        await self._sandbox.store_upload(file, destination, name, "/", unpacks=unpack)
 
 
 def absolute(path: str, parameter: str) -> str:
