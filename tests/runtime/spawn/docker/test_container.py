@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bascule.core.errors import InvalidRequest, InvalidSetting, NotSupported
+from bascule.core.errors import InvalidRequest, InvalidSetting, NotSupported, SandboxStartFailed
 from bascule.core.sessions import Egress, SandboxPlan, SessionId, SessionLimits
+from bascule.runtime.spawn import routes
 from bascule.runtime.spawn.docker import DockerSettings, DockerSpawner
 from bascule.runtime.spawn.docker.container import (
     ContainerInfo,
@@ -20,6 +23,8 @@ from bascule.runtime.spawn.docker.container import (
     ensure_can,
     environment_of,
 )
+from bascule.runtime.spawn.docker.engine import Engine
+from bascule.runtime.spawn.docker.foreign_image import ForeignImage
 
 SETTINGS = DockerSettings(sessions_dir=Path("/s"), run_dir=Path("/r"))
 PLAN = SandboxPlan(
@@ -180,3 +185,45 @@ def test_an_images_environment_is_read() -> None:
 def test_a_container_engine_on_another_machine_is_rejected() -> None:
     with pytest.raises(InvalidSetting, match="this machine"):
         DockerSpawner(replace(SETTINGS, engine="tcp://elsewhere:2375"))
+
+
+async def test_the_helper_with_network_rights_never_runs_in_the_image_of_a_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours: dict[str, Any] = {"Config": {"Entrypoint": ["/opt/bascule/bin/python"]}}
+    images = {"ours": ours}
+    requests: list[tuple[str, str, list[str], Any]] = []
+
+    async def image(_engine: Engine, name: str, _on_stage: object) -> Mapping[str, Any]:
+        if name not in images:
+            raise SandboxStartFailed(f"The image {name} cannot be pulled")
+        return images[name]
+
+    async def run(
+        _engine: Engine, id: str, image: str, command: list[str], *, mounts: Any = ()
+    ) -> str:
+        requests.append((id, image, command, mounts))
+        return routes.DONE
+
+    monkeypatch.setattr("bascule.runtime.spawn.docker.spawner.ensure_image", image)
+    monkeypatch.setattr(Engine, "run_in_network_of", run)
+    settings = replace(SETTINGS, image="ours")
+    spawner = DockerSpawner(settings)
+    plan = replace(PLAN, image="theirs", egress=Egress(mode="open"))
+    foreign = ForeignImage(tmp_path)
+    for spec in (
+        ContainerSpec(settings, plan, HostOwner(1, 1), foreign=foreign),
+        ContainerSpec(settings, plan, HostOwner(1, 1)),  # it claims to contain Bascule
+        ContainerSpec(settings, replace(plan, image=""), HostOwner(1, 1)),
+    ):
+        helper = await spawner._network_helper(spec, lambda _: None)
+        await spawner._block_private_networks("id", helper)
+    assert {(name, image, command[0]) for name, image, command, _ in requests} == {
+        ("id", "ours", "/opt/bascule/bin/python")
+    }
+    assert all(not mounts for *_, mounts in requests)
+
+    images.clear()
+    spec = ContainerSpec(settings, plan, HostOwner(1, 1), foreign=foreign)
+    with pytest.raises(SandboxStartFailed, match="needs the hub's own image"):
+        await spawner._network_helper(spec, lambda _: None)

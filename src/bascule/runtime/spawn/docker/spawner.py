@@ -211,8 +211,9 @@ class DockerSpawner(Spawner):
             ensure_can_run(spec.image, image)
             on_stage("preparing a copy of Bascule for the image")
             spec = replace(spec, foreign=await self._foreign(image))
+        helper = await self._network_helper(spec, on_stage) if plan.egress.mode == "open" else None
         on_stage("starting its container")
-        starting = asyncio.ensure_future(self._run(spec, image))
+        starting = asyncio.ensure_future(self._run(spec, image, helper))
         try:
             container_id, stream = await asyncio.shield(starting)
             on_stage("waiting for its action server")
@@ -229,8 +230,31 @@ class DockerSpawner(Spawner):
             copy = await asyncio.to_thread(make_portable, self.settings.portable_copies)
         return ForeignImage(copy, environment_of(image).get("PATH", PATH))
 
-    async def _run(self, spec: ContainerSpec, image: Mapping[str, Any]) -> tuple[str, Stream]:
-        """Create and start the container.
+    async def _network_helper(self, spec: ContainerSpec, on_stage: OnStage) -> ContainerSpec:
+        """The image and the program of the helper that changes the routes of the session's network.
+
+        It is the image of the settings, never one that a session names: such an image could run its
+        own code with the helper's rights, for example by `LD_PRELOAD`.
+        """
+        helper = replace(spec, plan=replace(spec.plan, image=""), foreign=None)
+        if helper.image == spec.image:
+            return spec
+        try:
+            image = await ensure_image(self._engine, helper.image, on_stage)
+        except SandboxStartFailed as error:
+            raise SandboxStartFailed(
+                "A session with open egress needs the hub's own image, to block private "
+                f"networks: {error.message}"
+            ) from error
+        if is_foreign(self.settings, image):
+            ensure_can_run(helper.image, image)
+            helper = replace(helper, foreign=await self._foreign(image))
+        return helper
+
+    async def _run(
+        self, spec: ContainerSpec, image: Mapping[str, Any], helper: ContainerSpec | None
+    ) -> tuple[str, Stream]:
+        """Create and start the container. `helper`: of `_network_helper`; None: without a network.
 
         Must not be cancelled, because the engine would continue regardless. Returns the container's
         id and its stream.
@@ -250,8 +274,8 @@ class DockerSpawner(Spawner):
                     # Attach before the start: if we die in between, the container's stdin closes.
                     await stream.__aenter__()
                     await container.start()
-                    if plan.egress.mode == "open":
-                        await self._block_private_networks(container.id, spec)
+                    if helper is not None:
+                        await self._block_private_networks(container.id, helper)
                     await stream.write_in(spec.launch(image).to_json())
                     end_input(stream)
                 except BaseException:
@@ -273,7 +297,7 @@ class DockerSpawner(Spawner):
         texts = {name: content.decode(errors="replace") for name, content in files.items()}
         return replace(spec, foreign=replace(spec.foreign, accounts=texts))
 
-    async def _block_private_networks(self, container_id: str, spec: ContainerSpec) -> None:
+    async def _block_private_networks(self, container_id: str, helper: ContainerSpec) -> None:
         """Block private networks in the container's network namespace, before the session runs
         anything. The session has no permission to change the routes."""
         reach = await asyncio.to_thread(
@@ -284,9 +308,9 @@ class DockerSpawner(Spawner):
         argument = json.dumps(
             {"reject": reach.rejected, "lead": reach.allowed_networks, "allowed": allowed}
         )
-        command = [*spec.interpreter, "-I", "-c", program, argument]
+        command = [*helper.interpreter, "-I", "-c", program, argument]
         output = await self._engine.run_in_network_of(
-            container_id, spec.image, command, mounts=spec.program_mounts
+            container_id, helper.image, command, mounts=helper.program_mounts
         )
         if output != routes.DONE:
             raise SandboxStartFailed(
