@@ -63,6 +63,12 @@ def test_what_a_person_decides_on_is_exact() -> None:
     edit = {"type": "diff", "path": "/w/a", "oldText": "1\n2", "newText": "3"}
     changed = calls.merge("s", {"toolCallId": 2, "kind": "edit", "title": "E", "content": [edit]})
     assert (changed.command, changed.detail) == ("", "E\n\n/w/a\n- 1\n- 2\n+ 3")
+    for relative, place in (("sub", "/w/sub"), ("../x", "/x"), ("", "/w"), (7, "/w"), (".", "/w")):
+        inside = {"command": "ls", "dir_path": relative}
+        fields = {"toolCallId": f"at {relative}", "kind": "execute", "rawInput": inside}
+        assert calls.merge("s", fields).directory("/w") == place
+    unknown = calls.merge("s", {"toolCallId": 4, "rawInput": {"command": "ls"}})
+    assert unknown.command == ""
     read = calls.merge("s", {"toolCallId": 3, "kind": "read", "rawInput": {"command": "x"}})
     assert read.command == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,17 +43,21 @@ class ToolCall:
 
     @property
     def command(self) -> str:
-        """The exact command that it runs; empty if it is none, or if the agent does not say."""
-        if self.fields.get("kind") not in (None, "execute"):
+        """The exact command that it runs; empty if it is none, or if the agent does not say.
+
+        A tool call without a kind is of ACP's default kind, `other`, and no command.
+        """
+        if self.fields.get("kind") != "execute":
             return ""
         found = next((self.arguments[name] for name in _COMMANDS if name in self.arguments), "")
         return found if isinstance(found, str) else ""
 
     def directory(self, default: str) -> str:
-        """Where the command runs."""
+        """Where the command runs: a relative directory is below `default`."""
         names = (name for name in _DIRECTORIES if name in self.arguments)
         found = next((self.arguments[name] for name in names), default)
-        return found if isinstance(found, str) and found.startswith("/") else default
+        path = posixpath.join(default, found if isinstance(found, str) else "")
+        return posixpath.normpath(path) if path.startswith("/") else default
 
     @property
     def detail(self) -> str:
