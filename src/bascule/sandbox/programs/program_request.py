@@ -56,7 +56,9 @@ class ProgramRequest:
             raise InvalidRequest(f"`argv` must be a list of at least one text, not {self.argv!r}")
         for where, given in (("env", self.env), ("secret_env", self.secret_env)):
             if not isinstance(given, Mapping):
-                raise InvalidRequest(f"`{where}` must be an object of texts, not {given!r}")
+                raise InvalidRequest(
+                    f"`{where}` must be an object of texts, not {_shown(where, given)}"
+                )
         if both := self.env.keys() & self.secret_env.keys():
             raise InvalidRequest(f"{min(both)!r} is in `env` and in `secret_env`; use one of them")
         size = 0
@@ -219,13 +221,20 @@ def _ensure_seconds(seconds: object) -> None:
 
 def _checked_bytes(name: str, value: object) -> int:
     if not isinstance(value, str):
-        raise InvalidRequest(f"`{name}` must be a text, not {value!r}")
+        raise InvalidRequest(f"`{name}` must be a text, not {_shown(name, value)}")
     if "\0" in value:
         raise InvalidRequest(f"`{name}` contains a NUL byte, which no program can receive")
     try:
         return len(value.encode())
     except UnicodeEncodeError:
-        raise InvalidRequest(f"`{name}` is not valid Unicode: {value!r}") from None
+        raise InvalidRequest(f"`{name}` is not valid Unicode: {_shown(name, value)}") from None
+
+
+def _shown(name: str, value: object) -> str:
+    """A value for messages, which logs keep: of a secret variable only the type."""
+    if name.partition(".")[0] == "secret_env":
+        return f"a {type(value).__name__} (its value is hidden)"
+    return repr(value)
 
 
 def _mode(path: str | Path) -> int:
