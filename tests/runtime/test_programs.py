@@ -25,6 +25,7 @@ from bascule.core.errors import (
 )
 from bascule.core.programs import ProgramHost, TerminalSize
 from bascule.runtime import LocalRuntime
+from bascule.sandbox.shell.keeper import Keeper
 from tests.contracts.programs import ProgramSuite, ended, printed, sh, until
 from tests.contracts.runtime import settings
 from tests.runtime.test_cloud import CloudWithHub
@@ -100,6 +101,26 @@ async def test_a_cancelled_kill_leaves_other_kills_alone(runtime: LocalRuntime) 
     found = await asyncio.gather(*kills, return_exceptions=True)
     assert isinstance(found.pop(1), asyncio.CancelledError)
     assert found == [-signal.SIGKILL, -signal.SIGKILL]
+
+
+async def test_a_kill_after_the_end_sends_nothing_to_the_pid(
+    runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_pids: list[int] = []
+    end = Keeper.end
+
+    async def noted_end(keeper: Keeper, pid: int) -> None:
+        ended_pids.append(pid)
+        await end(keeper, pid)
+
+    monkeypatch.setattr(Keeper, "end", noted_end)
+    running = await runtime.start_program(["cat"])
+    program = await runtime.start_program(sh("exit 3"))
+    assert await program.wait() == 3
+    assert await program.kill() == 3
+    assert ended_pids == []
+    assert await running.kill() == -signal.SIGTERM
+    assert ended_pids == [(await running.status()).pid]
 
 
 async def test_a_program_is_remembered_by_when_it_ended(runtime: LocalRuntime) -> None:

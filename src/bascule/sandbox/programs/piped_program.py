@@ -198,7 +198,8 @@ class PipedProgram(Program):
         return await asyncio.shield(self._exit)
 
     async def kill(self) -> int:
-        await self._keeper.end(self.pid)
+        if not self.has_ended:  # the kernel may have given the PID to another program
+            await self._keeper.end(self.pid)
         return await self.wait()
 
     # ----------------------------------------------------------------------------------------
