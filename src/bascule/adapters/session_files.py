@@ -12,11 +12,11 @@ from typing import Final
 from urllib.parse import quote
 
 from starlette.datastructures import UploadFile
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from bascule.core.errors import InvalidPath, IsADirectory
 from bascule.hub.sessions.session_runtime import SessionRuntime
-from bascule.hub.web.api import closing
+from bascule.serving.owning_stream import OwningStream
 
 _MAX_NAME_BYTES: Final = 255
 """Maximum bytes of a file name, as in Linux file systems."""
@@ -61,9 +61,7 @@ async def download(runtime: SessionRuntime, path: str) -> Response:
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     if found.size is not None:
         headers["Content-Length"] = str(found.size)
-    return StreamingResponse(
-        closing(found.chunks, held), media_type="application/octet-stream", headers=headers
-    )
+    return OwningStream(found.chunks, held, media_type="application/octet-stream", headers=headers)
 
 
 def _absolute(path: str) -> PurePosixPath:

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 
 from bascule.core.errors import InvalidRequest, IsADirectory, MessageTooLarge
 from bascule.hub.sessions.sandbox_messages import FileEntryMessage
-from bascule.hub.web.api import closing
 from bascule.serving.asgi import read_pieces
+from bascule.serving.owning_stream import OwningStream
 
 from ._sandbox import OpenSandbox
 
@@ -36,7 +36,7 @@ async def download(sandbox: OpenSandbox, request: Request) -> Response:
     headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{name}"}
     if found.size is not None:
         headers["Content-Length"] = str(found.size)
-    return StreamingResponse(closing(found.chunks, held), media_type=_RAW, headers=headers)
+    return OwningStream(found.chunks, held, media_type=_RAW, headers=headers)
 
 
 async def upload(sandbox: OpenSandbox, request: Request, *, limit: int) -> Response:

@@ -61,7 +61,7 @@ class SandboxDownload:
     size: int | None
     """Number of bytes; None: unknown."""
     is_zip: bool
-    chunks: AsyncIterator[bytes]
+    chunks: AsyncGenerator[bytes, None]
 
 
 class SandboxClient(Closable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Annotated, Any, Final
 
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from bascule.core.sessions import SessionId
 from bascule.hub.api import identity_of
 from bascule.hub.sessions.service import Sessions
+from bascule.serving.owning_stream import OwningStream
 
 MakeChecks = Callable[[], Sequence[Mapping[str, Any]]]
 """Checks the machine, as `bascule doctor` does. The function blocks."""
@@ -74,8 +75,9 @@ class WebApi:
             stack_to_close = stack.pop_all()
         size = found.size
         headers = dict(_FILE_HEADERS) | ({} if size is None else {"Content-Length": str(size)})
-        return StreamingResponse(
-            closing(found.chunks, stack_to_close),
+        return OwningStream(
+            found.chunks,
+            stack_to_close,
             media_type="application/octet-stream",
             headers=headers,
         )
@@ -83,12 +85,3 @@ class WebApi:
     async def checks(self) -> list[CheckAnswer]:
         """Checks of the hub's machine, as `bascule doctor` reports them."""
         return [CheckAnswer(**each) for each in await asyncio.to_thread(self._checks)]
-
-
-async def closing(
-    chunks: AsyncIterator[bytes], stack_to_close: AsyncExitStack
-) -> AsyncIterator[bytes]:
-    """Yield the chunks, then close `stack_to_close`."""
-    async with stack_to_close:
-        async for chunk in chunks:
-            yield chunk

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import AsyncExitStack
 from pathlib import PurePosixPath
 from typing import IO
 from urllib.parse import quote
 
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from bascule.core.errors import InvalidPath, InvalidRequest
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.files.transfers import FileDownload
 from bascule.serving.asgi import read_pieces
+from bascule.serving.owning_stream import OwningStream
 
 from .download_chunks import pieces_of
 from .guard import UPLOAD_PATH
@@ -71,8 +73,10 @@ class FileRoutes:
         if download.size is not None:
             headers["content-length"] = str(download.size)
         kind = "application/zip" if download.is_zip else "application/octet-stream"
+        owned = AsyncExitStack()
+        owned.callback(download.close)
         pieces = pieces_of(download, self._sandbox.in_thread)
-        return StreamingResponse(pieces, media_type=kind, headers=headers)
+        return OwningStream(pieces, owned, media_type=kind, headers=headers)
 
     async def list_files(self, request: Request) -> Response:
         """List the names in a directory; an empty list if it cannot be read, as clients expect."""

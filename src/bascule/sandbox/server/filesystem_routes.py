@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from bascule.core.actions import FileWrite, Remove
@@ -15,6 +16,7 @@ from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.files.entries import FileEntries
 from bascule.sandbox.files.watching import DirectoryWatch
 from bascule.serving.asgi import read_pieces
+from bascule.serving.owning_stream import OwningStream
 from bascule.wire import error_to_wire, to_json
 
 from .file_routes import absolute
@@ -83,12 +85,16 @@ class FilesystemRoutes:
         path, recursive = absolute(text(request, "path"), "path"), flag(request, "recursive")
         paths = await self._sandbox.in_thread(lambda: self._sandbox.files.paths)
         watch = DirectoryWatch(paths, is_recursive=recursive)
-        await self._sandbox.in_thread(watch.open, path)
-        watch.listen()
-        self._watches.add(watch)
-        if self._is_stopping:
-            watch.finish()
-        return StreamingResponse(self._lines(watch), media_type="application/x-ndjson")
+        async with AsyncExitStack() as stack:
+            stack.callback(watch.close)
+            await self._sandbox.in_thread(watch.open, path)
+            watch.listen()
+            self._watches.add(watch)
+            stack.callback(self._watches.discard, watch)
+            if self._is_stopping:
+                watch.finish()
+            owned = stack.pop_all()
+        return OwningStream(self._lines(watch), owned, media_type="application/x-ndjson")
 
     @property
     def _entries(self) -> FileEntries:
@@ -107,9 +113,6 @@ class FilesystemRoutes:
                 yield to_json(value) + b"\n"
         except BasculeError as error:
             yield to_json({"error": error_to_wire(error)}) + b"\n"
-        finally:
-            self._watches.discard(watch)
-            watch.close()
 
 
 def _blocking(pieces: AsyncIterator[bytes]) -> Iterator[bytes]:
