@@ -10,7 +10,7 @@ import socket
 import time
 import zipfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -385,6 +385,25 @@ async def test_an_incomplete_request_head_times_out(tmp_path: Path, start: bytes
         writer.write(start)
         answer = await asyncio.wait_for(reader.read(), 5)
         assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+async def test_slow_uploads_hold_neither_threads_nor_the_file(
+    server: SandboxServer, client: Client, tmp_path: Path
+) -> None:
+    where = target("/filesystem/file", path=str(tmp_path / "file"))
+    head = f"POST {where} HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: {KEY}\r\n"
+    head += "Content-Type: application/octet-stream\r\nContent-Length: 100\r\n\r\nx"
+    async with AsyncExitStack() as stack:
+        for _ in range(20):  # more than the sandbox has threads
+            _, writer = await stack.enter_async_context(raw(server))
+            writer.write(head.encode())
+            await writer.drain()
+        headers = {"Content-Type": "application/octet-stream"}
+        reply = await client.request("POST", where, body=b"quick", headers=headers, timeout=20)
+        assert reply.status == 200
+        assert (tmp_path / "file").read_bytes() == b"quick"
+    assert await client.get("/alive") == (200, {"status": "ok"})
+    assert (tmp_path / "file").read_bytes() == b"quick"
 
 
 async def test_a_missing_request_body_times_out(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import AsyncExitStack
 from pathlib import PurePosixPath
 from typing import IO
@@ -16,14 +15,11 @@ from starlette.routing import BaseRoute, Route
 from bascule.core.errors import InvalidPath, InvalidRequest
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.files.transfers import FileDownload
-from bascule.serving.asgi import read_pieces
 from bascule.serving.owning_stream import OwningStream
 
 from .download_chunks import pieces_of
 from .guard import UPLOAD_PATH
-from .requests import flag, json_body, json_response, text
-
-_IN_MEMORY = 1 << 20
+from .requests import flag, json_body, json_response, spooled_body, text
 
 
 class FileRoutes:
@@ -54,8 +50,7 @@ class FileRoutes:
                 await self._store_upload(file.file, destination, name, unpack=recursive)
         else:
             name = text(request, "filename")
-            with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
-                await self._receive(request, spool)
+            async with spooled_body(request, self._sandbox.in_thread) as spool:
                 await self._store_upload(spool, destination, name, unpack=recursive)
         return json_response({"filename": name, "destination": destination, "recursive": recursive})
 
@@ -88,10 +83,6 @@ class FileRoutes:
         return json_response(
             await self._sandbox.in_thread(lambda: self._sandbox.files.files.list_names(path, start))
         )
-
-    async def _receive(self, request: Request, spool: tempfile.SpooledTemporaryFile[bytes]) -> None:
-        async for piece in read_pieces(request.receive):
-            await self._sandbox.in_thread(spool.write, piece)
 
     async def _store_upload(
         self, file: IO[bytes], destination: str, name: str, *, unpack: bool

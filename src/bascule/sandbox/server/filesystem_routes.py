@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,14 +15,15 @@ from bascule.core.errors import BasculeError, InvalidRequest
 from bascule.sandbox.executor import Sandbox
 from bascule.sandbox.files.entries import FileEntries
 from bascule.sandbox.files.watching import DirectoryWatch
-from bascule.serving.asgi import read_pieces
 from bascule.serving.owning_stream import OwningStream
 from bascule.wire import error_to_wire, to_json
 
 from .file_routes import absolute
 from .guard import WRITE_PATH
-from .requests import flag, json_body, json_response, number, text
+from .requests import flag, json_body, json_response, number, spooled_body, text
 from .sse import HEARTBEAT
+
+_BLOCK_BYTES: Final = 1 << 20
 
 
 class FilesystemRoutes:
@@ -76,8 +77,9 @@ class FilesystemRoutes:
         """Write the body to a file. The file changes once the whole body has arrived."""
         path = absolute(text(request, "path"), "path")
         await self._admit(FileWrite(path, ""), path)
-        pieces = _blocking(read_pieces(request.receive))
-        found = await self._sandbox.in_thread(lambda: self._entries.write(path, pieces))
+        async with spooled_body(request, self._sandbox.in_thread) as spool:
+            pieces = iter(lambda: spool.read(_BLOCK_BYTES), b"")
+            found = await self._sandbox.in_thread(lambda: self._entries.write(path, pieces))
         return json_response(found.to_json())
 
     async def watch(self, request: Request) -> Response:
@@ -113,18 +115,3 @@ class FilesystemRoutes:
                 yield to_json(value) + b"\n"
         except BasculeError as error:
             yield to_json({"error": error_to_wire(error)}) + b"\n"
-
-
-def _blocking(pieces: AsyncIterator[bytes]) -> Iterator[bytes]:
-    """The pieces for a thread, which waits for each on the event loop. Raises
-    `ClientDisconnected` in the thread if the body ends early."""
-    loop = asyncio.get_running_loop()
-
-    async def take() -> bytes | None:
-        return await anext(pieces, None)
-
-    def iterate() -> Iterator[bytes]:
-        while (piece := asyncio.run_coroutine_threadsafe(take(), loop).result()) is not None:
-            yield piece
-
-    return iterate()

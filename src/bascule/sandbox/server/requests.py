@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import IO, Any, Final
 
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from bascule.core.errors import InvalidAction, InvalidRequest
-from bascule.serving.asgi import read_body
+from bascule.serving.asgi import read_body, read_pieces
 from bascule.serving.refusals import Refused
 from bascule.wire import from_json, to_json
+
+_IN_MEMORY: Final = 1 << 20
 
 
 def json_response(value: object) -> Response:
@@ -23,6 +28,18 @@ async def json_body(request: Request) -> Any:
         return from_json(await read_body(request.receive))
     except InvalidAction as error:
         raise Refused(400, error) from error
+
+
+@asynccontextmanager
+async def spooled_body(
+    request: Request, in_thread: Callable[..., Awaitable[Any]]
+) -> AsyncIterator[IO[bytes]]:
+    """The whole body as a file, at its start. Until the body has arrived, it holds no thread."""
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
+        async for piece in read_pieces(request.receive):
+            await in_thread(spool.write, piece)
+        spool.seek(0)
+        yield spool
 
 
 def text(request: Request, name: str) -> str:
