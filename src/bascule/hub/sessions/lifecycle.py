@@ -21,6 +21,7 @@ from bascule.core.errors import (
     NotSupported,
     SandboxStartFailed,
 )
+from bascule.core.rate_limit import RateLimit
 from bascule.core.sessions import RunningSandbox, SessionId, new_session_id
 from bascule.hub.identity import Identity
 from bascule.hub.metrics import FailureCause, HubMetrics
@@ -33,7 +34,6 @@ from .archives import UploadedArchives
 from .fork_files import ForkFiles
 from .hub_sockets import HubSockets
 from .quotas import CLAIMS_WHILE_RUNNING
-from .rate_limit import RateLimit
 from .recording import Recordings
 from .reserve import DiskReserve
 from .rows import SessionRow

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 from bascule.core.errors import SandboxUnreachable
+from bascule.core.rate_limit import RateLimit
 from bascule.runtime.remote import RemoteRuntime
+from bascule.runtime.spawn.kubernetes import pod_link
 from bascule.runtime.spawn.kubernetes.key_pairs import (
     KeyPair,
     certificate_of_line,
@@ -222,6 +224,69 @@ async def test_programs_of_the_session_reach_the_sockets_of_the_hub(pod: Pod) ->
         async with pod.link(hub=pod.place / "real.sock") as another:  # the next life of a hub
             another.open()
             assert await ask(inside, b"again") == b"all: again"
+
+
+async def test_the_hub_waits_before_it_replaces_a_refused_connection(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = asyncio.Semaphore(0)
+
+    def uniform(low: float, _high: float) -> float:
+        pauses.release()
+        return low / 100
+
+    monkeypatch.setattr(pod_link, "_MAX_CONNECTIONS", 0)
+    monkeypatch.setattr("random.uniform", uniform)
+    link = pod.link(hub=pod.place / "nowhere")
+    link.open()
+    try:
+        async with asyncio.timeout(30):
+            for _ in range(5):
+                reader, writer = await asyncio.open_unix_connection(pod.place / "hub/hub.sock")
+                assert await reader.read() == b""
+                writer.close()
+                await pauses.acquire()
+    finally:
+        await link.aclose()
+
+
+async def test_connections_of_a_session_have_a_rate(
+    pod: Pod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_waiting, may_continue = asyncio.Event(), asyncio.Event()
+    counted = 0
+
+    async def wait(_limit: RateLimit) -> None:
+        nonlocal counted
+        counted += 1
+        if counted > 4:
+            is_waiting.set()
+            await may_continue.wait()
+
+    monkeypatch.setattr(RateLimit, "wait", wait)
+    async with echo_server(pod.place / "echo"):
+        link = pod.link(hub=pod.place / "echo")
+        link.open()
+        try:
+            async with asyncio.timeout(30):
+                path = pod.place / "hub/hub.sock"
+                for _ in range(4):
+                    assert await echoed(path) == b"all: x"
+                await is_waiting.wait()
+                fifth = asyncio.create_task(echoed(path))
+                may_continue.set()
+                assert await fifth == b"all: x"
+        finally:
+            await link.aclose()
+
+
+async def echoed(path: Path) -> bytes:
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(b"x")
+    writer.write_eof()
+    answer = await reader.read()
+    writer.close()
+    return answer
 
 
 async def test_a_socket_that_is_not_the_sessions_cannot_be_named(pod: Pod) -> None:

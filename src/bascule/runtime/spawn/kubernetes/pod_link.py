@@ -23,6 +23,7 @@ from weakref import WeakSet
 
 from bascule.core.contracts import Closable
 from bascule.core.errors import SandboxUnreachable
+from bascule.core.rate_limit import RateLimit
 from bascule.serving.sockets import stop_accepting, unix_listener
 
 from .frames import ByteStream, join, receive_message, send_message
@@ -35,6 +36,10 @@ _CONNECT_TIMEOUT: Final = 15.0
 _PARKED: Final = 2
 """Idle connections to the gateway for each socket of the hub, for programs of the session."""
 _MAX_CONNECTIONS: Final = 512
+_PARKS_PER_SECOND: Final = 20.0
+"""Connections per second that programs of one session open to sockets of the hub, after a burst.
+Each costs a TLS handshake."""
+_PARK_BURST: Final = 100
 _CLOSE_TIMEOUT: Final = 1.0
 _FIRST_DELAY: Final = 0.1
 _MAX_DELAY: Final = 5.0
@@ -67,6 +72,7 @@ class PodLink(Closable):
         self._hub_sockets = hub_sockets
         self._mirrored: dict[str, asyncio.Server] = {}
         self._changed = asyncio.Condition()
+        self._park_rate = RateLimit(burst=_PARK_BURST, per_second=_PARKS_PER_SECOND)
         self._tasks: set[asyncio.Task[None]] = set()
         self._connections: set[asyncio.Task[None]] = set()
         self._closing: WeakSet[socket.socket] = WeakSet()
@@ -194,6 +200,7 @@ class PodLink(Closable):
     async def _serve_parked(self, name: str, path: Path) -> None:
         delay = _FIRST_DELAY
         while True:
+            await self._park_rate.wait()
             try:
                 framed = await self._dial("park", name=name)
                 try:
@@ -201,24 +208,27 @@ class PodLink(Closable):
                 except BaseException:
                     framed.abort()
                     raise
-                delay = _FIRST_DELAY
-                self._connect_to_hub(framed, path)
-                continue
+                if self._connect_to_hub(framed, path):
+                    delay = _FIRST_DELAY
+                    continue
+                logger.debug("more than %d connections to a pod; one is refused", _MAX_CONNECTIONS)
             except SandboxUnreachable as error:
                 logger.debug("a connection from a pod was lost: %s", error.message)
-            # No event reports that the pod is reachable again.
+            # No event reports that the pod is reachable, or that a connection has ended.
             await asyncio.sleep(delay * random.uniform(0.5, 1.5))  # noqa: S311
             delay = min(delay * 2, _MAX_DELAY)
 
-    def _connect_to_hub(self, framed: ByteStream, path: Path) -> None:
+    def _connect_to_hub(self, framed: ByteStream, path: Path) -> bool:
+        """Whether the connection is accepted: the pod has not too many."""
         if len(self._connections) >= _MAX_CONNECTIONS:
             framed.abort()
-            return
+            return False
         task = asyncio.create_task(_join_with(framed, path))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
         # A task that is cancelled before its first step never reaches its own cleanup.
         task.add_done_callback(lambda _: framed.abort())
+        return True
 
     # Dialling -----------------------------------------------------------------------------
 
