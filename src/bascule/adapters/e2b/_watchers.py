@@ -23,12 +23,16 @@ _MAX_WATCHERS: Final = 64
 """Maximum number of watchers of one sandbox."""
 _MAX_CHANGES: Final = 10_000
 """Maximum number of changes that are kept for the client. One more ends the watcher."""
+_MAX_BYTES: Final = 1 << 20
+"""Maximum bytes of the paths of these changes."""
 
 
 @dataclass(slots=True)
 class _Watcher:
     session_id: SessionId
     changes: deque[FileChangeMessage] = field(default_factory=deque)
+    path_bytes: int = 0
+    """Bytes of the paths of `changes`."""
     error: BasculeError | None = None
     started: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -36,6 +40,23 @@ class _Watcher:
     @property
     def is_over(self) -> bool:
         return self.task is not None and self.task.done()
+
+    def add(self, change: FileChangeMessage) -> None:
+        """Raises `InvalidState` if too many changes were not fetched."""
+        size = self.path_bytes + len(change.path.encode(errors="surrogatepass"))
+        if len(self.changes) == _MAX_CHANGES or size > _MAX_BYTES:
+            raise InvalidState(
+                f"{len(self.changes)} changes were not fetched; create the watcher again"
+            )
+        self.changes.append(change)
+        self.path_bytes = size
+
+    def take(self) -> Sequence[FileChangeMessage]:
+        """The changes since the last call."""
+        found = list(self.changes)
+        self.changes.clear()
+        self.path_bytes = 0
+        return found
 
 
 class Watchers(Closable):
@@ -77,8 +98,7 @@ class Watchers(Closable):
     def take(self, sandbox: OpenSandbox, watcher_id: str) -> Sequence[FileChangeMessage]:
         """The changes since the last call. Raises the error that ended the watcher."""
         watcher = self._find(sandbox, watcher_id)
-        found = list(watcher.changes)
-        watcher.changes.clear()
+        found = watcher.take()
         if not found and watcher.error is not None:
             raise watcher.error
         return found
@@ -105,13 +125,8 @@ class Watchers(Closable):
                 async with aclosing(client.watch_files(path, recursive=recursive)) as changes:
                     async for change in changes:
                         watcher.started.set()
-                        if change is None:
-                            continue
-                        if len(watcher.changes) == _MAX_CHANGES:
-                            raise InvalidState(
-                                f"{_MAX_CHANGES} changes were not fetched; create the watcher again"
-                            )
-                        watcher.changes.append(change)
+                        if change is not None:
+                            watcher.add(change)
             watcher.error = InvalidState("The sandbox has ended, and the watcher with it")
         except BasculeError as error:
             watcher.error = error

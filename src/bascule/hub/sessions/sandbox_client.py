@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ _MAX_ANSWER_BYTES: Final = 1 << 20
 """Maximum bytes of an answer or event. Answers of a real sandbox are far smaller."""
 _MAX_MERGE_BYTES: Final = 64 << 20
 """Maximum bytes of the results of a merge, which has one result for each path."""
-_MAX_LISTING_BYTES: Final = 64 << 20
+_MAX_LISTING_BYTES: Final = 8 << 20
 """Maximum bytes of a listing of files with their properties."""
 _JSON_HEADERS: Final = {"Content-Type": "application/json"}
 _BINARY_HEADERS: Final = {"Content-Type": "application/octet-stream"}
@@ -112,14 +113,10 @@ class SandboxClient(Closable):
         """Merge the changes of a fork, encoded by `encode_changes`, into the workspace."""
         path = target("/session/changes", title=title, dry_run=int(dry_run))
         async with self._http.stream("POST", path, body=changes, headers=_BINARY_HEADERS) as reply:
-            pieces: list[bytes] = []
-            size = 0
-            async for chunk in reply.chunks():
-                pieces.append(chunk)
-                size += len(chunk)
-                if size > _MAX_MERGE_BYTES:
-                    raise MessageTooLarge("The sandbox answered with too many results of a merge")
-            return parse_message(MergeResults, _decode_answer(reply.status, b"".join(pieces)))
+            body = await _read_at_most(reply, _MAX_MERGE_BYTES)
+        return await asyncio.to_thread(
+            lambda: parse_message(MergeResults, _decode_answer(reply.status, body))
+        )
 
     async def ports(self) -> Sequence[Port]:
         return parse_message(PortList, await self._request("GET", "/session/ports")).ports
@@ -239,7 +236,9 @@ class SandboxClient(Closable):
         where = target("/filesystem/entries", path=path, depth=depth)
         async with self._http.stream("GET", where, timeout=_TIMEOUT) as reply:
             body = await _read_at_most(reply, _MAX_LISTING_BYTES)
-        return parse_message(FileEntryList, _decode_answer(reply.status, body)).entries
+        return await asyncio.to_thread(
+            lambda: parse_message(FileEntryList, _decode_answer(reply.status, body)).entries
+        )
 
     async def move_file(self, source: str, destination: str) -> FileEntryMessage:
         body = to_json({"source": source, "destination": destination})

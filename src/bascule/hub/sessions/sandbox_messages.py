@@ -83,7 +83,7 @@ class FileEntryMessage(_Message):
 
 
 class FileEntryList(_Message):
-    entries: Annotated[list[FileEntryMessage], Field(max_length=100_000)]
+    entries: Annotated[list[FileEntryMessage], Field(max_length=10_000)]
 
 
 class FileChangeMessage(_Message):
