@@ -12,8 +12,11 @@ from bascule.runtime.program_files import read_file, write_file
 from bascule.runtime.program_run import run_program
 
 from ._messages import RexCommand, RexError, RexReadFile, RexWriteFile
+from ._text import decoded
 
 _MAX_FILE_BYTES: Final = 64 << 20
+_MAX_SHOWN: Final = 1 << 20
+"""Maximum characters of each stream in the message of an error."""
 
 
 async def execute(runtime: SessionRuntime, request: RexCommand) -> Mapping[str, Any]:
@@ -30,7 +33,8 @@ async def execute(runtime: SessionRuntime, request: RexCommand) -> Mapping[str, 
         raise RexError(
             "CommandTimeoutError", f"Timeout ({request.timeout}s) exceeded while running command"
         )
-    stdout, stderr = (each.decode(errors="backslashreplace") for each in (run.stdout, run.stderr))
+    stdout = await decoded(run.stdout, errors="backslashreplace")
+    stderr = await decoded(run.stderr, errors="backslashreplace")
     if run.left_out:
         stdout += f"\n[{run.left_out:,} bytes are left out here.]\n"
     if request.check and run.exit_code != 0:
@@ -39,7 +43,7 @@ async def execute(runtime: SessionRuntime, request: RexCommand) -> Mapping[str, 
             f"{request.error_msg}: "
             * bool(request.error_msg)
             + f"Command {request.command!r} failed with exit code {run.exit_code}. "
-            f"Stdout:\n{stdout!r}\nStderr:\n{stderr!r}",
+            f"Stdout:\n{_shown(stdout)}\nStderr:\n{_shown(stderr)}",
         )
     return {"stdout": stdout, "stderr": stderr, "exit_code": run.exit_code}
 
@@ -51,7 +55,8 @@ async def read(runtime: SessionRuntime, request: RexReadFile) -> Mapping[str, An
     except FileTooLarge as error:
         raise RexError("builtins.ValueError", error.message) from error
     try:
-        text = content.decode(request.encoding or "utf-8", request.errors or "strict")
+        encoding, errors = request.encoding or "utf-8", request.errors or "strict"
+        text = await decoded(content, encoding=encoding, errors=errors)
     except (LookupError, ValueError) as error:  # UnicodeDecodeError takes five arguments
         raise RexError("builtins.ValueError", str(error)) from error
     return {"content": text}
@@ -61,6 +66,12 @@ async def write(runtime: SessionRuntime, request: RexWriteFile) -> Mapping[str, 
     with _python_errors():
         await write_file(runtime, request.path, request.content.encode())
     return {}
+
+
+def _shown(text: str) -> str:
+    left_out = len(text) - _MAX_SHOWN
+    note = f" [{left_out:,} characters are left out here.]" if left_out > 0 else ""
+    return repr(text[:_MAX_SHOWN]) + note
 
 
 def _argv(request: RexCommand) -> Sequence[str]:

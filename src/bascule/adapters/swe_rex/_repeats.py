@@ -19,7 +19,8 @@ _MAX_KEPT_BYTES: Final = 1 << 20
 class RecentAnswers(Closable):
     """Answers by request id. A request is executed once, also if it is repeated while it runs.
 
-    Closing cancels the requests that run.
+    Cancelling `get` cancels the request too: its caller has lost the access. Closing cancels the
+    requests that run.
     """
 
     def __init__(self) -> None:
@@ -34,14 +35,18 @@ class RecentAnswers(Closable):
             running = self._answers[key] = asyncio.create_task(answer())
             self._drop_old()
         try:
-            response = await asyncio.shield(running)
+            # Not the task itself: its cancellation must be told from that of this call.
+            await asyncio.wait({running})
         except asyncio.CancelledError:
-            if running.cancelled():
-                raise HubUnreachable("The hub stopped while the request ran", sent=True) from None
-            raise
-        if not request_id or len(response.body) > _MAX_KEPT_BYTES:
             self._answers.pop(key, None)
-        return response
+            running.cancel()
+            raise
+        if running.cancelled():
+            raise HubUnreachable("The request was ended while it ran", sent=True)
+        is_kept = request_id and running.exception() is None
+        if not is_kept or len(running.result().body) > _MAX_KEPT_BYTES:
+            self._answers.pop(key, None)
+        return running.result()
 
     async def aclose(self) -> None:
         for each in self._answers.values():

@@ -15,6 +15,7 @@ from bascule.runtime.program_run import run_program
 from bascule.runtime.verbs import NO_LIMIT, expect
 
 from ._messages import BashCommand, BashInterrupt, CreateBashSession, RexError
+from ._text import decoded
 
 _CONTROL_SEQUENCES: Final = re.compile(r"\x1b[@-_][0-?]*[ -/]*[@-~]")
 _PREFIX: Final = "swerex-"
@@ -150,7 +151,7 @@ async def _ensure_valid_syntax(runtime: SessionRuntime, command: str) -> None:
     with suppress(BasculeError):  # a rule may forbid the check; the status alone is an answer too
         checked = await run_program(runtime, ["bash", "-n", "-c", command], timeout=_START_TIMEOUT)
         if checked.exit_code not in (0, None):
-            said = checked.stderr.decode(errors="backslashreplace")
+            said = await decoded(checked.stderr, errors="backslashreplace")
             raise RexError(
                 "BashIncorrectSyntaxError",
                 f"Error (exit code {checked.status}) while checking bash command \n{command!r}\n"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -38,10 +40,15 @@ from ._messages import (
 )
 from ._repeats import RecentAnswers
 from ._shells import RexShells
+from ._text import json_response
 
 logger = logging.getLogger(__name__)
 
 _UPLOAD: Final = "/upload"
+_MAX_PROGRAMS: Final = 32
+"""Requests of one session that run programs or write files at the same time. More of them wait."""
+_MAX_READS: Final = 2
+"""Files of one session that are read at the same time. More of them wait."""
 _Body = TypeVar("_Body")
 _Answer = Callable[[Request, SessionRuntime], Awaitable[Mapping[str, Any]]]
 
@@ -52,6 +59,31 @@ class _RexSession:
     def __init__(self) -> None:
         self.shells = RexShells()
         self.answers = RecentAnswers()
+        self.programs = asyncio.Semaphore(_MAX_PROGRAMS)
+        self.reads = asyncio.Semaphore(_MAX_READS)
+
+
+_Slots = Callable[[_RexSession], asyncio.Semaphore]
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint:
+    """One kind of request, from its body to the end of its response.
+
+    `slots` bounds the memory that one session takes: a request holds its slot until its client has
+    read the response, or has left and the request has ended.
+    """
+
+    mount: SweRexMount
+    answer: _Answer
+    slots: _Slots | None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        state = self.mount.state_of(request)
+        async with self.slots(state) if self.slots is not None else nullcontext():
+            response = await self.mount.respond(self.answer, request)
+            await response(scope, receive, send)
 
 
 class SweRexMount(Mount):
@@ -66,23 +98,24 @@ class SweRexMount(Mount):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._sessions: dict[SessionId, _RexSession] = {}
-        posts: dict[str, _Answer] = {
-            "create_session": self._create_shell,
-            "run_in_session": self._run,
-            "close_session": self._close_shell,
-            "execute": self._execute,
-            "read_file": self._read_file,
-            "write_file": self._write_file,
-            "close": self._close,
+        # Requests for shells hold no slot: an interrupt must not wait for the command it ends.
+        posts: dict[str, tuple[_Answer, _Slots | None]] = {
+            "create_session": (self._create_shell, None),
+            "run_in_session": (self._run, None),
+            "close_session": (self._close_shell, None),
+            "execute": (self._execute, _programs_of),
+            "read_file": (self._read_file, _reads_of),
+            "write_file": (self._write_file, _programs_of),
+            "upload": (self._upload, _programs_of),
+            "close": (self._close, None),
         }
         path = f"{self.prefix}/{{session}}"
         self._router = Router(
             [
                 Route(f"{path}/is_alive", self._is_alive, methods=["GET"]),
-                Route(f"{path}{_UPLOAD}", partial(self._serve, self._upload), methods=["POST"]),
                 *(
-                    Route(f"{path}/{name}", partial(self._serve, answer), methods=["POST"])
-                    for name, answer in posts.items()
+                    Route(f"{path}/{name}", _Endpoint(self, answer, slots), methods=["POST"])
+                    for name, (answer, slots) in posts.items()
                 ),
             ],
             default=_not_found,
@@ -92,6 +125,8 @@ class SweRexMount(Mount):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._router(scope, receive, send)
+        except ClientDisconnect:
+            return
         except Refused as refused:
             await ERRORS.send(scope, send, refused.error, refused.status)
         except BasculeError as error:
@@ -104,12 +139,17 @@ class SweRexMount(Mount):
     def takes_files(self, path: str) -> bool:
         return path.endswith(_UPLOAD)
 
-    async def _serve(self, answer: _Answer, request: Request) -> Response:
+    def state_of(self, request: Request) -> _RexSession:
+        """The state of the request's session, if the caller may act in it."""
+        self._runtime(request)
+        return self._state(request)
+
+    async def respond(self, answer: _Answer, request: Request) -> Response:
         runtime, state = self._runtime(request), self._state(request)
 
         async def answered() -> Response:
             try:
-                return JSONResponse(await answer(request, runtime))
+                return await json_response(await answer(request, runtime))
             except RexError as error:
                 return _raised(error.path, error.message)
             except (Refused, ClientDisconnect):
@@ -120,7 +160,10 @@ class SweRexMount(Mount):
                 logger.exception("%s %s failed", request.method, request.url.path)
                 raise InternalError("The hub failed; its log has the cause") from error
 
-        return await state.answers.get(request.headers.get("x-request-id", ""), answered)
+        request_id = request.headers.get("x-request-id", "")
+        # The id of another token's request would get that request's answer.
+        own_id = f"{identity_of(request.scope).token_id} {request_id}" if request_id else ""
+        return await state.answers.get(own_id, answered)
 
     async def _is_alive(self, request: Request) -> Response:
         """Says whether commands can run now. Resumes nothing, because clients ask often."""
@@ -196,6 +239,14 @@ class SweRexMount(Mount):
                     del self._sessions[each]
             self._sessions[session_id] = _RexSession()
         return self._sessions[session_id]
+
+
+def _programs_of(state: _RexSession) -> asyncio.Semaphore:
+    return state.programs
+
+
+def _reads_of(state: _RexSession) -> asyncio.Semaphore:
+    return state.reads
 
 
 def _raised(class_path: str, message: str) -> Response:
