@@ -15,7 +15,7 @@ from bascule.serving.refusals import Refused
 from bascule.serving.request_rules import HostRules, bounded, ensure_content_type
 
 from .identity import Identity
-from .leases import TokenLeases
+from .leases import RequestLeases, TokenLeases
 from .origins import Origins
 from .replies import ERRORS
 from .settings import HubSettings
@@ -140,11 +140,13 @@ class HubGuard:
             await send_error(scope, send, refused.error, refused.status)
 
     async def _run_leased(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the app until the token ends. A request not yet answered is then refused."""
+        """Run the app until the token, or the user's access to a session of the request, ends. A
+        request not yet answered is then refused."""
         request = _LeasedRequest(receive, send)
         try:
-            async with self._leases.scope(scope[IDENTITY], on_end=request.end):
-                await self._app(scope, request.receive, request.send)
+            async with self._leases.scope(scope[IDENTITY], on_end=request.end) as end:
+                with RequestLeases(end):
+                    await self._app(scope, request.receive, request.send)
         except AccessDenied as error:
             if not request.has_response_begun:
                 raise Refused(401, error) from None

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
+from contextvars import ContextVar, Token
 from typing import Final
 
 from bascule.core.contracts import Closable
@@ -25,6 +26,8 @@ _INTERVAL: Final = 1.0
 
 OnEnd = Callable[[], None]
 """Closes a connection or stops an action. It must not block or raise."""
+EndBlock = Callable[[str], None]
+"""Cancels the block of a `scope`, for the reason that its `AccessDenied` names."""
 
 
 class TokenLeases(Closable):
@@ -60,26 +63,39 @@ class TokenLeases(Closable):
 
     @asynccontextmanager
     async def scope(
-        self, identity: Identity, *, on_end: OnEnd = lambda: None
-    ) -> AsyncIterator[None]:
+        self,
+        identity: Identity,
+        *,
+        on_end: OnEnd = lambda: None,
+        key: str = "",
+        reason: str = "The token was revoked or has expired",
+    ) -> AsyncIterator[EndBlock]:
         """Cancel the `with` block when the token of `identity` ends, then raise `AccessDenied`.
 
-        `on_end` is called first, for blocks that may suppress the cancellation.
+        `on_end` is called first, for blocks that may suppress the cancellation. The block gets a
+        function that ends it for another reason. `key` replaces the hash of the token.
         """
         loop = asyncio.get_running_loop()
 
-        def end() -> None:
+        def end(why: str = reason) -> None:
+            nonlocal reason
+            reason = why
             on_end()
             deadline.reschedule(loop.time())
 
         try:
             async with asyncio.timeout(None) as deadline:
-                with self.open(identity.token_hash, end):
-                    yield
+                with self.open(key or identity.token_hash, end):
+                    yield end
         except TimeoutError:
             if not deadline.expired():
                 raise
-            raise AccessDenied("The token was revoked or has expired") from None
+            raise AccessDenied(reason) from None
+
+    def end(self, key: str) -> None:
+        """End everything that was opened with this hash."""
+        for lease in tuple(self._held.pop(key, ())):
+            lease.on_end()
 
     async def sweep(self) -> None:
         """End everything that belongs to revoked or expired tokens."""
@@ -87,8 +103,7 @@ class TokenLeases(Closable):
             return
         for token_hash in tuple(self._held):
             if await self._tokens.identify_hash(token_hash) is None:
-                for lease in tuple(self._held.pop(token_hash, ())):
-                    lease.on_end()
+                self.end(token_hash)
 
     async def _watch(self) -> None:
         while True:
@@ -124,3 +139,36 @@ class Lease:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class RequestLeases:
+    """The leases that a running HTTP request holds on more than its token, as a `with` block."""
+
+    def __init__(self, end: EndBlock) -> None:
+        self._end = end
+        self._held: ExitStack | None = None
+        self._keys: set[str] = set()
+        self._token: Token[RequestLeases | None] | None = None
+
+    def hold(self, leases: TokenLeases, key: str, reason: str) -> None:
+        """End the request when `leases` end `key`. No effect after the request."""
+        if self._held is not None and key not in self._keys:
+            self._keys.add(key)
+            self._held.enter_context(leases.open(key, lambda: self._end(reason)))
+
+    def __enter__(self) -> None:
+        self._held = ExitStack()
+        self._token = CURRENT_REQUEST.set(self)
+
+    def __exit__(self, *_: object) -> None:
+        assert self._held is not None
+        assert self._token is not None
+        CURRENT_REQUEST.reset(self._token)
+        held, self._held = self._held, None
+        held.close()
+
+
+CURRENT_REQUEST: Final[ContextVar[RequestLeases | None]] = ContextVar(
+    "CURRENT_REQUEST", default=None
+)
+"""The HTTP request that the current task works for."""

@@ -282,10 +282,12 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         return RemoteProgram(self._http, decode_status(parsed(reply.body)).id, _ensure_ok)
 
     async def end_programs_of(
-        self, token_id: str, *, timeout: float | None = _QUICK_TIMEOUT
+        self, token_id: str, *, is_revoked: bool = True, timeout: float | None = _QUICK_TIMEOUT
     ) -> None:
-        """End the programs that were started for a token of a hub."""
-        url_path = target("/programs", started_by=token_id)
+        """End the programs that were started for a token of a hub. A revoked token starts no
+        others in this sandbox."""
+        kept = {} if is_revoked else {"revoked": "0"}
+        url_path = target("/programs", started_by=token_id, **kept)
         await self._request_json("DELETE", url_path, timeout=timeout)
 
     async def find_program(self, program_id: str) -> Program:

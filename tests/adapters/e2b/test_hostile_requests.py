@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from bascule.adapters.e2b import E2BMount
-from tests.hub.sessions.serving import SessionHub, open_session_hub
+from tests.hub.sessions.serving import SessionHub, SessionsClient, open_session_hub
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.asyncio(loop_scope="module")]
 
@@ -151,6 +151,43 @@ async def test_a_revoked_token_takes_its_keys_and_processes_along(place: Place) 
     assert (await place.http.get("/health", headers=mine.headers())).status_code == 401
     while (await keeper.call("/process.Process/List", {})).json()["processes"]:
         await asyncio.sleep(0.05)  # no event reports the end of another client's process
+
+
+async def test_access_that_is_taken_back_ends_streams_actions_and_processes(place: Place) -> None:
+    shares = f"/api/sessions/{place.sandbox}/shares/carol"
+    token = await place.hub.token("carols agent", "agent", owner="carol")
+    headers = {"X-API-KEY": token, "E2b-Sandbox-Id": place.sandbox, "Content-Type": STREAM}
+    process = {"cmd": "sh", "args": ["-c", "touch /tmp/begun; exec sleep 1000"]}
+    start = envelope({"process": process, "stdin": False})
+    action = {"action": "run", "args": {"command": "touch acting; sleep 1000", "blocking": True}}
+    async with (
+        SessionsClient(place.hub.url) as owner,
+        SessionsClient(place.hub.url, token=token) as carol,
+    ):
+        await owner.must("PUT", shares, {"access": "act"})
+        acting = asyncio.create_task(
+            carol.ask("POST", f"/api/sessions/{place.sandbox}/actions", action)
+        )
+        async with place.http.stream("POST", START, content=start, headers=headers) as reply:
+            chunks = reply.aiter_raw()
+            pid = opened(await anext(chunks))[0]["event"]["start"]["pid"]
+            seen = "until [ -e /tmp/begun ] && [ -e acting ]; do sleep 0.1; done; echo seen"
+            shell = {"action": "run", "args": {"command": seen, "blocking": True, "shell": "b"}}
+            await owner.must("POST", f"/api/sessions/{place.sandbox}/actions", shell)
+            await owner.must("DELETE", shares)
+            with pytest.raises(httpx.TransportError):
+                async for _ in chunks:
+                    pass
+        assert (await acting)[0] == 404
+        gone = f"while kill -0 {pid}; do sleep 0.1; done; rm acting; echo gone"
+        shell = {"action": "run", "args": {"command": gone, "blocking": True, "shell": "b"}}
+        ended = await owner.must("POST", f"/api/sessions/{place.sandbox}/actions", shell)
+        assert "gone" in ended["content"]
+        await owner.must("PUT", shares, {"access": "act"})
+        echo = envelope({"process": {"cmd": "echo", "args": ["again"]}, "stdin": False})
+        reply = await place.http.post(START, content=echo, headers=headers)
+        assert opened(reply.content)[-2]["event"]["end"]["exitCode"] == 0
+        await owner.must("DELETE", shares)
 
 
 async def test_broken_messages_get_clear_errors(place: Place) -> None:

@@ -120,7 +120,10 @@ class Watchers(Closable):
         self, watcher: _Watcher, sandbox: OpenSandbox, path: str, *, recursive: bool
     ) -> None:
         try:
-            async with self._leases.scope(sandbox.who):
+            async with (
+                self._sessions.access_leases.scope(sandbox.who, sandbox.id),
+                self._leases.scope(sandbox.who),
+            ):
                 client = await sandbox.client()
                 async with aclosing(client.watch_files(path, recursive=recursive)) as changes:
                     async for change in changes:

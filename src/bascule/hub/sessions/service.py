@@ -41,7 +41,7 @@ from bascule.core.tracing import Tracing
 from bascule.core.windows import Window
 from bascule.hub.approvals import Approvals
 from bascule.hub.changes import HubChanges
-from bascule.hub.identity import Access, Identity
+from bascule.hub.identity import DEFAULT_OWNER, Access, Identity
 from bascule.hub.leases import TokenLeases
 from bascule.hub.metrics import HubMetrics
 from bascule.hub.records.record import Record
@@ -52,6 +52,7 @@ from bascule.hub.tokens import hash_of
 from bascule.sandbox.session.ports import DECLARED
 from bascule.wire import encode_action
 
+from .access_leases import AccessLeases
 from .archives import UploadedArchives
 from .event_streams import EventStreams
 from .expiry import SessionExpiries
@@ -141,7 +142,9 @@ class Sessions(Closable):
             changes or HubChanges(),
             without_paths=settings.without_paths,
         )
-        self.sharing = SessionSharing(self._table, on_unshared)
+        self.access_leases = AccessLeases(self._table)
+        self._on_unshared = on_unshared
+        self.sharing = SessionSharing(self._table, self._unshared)
         self._events = EventStreams(store, self._table, broadcaster)
         self._creation = SessionCreation(
             settings,
@@ -224,11 +227,11 @@ class Sessions(Closable):
         await self._reconciler.open()
         if self._expiries is not None:
             self._expiries.open()
-        hashes = [token.hash for token in await self._store.list_tokens()]
-        hashes.append(hash_of(self._settings.admin_token))
+        owners = {token.hash: token.owner for token in await self._store.list_tokens()}
+        owners[hash_of(self._settings.admin_token)] = DEFAULT_OWNER
         for row in self._table.all():
             if row.state in RUNNING:
-                self._programs.adopt(row.id, hashes)
+                self._programs.adopt(row.id, owners)
 
     def finish_streams(self) -> None:
         """End all event streams, so that a stopping server does not wait for them."""
@@ -351,6 +354,17 @@ class Sessions(Closable):
         `disconnected` is set when the caller has disconnected. The session's window then withdraws
         its question about the action.
         """
+        async with self.access_leases.scope(who, session_id):
+            return await self._act(who, session_id, action, on_progress, disconnected)
+
+    async def _act(
+        self,
+        who: Identity,
+        session_id: SessionId,
+        action: Action,
+        on_progress: OnProgress | None,
+        disconnected: asyncio.Event | None,
+    ) -> Observation:
         row = self._table.get_visible(who, session_id)
         client, _ = await self.enter(session_id)
         # A resume takes seconds, in which the owner may have taken back the access.
@@ -409,12 +423,13 @@ class Sessions(Closable):
     ) -> Program:
         """Start a program with pipes in the session's sandbox; resumes a paused session.
 
-        The program ends when the token of `who` is revoked.
+        The program ends when the token of `who` is revoked, and when `who` loses the access to the
+        session. So does the HTTP request that the current task works for.
         """
         args = {"argv": shlex.join(map(str, argv)), "cwd": cwd, "user": user}
-        await self.program_starts(who, session_id, self._describe_args(session_id, args))
-        client, _ = await self.enter(session_id)
-        async with self._leases.scope(who):
+        async with self.access_leases.scope(who, session_id), self._leases.scope(who):
+            await self.program_starts(who, session_id, self._describe_args(session_id, args))
+            client, _ = await self.enter(session_id)
             return await client.runtime.start_program_for(
                 who.token_id,
                 argv,
@@ -431,11 +446,12 @@ class Sessions(Closable):
     async def program_starts(
         self, who: Identity, session_id: str, args: Mapping[str, str] | None = None
     ) -> None:
-        """Write an audit entry, and end the program when the token of `who` ends. Called before a
-        program starts."""
+        """Write an audit entry, and end the program when the token or the access of `who` ends.
+        Called before a program starts."""
         row = self._table.get_visible(who, SessionId(session_id))
         await self._table.audit(who, row, "act", action="program", args=dict(args or {}))
-        self._programs.open(row.id, who.token_hash)
+        self.access_leases.hold(who, row)
+        self._programs.open(row.id, who.token_hash, who.owner)
 
     async def cell_starts(self, who: Identity, session_id: SessionId, code: str) -> None:
         """Write an audit entry before a cell runs in a kernel of its own."""
@@ -446,6 +462,11 @@ class Sessions(Closable):
     def _sandbox_ended(self, session_id: SessionId, on_end: Callable[[SessionId], None]) -> None:
         self._programs.forget(session_id)
         on_end(session_id)
+
+    def _unshared(self, session_id: SessionId, user_name: str) -> None:
+        self.access_leases.end(session_id, user_name)
+        self._programs.end_of_user(session_id, user_name)
+        self._on_unshared(session_id)
 
     async def window(self, who: Identity, session_id: SessionId) -> Window:
         """The session's window, as soon as it accepts actions.
@@ -532,11 +553,16 @@ class Sessions(Closable):
             return None
 
     async def sandbox_client(self, who: Identity, session_id: SessionId) -> SandboxClient:
-        """The client of a session's sandbox, for files and terminals. Resumes a paused session."""
-        await self._audit_admin_access(
-            who, self._table.get_visible(who, session_id), "files and terminals"
-        )
-        return (await self.enter(session_id))[0]
+        """The client of a session's sandbox, for files and terminals. Resumes a paused session.
+
+        The HTTP request that the current task works for ends when `who` loses the access.
+        """
+        row = self._table.get_visible(who, session_id)
+        self.access_leases.hold(who, row)
+        await self._audit_admin_access(who, row, "files and terminals")
+        client, _ = await self.enter(session_id)
+        self._table.get_visible(who, session_id)  # for callers without a request
+        return client
 
     async def timeline(
         self, who: Identity, session_id: SessionId, *, after: int, epoch: str

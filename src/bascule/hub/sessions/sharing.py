@@ -14,8 +14,8 @@ from .session_table import SessionTable
 class SessionSharing:
     """Gives users access to sessions of others. Only the owner and admins may do this."""
 
-    def __init__(self, table: SessionTable, on_unshared: Callable[[SessionId], None]) -> None:
-        """`on_unshared` is called when a user may not use a session any more."""
+    def __init__(self, table: SessionTable, on_unshared: Callable[[SessionId, str], None]) -> None:
+        """`on_unshared` is called with a session and a user who may not use it any more."""
         self._table = table
         self._on_unshared = on_unshared
 
@@ -29,8 +29,8 @@ class SessionSharing:
     ) -> None:
         """Give a user access to a session, or with None take it back.
 
-        Taking access back closes all connections into the session; those of users who still have
-        access reconnect.
+        Taking access back ends the user's requests, actions and programs in the session. It closes
+        all connections into the session; those of users who still have access reconnect.
         """
         row = self._table.get_visible(who, session_id, needs="own")
         if user_name == row.owner:
@@ -40,7 +40,7 @@ class SessionSharing:
         await self._table.audit(who, row, verb, user=user_name, access=access or before)
         await self._table.share(session_id, user_name, access)
         if before == "act" and access != "act":
-            self._on_unshared(session_id)
+            self._on_unshared(session_id, user_name)
 
     def users_with_access(self, session_id: SessionId) -> Collection[str]:
         """The users other than the owner who may use the session."""

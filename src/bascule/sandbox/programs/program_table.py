@@ -60,6 +60,14 @@ class ProgramWatcher(Protocol):
     def failed(self, action_id: EventId, seconds: float, why: str) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
+class _Start:
+    """A program that starts now."""
+
+    started_by: str
+    is_refused: bool = False
+
+
 class ProgramTable(ProgramHost, Closable):
     """All programs of one sandbox, by id. Closing ends every program and its children."""
 
@@ -78,7 +86,7 @@ class ProgramTable(ProgramHost, Closable):
         self._programs: dict[str, PipedProgram] = {}
         self._ended: deque[str] = deque()
         """Ids of the complete programs, in the order of their completion."""
-        self._starting = 0
+        self._starting: set[_Start] = set()
         self._revoked: dict[str, None] = {}
         """Ids of revoked tokens, whose programs may still be starting; the newest are last."""
         self._is_closed = False
@@ -119,16 +127,17 @@ class ProgramTable(ProgramHost, Closable):
                 f"{running} programs run in this sandbox, the maximum; end one first",
                 limit=MAX_RUNNING,
             )
-        self._starting += 1
+        start = _Start(started_by)
+        self._starting.add(start)
         try:
             program = await self._start(request, started_by)
         finally:
-            self._starting -= 1
+            self._starting.discard(start)
         if self._is_closed:
             raise SandboxDied("The sandbox was closed while the program started")
-        if started_by in self._revoked:
+        if start.is_refused or started_by in self._revoked:
             await program.kill()
-            raise AccessDenied("The token that starts this program was revoked")
+            raise AccessDenied("The token that starts this program was revoked or lost its access")
         return program
 
     async def find_program(self, program_id: str) -> PipedProgram:
@@ -145,13 +154,19 @@ class ProgramTable(ProgramHost, Closable):
             )
         return found
 
-    async def end_started_by(self, started_by: str) -> int:
+    async def end_started_by(self, started_by: str, *, is_revoked: bool = True) -> int:
         """End all programs that this token started, and those that it is starting. Returns the
-        number of those that ran."""
-        self._revoked.pop(started_by, None)
-        self._revoked[started_by] = None
-        while len(self._revoked) > _MAX_REVOKED:
-            del self._revoked[next(iter(self._revoked))]
+        number of those that ran.
+
+        `is_revoked`: refuse later starts too.
+        """
+        if is_revoked:
+            self._revoked.pop(started_by, None)
+            self._revoked[started_by] = None
+            while len(self._revoked) > _MAX_REVOKED:
+                del self._revoked[next(iter(self._revoked))]
+        for each in self._starting:
+            each.is_refused = each.is_refused or each.started_by == started_by
         found = [each for each in self._programs.values() if each.started_by == started_by]
         running = [each for each in found if not each.has_ended]
         await asyncio.gather(*(each.kill() for each in running))
@@ -169,7 +184,7 @@ class ProgramTable(ProgramHost, Closable):
     # ----------------------------------------------------------------------------------------
 
     def _running(self) -> int:
-        return self._starting + sum(not each.has_ended for each in self._programs.values())
+        return len(self._starting) + sum(not each.has_ended for each in self._programs.values())
 
     async def _start(self, request: ProgramRequest, started_by: str) -> PipedProgram:
         place = await asyncio.to_thread(self._place, request)

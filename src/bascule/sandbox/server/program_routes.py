@@ -85,13 +85,14 @@ class ProgramRoutes:
         return json_response({"programs": [encode_status(each) for each in found]})
 
     async def end_started_by(self, request: Request) -> Response:
-        """End the programs of a token that the hub has revoked. Only for the hub itself."""
+        """End the programs of a token that has ended or lost the access. Only for the hub."""
         if _PROXY_HEADER in request.headers:
             raise AccessDenied("Only the hub itself may end the programs of a token")
         started_by = text(request, "started_by")
         if not started_by:
             raise InvalidRequest("`started_by` is empty; it must be the id of a token")
-        ended = await self._sandbox.programs.end_started_by(started_by)
+        is_revoked = request.query_params.get("revoked") != "0"
+        ended = await self._sandbox.programs.end_started_by(started_by, is_revoked=is_revoked)
         return json_response({"ended": ended})
 
     async def show(self, request: Request) -> Response:
