@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+import time
+from typing import Any
 
 import httpx
 import pytest
 
 from bascule.adapters.e2b import E2BMount
+from bascule.core.sessions import SessionExpiry
 from tests.hub.sessions.serving import SessionHub, open_session_hub
 
 from .test_hostile_requests import STREAM, create, envelope
@@ -55,6 +58,28 @@ async def test_what_needs_approval_does_not_happen_unasked() -> None:
             "/filesystem.Filesystem/ListDir", json={"path": ".", "depth": 5}, headers=headers
         )
         assert [each["name"] for each in listed.json()["entries"]] == ["plain"]
+
+
+async def test_a_lifetime_prolonged_at_its_end_keeps_the_sandbox(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_session_hub(mounts=(E2BMount,)) as hub, client(hub) as http:
+        sandbox = hub.session((await create(http, hub.agent))["sandboxID"])
+        sessions = hub.hub.sessions
+        expiries, audit = sessions._expiries, sessions._table.audit
+        assert expiries is not None
+
+        async def audit_and_prolong(*args: Any, **detail: Any) -> None:
+            await audit(*args, **detail)
+            later = SessionExpiry(at=time.time() + 9000, action="remove")
+            await expiries.set_expiry(sandbox, later)
+
+        monkeypatch.setattr(sessions._table, "audit", audit_and_prolong)
+        monkeypatch.setattr(expiries, "_clock", lambda: time.time() + 7200)
+        await expiries._end_lifetime(sandbox)
+        row = sessions.find(sandbox)
+        assert row is not None
+        assert (row.is_being_removed, row.state) == (False, "ready")
 
 
 async def test_a_lifetime_ends_although_the_hub_was_restarted() -> None:

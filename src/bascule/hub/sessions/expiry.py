@@ -98,6 +98,9 @@ class SessionExpiries(Closable):
             return
         if expiry.action == "remove":
             await self._table.audit(None, row, "remove", why="its lifetime is over")
+            latest = self._table.get(session_id).spec.expiry
+            if latest is None or latest.action != "remove" or latest.at > self._clock():
+                return  # it was changed while the audit entry was written
             await self._table.change(session_id, is_being_removed=True)
             await self._lifecycle.remove(session_id)
             return
