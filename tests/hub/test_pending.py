@@ -7,7 +7,7 @@ import pytest
 from bascule.core.errors import AlreadyAnswered, InvalidRequest, QuotaExceeded
 from bascule.core.sessions import SessionId
 from bascule.core.windows import WindowId
-from bascule.hub.approvals import Approvals, AskingSession
+from bascule.hub.approvals import Approvals, AskingAgent, AskingSession
 from bascule.hub.changes import HubChanges
 from bascule.hub.registry import Host
 
@@ -117,6 +117,24 @@ def test_a_question_of_100_kilobytes_waits_and_one_past_the_limit_is_refused_wit
     with pytest.raises(InvalidRequest, match=r"262,1\d\d bytes; 262,144 is the maximum"):
         approvals.ask(host(HERE), {"id": "huge", "detail": "x" * (256 << 10)})
     assert [each["id"] for each in approvals.pending()] == ["large"]
+
+
+def test_questions_of_agents_leave_room_for_those_of_their_session_and_window() -> None:
+    async def answered(*_: object) -> None: ...
+
+    approvals = Approvals(HubChanges())
+    large = {"detail": "x" * (240 << 10)}
+    for place in (AskingAgent("s", "", answered), AskingAgent("", "here", answered)):
+        for number in range(5):
+            approvals.ask(place, {"id": f"agents {number}", **large})
+        with pytest.raises(QuotaExceeded, match="At most 5 questions of agents"):
+            approvals.ask(place, {"id": "agents 5"})
+    session = AskingSession(SessionId("s"), answered)
+    for number in range(20):
+        approvals.ask(session, {"id": f"q{number}", "detail": "x" * (60 << 10)})
+        approvals.ask(host(HERE), {"id": f"q{number}", "detail": "x" * (60 << 10)})
+    with pytest.raises(QuotaExceeded, match="At most 20 questions of this"):
+        approvals.ask(session, {"id": "q20"})
 
 
 def test_large_questions_of_one_window_leave_room_for_those_of_others() -> None:

@@ -23,6 +23,9 @@ _MAX_QUESTIONS: Final = 1000
 """Maximum number of pending questions of all windows and sessions together."""
 MAX_QUESTIONS_EACH: Final = 20
 """Maximum number of pending questions of one window or session."""
+MAX_AGENT_QUESTIONS: Final = 5
+"""Maximum number of pending questions of agents in one session or beside one window. They count
+apart, so that an agent cannot take the room for questions of the window or session itself."""
 MAX_QUESTION_BYTES: Final = 256 << 10
 """Maximum bytes of a question as JSON. The extension's `PUBLISHED_BYTES` is lower."""
 _MAX_BYTES_EACH: Final = 20 * (64 << 10)
@@ -95,21 +98,25 @@ class Approvals:
                 f"The question has {size:,} bytes; {MAX_QUESTION_BYTES:,} is the maximum"
             )
         self.pending()  # removes expired questions, which must not count
-        self._ensure_room(key, size)
+        self._ensure_room(key, size, is_agent=isinstance(asker, AskingAgent))
         self._pending[key] = _Pending({**question, field: place_id}, asker, size)
         self._changes.publish("approvals")
 
-    def _ensure_room(self, key: _Key, size: int) -> None:
+    def _ensure_room(self, key: _Key, size: int, *, is_agent: bool) -> None:
         place_id, _ = key
         others = {each: pending for each, pending in self._pending.items() if each != key}
         own_sizes = [
-            pending.size for (other_place, _), pending in others.items() if other_place == place_id
+            pending.size
+            for (other_place, _), pending in others.items()
+            if other_place == place_id and isinstance(pending.asker, AskingAgent) == is_agent
         ]
+        limit_each = MAX_AGENT_QUESTIONS if is_agent else MAX_QUESTIONS_EACH
+        of_place = f"{'agents in ' if is_agent else ''}this window or session"
         for what, limit, taken in (
             ("questions of all windows and sessions", _MAX_QUESTIONS, len(others) + 1),
-            ("questions of this window or session", MAX_QUESTIONS_EACH, len(own_sizes) + 1),
+            (f"questions of {of_place}", limit_each, len(own_sizes) + 1),
             (
-                "bytes of questions of this window or session",
+                f"bytes of questions of {of_place}",
                 _MAX_BYTES_EACH,
                 sum(own_sizes) + size,
             ),
