@@ -190,6 +190,23 @@ async def test_access_that_is_taken_back_ends_streams_actions_and_processes(plac
         await owner.must("DELETE", shares)
 
 
+async def test_users_of_a_shared_sandbox_connect_and_do_not_pause_it(place: Place) -> None:
+    shares = f"/api/sessions/{place.sandbox}/shares/dora"
+    headers = {"X-API-KEY": await place.hub.token("doras agent", "agent", owner="dora")}
+    one = f"/sandboxes/{place.sandbox}"
+    async with SessionsClient(place.hub.url) as owner:
+        await owner.must("PUT", shares, {"access": "act"})
+        before = place.hub.hub.sessions.find(place.hub.session(place.sandbox))
+        connected = await place.http.post(f"{one}/connect", json={"timeout": 9000}, headers=headers)
+        assert connected.status_code == 200, connected.text
+        assert (await place.http.post(f"{one}/pause", headers=headers)).status_code == 403
+        after = place.hub.hub.sessions.find(place.hub.session(place.sandbox))
+        assert before is not None
+        assert after is not None
+        assert (after.state, after.spec.expiry) == ("ready", before.spec.expiry)
+        await owner.must("DELETE", shares)
+
+
 async def test_broken_messages_get_clear_errors(place: Place) -> None:
     start = {"process": {"cmd": "true"}}
     for body, words in (

@@ -104,6 +104,8 @@ class E2BSandboxes:
         row = self.get(who, sandbox_id)
         if _state(row) == "paused":
             raise Refused(409, InvalidRequest(f"The sandbox {sandbox_id} is already paused"))
+        if row.spec.expiry is not None:  # which ends now, so only an owner may do that
+            self._sessions.get(who, row.id, needs="own")
         if row.state == "starting":
             await self._sessions.until_ready(row.id)
         await self._sessions.pause(who, row.id)
@@ -251,8 +253,12 @@ class E2BSandboxes:
     ) -> SessionRow:
         if row.state == "stopping":
             await self._sessions.until_stopped(row.id)
-        was_over = row.spec.expiry is not None and row.spec.expiry.is_over
-        if row.spec.expiry is not None:
+        expiry = row.spec.expiry
+        was_over = expiry is not None and expiry.is_over
+        is_over = was_over or (expiry is not None and expiry.at <= time.time())
+        # Users of a shared sandbox may resume it, and leave its lifetime as it is.
+        is_owner = self._sessions.access_of(who, row) == "own"
+        if expiry is not None and (is_owner or is_over):
             await self._prolong(who, row, seconds, shortens=shortens or was_over)
         await self._sessions.resume(who, row.id)
         return await self._sessions.until_ready(row.id)
