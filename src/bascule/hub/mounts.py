@@ -134,7 +134,9 @@ def with_hosts(app: App, mounts: tuple[Mount, ...]) -> App:
 
     async def moved(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").lower()
+            # Several Host headers are left to the guard, which refuses them.
+            hosts = [value for name, value in scope["headers"] if name == b"host"]
+            host = hosts[0].decode("latin-1").lower() if len(hosts) == 1 else ""
             for mount in mounts:
                 if (found := mount.request_at_host(host)) is not None:
                     scope = _at_path(scope, found)
