@@ -212,6 +212,12 @@ async def test_a_shared_session_permits_only_what_its_owner_shared(adas: Adas, a
             )
             alive = (await carol.ask("GET", f"/sandbox/{adas.session_id}/alive"))[0]
             assert alive == (200 if access == "act" else 404)
+            await carol.ask("GET", f"/sandbox/{adas.session_id}/alive")
+            async with SessionsClient(adas.hub.url) as admin:
+                rows = await admin.must("GET", "/api/audit?verb=enter")
+            entered = [each for each in rows if each["user"] == "carol"]
+            visits = [each for each in entered if each["detail"]["what"] == "the action server"]
+            assert len(visits) == (1 if access == "act" else 0)
         finally:
             await ada.must("DELETE", f"{one}/shares/carol")
         assert (await carol.ask("GET", one))[0] == 404

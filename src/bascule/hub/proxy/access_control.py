@@ -285,6 +285,7 @@ class AccessControl:
         target = await self._routes.target(endpoint, is_visit=request.is_visit(requested))
         # A resume takes seconds, in which the owner may have taken back the access.
         await self._ensure_owner(request, user, endpoint)
+        await self._routes.audit_visit(user.identity, endpoint)
         if endpoint.kind == "apps" and target.is_sandboxed and request.is_page:
             return redirect(self._addresses.keyed_path(endpoint) + requested.rest.decode())
         starter = user.identity if _starts_program(request, requested) else None

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bascule.core.errors import TargetUnreachable
+from bascule.hub.identity import Identity
 
 from .endpoints import SessionEndpoint
 
@@ -51,6 +52,11 @@ class ProxyRoutes(Protocol):
         """Users other than the owner who may use the endpoint's session."""
         ...
 
+    async def audit_visit(self, who: Identity, endpoint: SessionEndpoint) -> None:
+        """Write an audit entry if `who` does not own the endpoint. Called before each request of
+        somebody with access passes."""
+        ...
+
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:
         """The server. Called only after the request's sender was found to have access.
 
@@ -81,6 +87,8 @@ class MemoryRoutes:
 
     async def other_users(self, endpoint: SessionEndpoint) -> Collection[str]:  # noqa: ARG002
         return ()
+
+    async def audit_visit(self, who: Identity, endpoint: SessionEndpoint) -> None: ...
 
     async def target(self, endpoint: SessionEndpoint, *, is_visit: bool) -> UpstreamServer:  # noqa: ARG002
         found = self._routes.get(endpoint)
