@@ -459,3 +459,28 @@ async def test_keys_that_cannot_be_read_leave_the_known_ones(
     with pytest.raises(HubUnreachable, match="503"):
         await client.verified(unknown, nonce="n")
     assert (await client.verified(token, nonce="n"))["sub"] == "1"
+
+
+async def test_a_failed_discovery_is_not_repeated_by_everybody_who_begins_a_sign_in(
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = hub.settings.oidc
+    assert settings is not None
+    now, requests = 0.0, 0
+    client = OidcClient(settings, clock=lambda: now)
+    request = client._request
+
+    async def fail(*_: Any, **__: Any) -> HttpReply:
+        nonlocal requests
+        requests += 1
+        await asyncio.sleep(0)
+        raise HubUnreachable("The OpenID provider does not answer")
+
+    monkeypatch.setattr(client, "_request", fail)
+    begun = [client.authorization_url(PendingSignIn.new("http://x/", "/")) for _ in range(50)]
+    failures = await asyncio.gather(*begun, return_exceptions=True)
+    assert {str(each) for each in failures} == {"The OpenID provider does not answer"}
+    assert requests == 1
+    now += 6
+    monkeypatch.setattr(client, "_request", request)
+    assert await client.authorization_url(PendingSignIn.new("http://x/", "/"))

@@ -32,6 +32,8 @@ _MAX_TOKEN: Final = 64 << 10
 _LEEWAY: Final = 60
 """Seconds by which the clocks of hub and provider may differ."""
 _DISCOVERY_LIFETIME: Final = 3600.0
+_FAILURE_LIFETIME: Final = 5.0
+"""Seconds in which sign-ins fail at once after a discovery has failed. Anybody may begin one."""
 _KEYS_INTERVAL: Final = 60.0
 """Minimum seconds between two requests for the provider's keys because of an unknown key."""
 _ALGORITHMS: Final = (
@@ -79,6 +81,8 @@ class OidcClient:
         self._settings = settings
         self._clock = clock
         self._discovered: tuple[float, _Discovery] | None = None
+        self._failed: tuple[float, BasculeError] | None = None
+        """When discovery failed last, and why; None after it has worked."""
         self._keys: dict[str, Any] = {}
         self._keys_read = float("-inf")
         self._lock = asyncio.Lock()
@@ -190,9 +194,18 @@ class OidcClient:
     async def _discovery(self) -> _Discovery:
         async with self._lock:
             now = self._clock()
-            if self._discovered is None or now - self._discovered[0] > _DISCOVERY_LIFETIME:
-                self._discovered = now, await self._discover()
-            return self._discovered[1]
+            if self._discovered is not None and now - self._discovered[0] <= _DISCOVERY_LIFETIME:
+                return self._discovered[1]
+            if self._failed is not None and now - self._failed[0] <= _FAILURE_LIFETIME:
+                error = self._failed[1]
+                raise type(error)(error.message) from error
+            try:
+                found = await self._discover()
+            except BasculeError as error:
+                self._failed = self._clock(), error
+                raise
+            self._discovered, self._failed = (now, found), None
+            return found
 
     async def _discover(self) -> _Discovery:
         issuer = self._settings.issuer
