@@ -484,3 +484,26 @@ async def test_a_failed_discovery_is_not_repeated_by_everybody_who_begins_a_sign
     now += 6
     monkeypatch.setattr(client, "_request", request)
     assert await client.authorization_url(PendingSignIn.new("http://x/", "/"))
+
+
+async def test_a_key_that_the_provider_withdraws_is_not_accepted_for_ever(
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider, settings = provider_of(hub), hub.settings.oidc
+    assert settings is not None
+    passed, now = 0.0, int(time.time())
+    client = OidcClient(settings, clock=lambda: passed)
+    good: dict[str, Any] = {"sub": "1", "aud": "hub", "nonce": "n", "iat": now, "exp": now + 60}
+    token = await provider.mint(**good)
+    await client.verified(token, nonce="n")
+    request = client._request
+
+    async def without_keys(method: str, url: str, **keywords: Any) -> HttpReply:
+        reply = await request(method, url, **keywords)
+        return HttpReply(200, {}, b'{"keys": []}') if b'"keys"' in reply.body else reply
+
+    monkeypatch.setattr(client, "_request", without_keys)
+    assert (await client.verified(token, nonce="n"))["sub"] == "1"
+    passed += 3601
+    with pytest.raises(AccessDenied, match="does not publish"):
+        await client.verified(token, nonce="n")

@@ -32,6 +32,7 @@ _MAX_TOKEN: Final = 64 << 10
 _LEEWAY: Final = 60
 """Seconds by which the clocks of hub and provider may differ."""
 _DISCOVERY_LIFETIME: Final = 3600.0
+"""Seconds until discovery and keys are read again: the provider may have withdrawn a key."""
 _FAILURE_LIFETIME: Final = 5.0
 """Seconds in which sign-ins fail at once after a discovery has failed. Anybody may begin one."""
 _KEYS_INTERVAL: Final = 60.0
@@ -232,13 +233,14 @@ class OidcClient:
         )
 
     async def _key(self, header: Mapping[str, Any]) -> Any:
-        """The provider's key that signed a token. If it is unknown, the keys are read again."""
+        """The provider's key that signed a token. The keys are read again if it is unknown, or if
+        they are old. Old keys are not used when the provider does not answer."""
         key_id = header.get("kid", "")
         if not isinstance(key_id, str):
             raise AccessDenied("The ID token names its key in an unknown way")
         async with self._lock:
-            is_due = self._clock() - self._keys_read > _KEYS_INTERVAL
-        if key_id not in self._keys and is_due:
+            age = self._clock() - self._keys_read
+        if age > _DISCOVERY_LIFETIME or (key_id not in self._keys and age > _KEYS_INTERVAL):
             discovery = await self._discovery()
             async with self._lock:
                 self._keys = await self._read_keys(discovery.jwks_uri)
