@@ -78,11 +78,12 @@ export async function ensureTasksExist({ configuration }: LaunchConfiguration): 
   );
 }
 
-/** Whether VS Code runs tasks before or after the configuration that an action names. */
+/** Whether VS Code may run tasks before or after the configuration that an action names. */
 export function startsTasks(order: LaunchOrder): boolean {
-  const find = (name: string): Record<string, unknown> | undefined =>
-    launchConfigurations().find((each) => each.name === name)?.configuration;
-  return runsTasks(configurationOf(order).configuration, find);
+  const all = launchConfigurations();
+  return runsTasks(configurationOf(order).configuration, (name) =>
+    all.filter((each) => each.name === name).map((each) => each.configuration),
+  );
 }
 
 /** VS Code would run the commands of such variables, without looking at `bascule.allowedCommands`. */
