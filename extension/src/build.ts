@@ -232,13 +232,17 @@ export function buildExecutor(parts: {
     const plan = tests.planOf(action);
     return plan && { line: plan.line, cwd: plan.command.directory };
   };
+  const startsTasksOf = (action: AgentAction): boolean => {
+    const launch = debugging.launchOf(action, names.nameOf(action));
+    return launch !== undefined && startsTasks(launch);
+  };
   const reviewer = new CommandReviewer({
     sources: rules,
     folders: roots,
     shells,
     nameOf: (action) => names.nameOf(action),
     lineOf,
-    startsTasks: ({ action, args }) => action === "debug_start" && startsTasks(args),
+    startsTasks: startsTasksOf,
   });
   const settled = (): Promise<void> => documents.settled();
   const files = new Files(resolver, documents);
@@ -325,6 +329,7 @@ export function buildExecutor(parts: {
         readsOutput: (action) => reviewer.readsOutput(action) || isGranted(action),
         cannotJudge: (action) =>
           reviewer.cannotJudge(action) || (readsTerminal(action) && !isGranted(action)),
+        startsTasks: startsTasksOf,
         countUsedRules: (review) => reviewer.countUsedRules(review),
         allowAlways: (action, allowed) => allowAlways(rules, action.agent, allowed),
         rulesFile: rules.personFile,

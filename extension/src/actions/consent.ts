@@ -49,6 +49,8 @@ const CHANGED_PARTS: Readonly<Record<string, string>> = {
 };
 
 export type Rule = "allow" | "ask" | "deny";
+/** The setting `bascule.consent`: rules by kind of action. `*` is for all other kinds. */
+type Rules = Partial<Record<string, Rule>>;
 export type Refusal = "untrusted" | "settings" | "rules" | "time";
 
 /** Agents the user has admitted to this workspace, by hub and token. */
@@ -61,7 +63,7 @@ export interface Admissions {
 
 export interface ConsentSettings {
   isTrusted: () => boolean;
-  rules: () => Partial<Record<string, Rule>>;
+  rules: () => Rules;
   admitted: Admissions;
   /** Hub and token id of the agent. Undefined if unknown: then the agent cannot be admitted. */
   keyOf: (action: AgentAction) => string | undefined;
@@ -75,6 +77,8 @@ export interface ConsentSettings {
     readsOutput(action: AgentAction): boolean;
     /** Whether the user must be asked, because the rules cannot see what will run. */
     cannotJudge(action: AgentAction): boolean;
+    /** Whether the action starts tasks of VS Code, before or after a debug session. */
+    startsTasks(action: AgentAction): boolean;
     countUsedRules(review: CommandReview): void;
     /** Adds allow rules for the agent. */
     allowAlways(action: AgentAction, rules: readonly CommandRule[]): Promise<void>;
@@ -199,13 +203,10 @@ export class Consent {
 
   private rule(action: AgentAction): Rule {
     const rules = this.settings.rules();
-    const otherwise = rules["*"] ?? "ask";
-    const own = rules[action.action];
-    if (runsTask(action)) return own ?? strictest(rules["run"] ?? otherwise, otherwise);
-    // Code in the debugger and tests need at least the same permission as commands.
-    return runsProgram(action)
-      ? strictest(rules["run"] ?? otherwise, own ?? "allow")
-      : (own ?? otherwise);
+    if (runsTask(action)) return taskRule(rules);
+    const rule = ruleOf(action, rules);
+    if (rule === "deny" || !this.settings.commands.startsTasks(action)) return rule;
+    return strictest(rule, taskRule(rules));
   }
 
   private isAdmitted(action: AgentAction, rule: Rule): boolean {
@@ -294,6 +295,21 @@ export function summary(action: AgentAction, formatPath = (path: string): string
   const path = typeof args.path === "string" && args.path ? formatPath(args.path) : undefined;
   const about = action.action === "edit" ? path : (path ?? partsOf(args)[0]?.text);
   return `${action.action} ${shortened(about ?? "")}`.trim();
+}
+
+function ruleOf(action: AgentAction, rules: Rules): Rule {
+  const otherwise = rules["*"] ?? "ask";
+  const own = rules[action.action];
+  // Code in the debugger and tests need at least the same permission as commands.
+  return runsProgram(action)
+    ? strictest(rules["run"] ?? otherwise, own ?? "allow")
+    : (own ?? otherwise);
+}
+
+/** The rule for tasks, also for those that another kind of action starts. */
+function taskRule(rules: Rules): Rule {
+  const otherwise = rules["*"] ?? "ask";
+  return rules["run_task"] ?? strictest(rules["run"] ?? otherwise, otherwise);
 }
 
 function strictest(one: Rule, other: Rule): Rule {

@@ -7,6 +7,7 @@ import * as vscode from "vscode";
 import { Disposables, type Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
 import type { Log } from "../common/log";
+import type { AgentAction } from "../hub/messages";
 import type { LanguageDocuments } from "../language/language_documents";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { AgentBreakpoints } from "./agent_breakpoints";
@@ -91,6 +92,12 @@ export class AgentDebugger implements Disposable {
   endAll(): void {
     for (const program of this.programs.values())
       program.end().catch((error: unknown) => this.log.warn(messageOf(error)));
+  }
+
+  /** What a `debug_start` starts, or a `debug_stop` starts again. Undefined for other actions. */
+  launchOf({ action, args }: AgentAction, agent: string): LaunchConfiguration | undefined {
+    if (action === "debug_start") return configurationOf(args);
+    return action === "debug_stop" && args.restart ? this.programs.get(agent)?.launch : undefined;
   }
 
   async setBreakpoints(

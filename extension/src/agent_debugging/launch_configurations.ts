@@ -78,10 +78,10 @@ export async function ensureTasksExist({ configuration }: LaunchConfiguration): 
   );
 }
 
-/** Whether VS Code may run tasks before or after the configuration that an action names. */
-export function startsTasks(order: LaunchOrder): boolean {
+/** Whether VS Code may run tasks before or after the configuration. */
+export function startsTasks({ configuration }: LaunchConfiguration): boolean {
   const all = launchConfigurations();
-  return runsTasks(configurationOf(order).configuration, (name) =>
+  return runsTasks(configuration, (name) =>
     all.filter((each) => each.name === name).map((each) => each.configuration),
   );
 }

@@ -115,6 +115,7 @@ function window_(
       confirm: (action, review) => reviewer.confirm(action, review),
       readsOutput: (action) => reviewer.readsOutput(action),
       cannotJudge: (action) => reviewer.cannotJudge(action),
+      startsTasks: () => false,
       countUsedRules: (review) => reviewer.countUsedRules(review),
       allowAlways: (action, rules) => sources.add({ rules, agent: action.agent, why: "asked" }),
       rulesFile: person,

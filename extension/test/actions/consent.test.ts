@@ -55,6 +55,7 @@ function consent(
       confirm: (_, review) => Promise.resolve(review),
       readsOutput: () => false,
       cannotJudge: () => false,
+      startsTasks: ({ args }) => (args as { name?: string }).name === "With a task",
       countUsedRules: () => undefined,
       allowAlways: () => Promise.resolve(),
       rulesFile: "/rules.toml",
@@ -317,6 +318,30 @@ test.each([
     () => "denied",
   );
   expect(seen).toBe(expected);
+});
+
+test.each([
+  [{ run: "allow" }, "asked"],
+  [{ run: "allow", debug_start: "allow", debug_stop: "allow" }, "asked"],
+  [{ "*": "allow" }, "allowed"],
+  [{ "*": "allow", run_task: "ask" }, "asked"],
+  [{ "*": "allow", run_task: "deny" }, "denied"],
+  [{ run: "ask", run_task: "allow" }, "asked"],
+  [{ run: "allow", run_task: "allow" }, "allowed"],
+  [{ "*": "allow", debug_start: "deny", debug_stop: "deny" }, "denied"],
+] as const)("a debug session with a task needs both consents: %j", async (rules, expected) => {
+  for (const [kind, args] of [
+    ["debug_start", { name: "With a task" }],
+    ["debug_stop", { name: "With a task", restart: true }],
+  ] as const) {
+    const { consent: made, asked, say } = consent({ rules: () => rules });
+    say("once");
+    const seen = await made.admit(action(kind, args), never).then(
+      () => (asked.length ? "asked" : "allowed"),
+      () => "denied",
+    );
+    expect(seen).toBe(expected);
+  }
 });
 
 test("looking and stepping in the debugger follow their own rules", async () => {
