@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import { Failure } from "../common/failure";
 import { observe, type ObservationBody } from "../protocol";
 import { runsTasks, taskNames } from "./launch_tasks";
+import { runningVariable } from "./launch_variables";
 
 export interface LaunchConfiguration {
   name: string;
@@ -88,7 +89,7 @@ export function startsTasks({ configuration }: LaunchConfiguration): boolean {
 
 /** VS Code would run the commands of such variables, without looking at `bascule.allowedCommands`. */
 function ensureNoCommands(configuration: Record<string, unknown>): void {
-  const [variable] = /\$\{(command|input):[^}]*\}?/.exec(JSON.stringify(configuration)) ?? [];
+  const variable = runningVariable(configuration);
   if (variable !== undefined)
     throw new Failure(
       "debug.no_configuration",
