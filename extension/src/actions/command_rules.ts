@@ -9,7 +9,7 @@ import * as path from "node:path";
 import { isPlainRule } from "../consent/rule_edits";
 import { rulesFor, type RuleSources } from "../consent/rule_sources";
 import { runsInDebugger } from "../consent/debugger_programs";
-import { runsTask } from "../consent/programs";
+import { runsHooks, runsTask } from "../consent/programs";
 import type { AgentAction } from "../hub/messages";
 import {
   decideCommand,
@@ -153,13 +153,13 @@ export class CommandReviewer {
   }
 
   /**
-   * Whether there are rules that cannot see the code that the action runs in the debugger or as a
-   * task. False for launch configurations of the workspace: they are protected files, so the user
+   * Whether there are rules that cannot see the code that the action runs: in the debugger, as a
+   * task or in hooks of git. False for launch configurations of the workspace: they are protected files, so the user
    * wrote them. But the command line of a task may come from another file, such as `package.json`.
    */
   cannotJudge(action: AgentAction): boolean {
     const { name } = action.args as { name?: string };
-    if (!runsTask(action) && !runsInDebugger(action)) return false;
+    if (!runsTask(action) && !runsHooks(action) && !runsInDebugger(action)) return false;
     const { sources, startsTasks } = this.settings;
     const { rules, problems } = sources.current();
     const { lists } = rulesFor(action.agent, rules);

@@ -13,7 +13,7 @@ import {
   type ConsentRequest,
   type RequestedCommand,
 } from "../consent/request";
-import { runsProgram, runsTask } from "../consent/programs";
+import { runsProgram, runsTask, secondConsent } from "../consent/programs";
 import { shortened } from "../consent/visible_text";
 import type {
   ApprovalAnswer,
@@ -300,6 +300,8 @@ export function summary(action: AgentAction, formatPath = (path: string): string
 function ruleOf(action: AgentAction, rules: Rules): Rule {
   const otherwise = rules["*"] ?? "ask";
   const own = rules[action.action];
+  const second = secondConsent(action);
+  if (second !== undefined) return strictest(rules[second] ?? otherwise, own ?? otherwise);
   // Code in the debugger and tests need at least the same permission as commands.
   return runsProgram(action)
     ? strictest(rules["run"] ?? otherwise, own ?? "allow")

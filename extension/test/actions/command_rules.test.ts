@@ -461,3 +461,19 @@ test("with rules that ask or deny, code in the debugger asks an admitted agent e
   await free.admit(start({ configuration: { type: "node", program: "push.js" } }));
   expect(free.asked).toEqual([]);
 });
+
+test("with rules that ask or deny, a commit asks an admitted agent each time, for its hooks", async () => {
+  const commit = (): AgentAction => command("", { commit_message: "Add a" }, "git_commit");
+  rules('[[deny]]\nrun = ["git push"]\n');
+  const judged = window_();
+  judged.admitted.add("a1");
+  judged.say("once");
+  await judged.admit(commit());
+  await judged.admit(commit());
+  expect(judged.asked).toHaveLength(2);
+  rules('[[allow]]\nrun = ["git commit"]\n');
+  const free = window_();
+  free.admitted.add("a1");
+  await free.admit(commit());
+  expect(free.asked).toEqual([]);
+});

@@ -344,6 +344,34 @@ test.each([
   }
 });
 
+test.each([
+  [{}, "asked"],
+  [{ "*": "allow" }, "allowed"],
+  [{ "*": "allow", SECOND: "ask" }, "asked"],
+  [{ "*": "allow", SECOND: "deny" }, "denied"],
+  [{ "*": "allow", OWN: "allow", SECOND: "deny" }, "denied"],
+  [{ "*": "allow", OWN: "deny" }, "denied"],
+  [{ OWN: "allow" }, "asked"],
+  [{ SECOND: "allow" }, "asked"],
+  [{ OWN: "allow", SECOND: "allow" }, "allowed"],
+] as const)("commits and cells need the consent to what they run: %j", async (given, expected) => {
+  for (const [own, second] of [
+    ["git_commit", "run"],
+    ["run_cells", "run_ipython"],
+  ] as const) {
+    const named = Object.entries(given).map(
+      ([kind, rule]) => [{ OWN: own, SECOND: second }[kind] ?? kind, rule] as const,
+    );
+    const { consent: made, asked, say } = consent({ rules: () => Object.fromEntries(named) });
+    say("once");
+    const seen = await made.admit(action(own), never).then(
+      () => (asked.length ? "asked" : "allowed"),
+      () => "denied",
+    );
+    expect(seen).toBe(expected);
+  }
+});
+
 test("looking and stepping in the debugger follow their own rules", async () => {
   const { consent: made, asked } = consent({ rules: () => ({ "*": "allow", run: "ask" }) });
   for (const kind of ["debug_step", "debug_continue", "debug_state", "debug_stop"])
