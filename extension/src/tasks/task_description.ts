@@ -1,5 +1,6 @@
 /** What a task is called and what it runs. Pure rules on values of VS Code's task API. */
 import type * as vscode from "vscode";
+import { taskLine } from "./task_line";
 
 /** An entry of `tasks` in `tasks.json`, or in the settings of a `.code-workspace` file. */
 export type TaskEntry = Readonly<Record<string, unknown>>;
@@ -48,7 +49,7 @@ export function describeTask(task: vscode.Task, entry: TaskEntry | undefined): T
     name: taskName(task),
     source: task.source,
     folder: typeof task.scope === "object" ? task.scope.name : "",
-    command: commandOf(execution),
+    command: taskLine(execution),
     cwd: options?.cwd ?? "",
     env: { ...options?.env },
     detail: task.detail ?? "",
@@ -113,21 +114,4 @@ function dependenciesOf(entry: TaskEntry | undefined): string[] {
     const name = typeof each === "object" && each !== null ? entryName(each as TaskEntry) : "";
     return name ? [name] : [];
   });
-}
-
-function commandOf(execution: vscode.Task["execution"]): string {
-  if (!execution || !("options" in execution)) return "";
-  if ("process" in execution) return [execution.process, ...execution.args].map(quoted).join(" ");
-  if (execution.commandLine) return execution.commandLine;
-  const words = [execution.command, ...(execution.args ?? [])];
-  return words.map(shellWord).join(" ");
-}
-
-function shellWord(word: string | vscode.ShellQuotedString | undefined): string {
-  if (word === undefined) return "";
-  return typeof word === "string" ? word : quoted(word.value);
-}
-
-function quoted(word: string): string {
-  return /^[\w@%+=:,./$-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -2,6 +2,7 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Failure } from "../common/failure";
+import { bashWord } from "../common/bash_word";
 import type { TestCommand } from "./test_commands";
 import { TITLES } from "./vitest_results";
 
@@ -124,10 +125,5 @@ function relative({ directory }: TestCommand, target: string): string {
 }
 
 function withWords(line: string, words: readonly string[]): string {
-  return [line, ...words.map(shellWord)].join(" ");
-}
-
-/** Quoted only where bash needs it, because people read the line. */
-function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  return [line, ...words.map(bashWord)].join(" ");
 }

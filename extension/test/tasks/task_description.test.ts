@@ -17,16 +17,45 @@ function task(execution: object | undefined, more: object = {}): vscode.Task {
 test.each([
   [{ commandLine: "make -j2", options: {} }, "make -j2"],
   [{ process: "/bin/echo", args: ["a b", "c"], options: {} }, "/bin/echo 'a b' c"],
+  [{ command: "npm", args: ["run", { value: "it's", quoting: 1 }], options: {} }, "npm run it\\'s"],
   [
-    { command: "npm", args: ["run", { value: "it's", quoting: 1 }], options: {} },
-    "npm run 'it'\\''s'",
+    { process: "echo", args: ["$HOME", "", "`id`", "a\\b", "!1"], options: {} },
+    "echo '$HOME' '' '`id`' 'a\\b' '!1'",
   ],
+  [{ process: "A=b", args: ["--c=d"], options: {} }, "'A=b' --c=d"],
   [{ process: "true", args: [], options: { cwd: "/w", env: { A: "1" } } }, "true"],
   [undefined, ""],
 ])("the command of a task is one line: %j", (execution, expected) => {
   const described = describeTask(task(execution), undefined);
   expect(described.command).toBe(expected);
   expect(described.runsExtensionCode).toBe(false);
+});
+
+const [ESCAPE, STRONG, WEAK] = [1, 2, 3];
+
+test.each([
+  [[{ value: "$(id)", quoting: ESCAPE }], "echo $(id)"],
+  [[{ value: "$(id)", quoting: WEAK }], 'echo "$(id)"'],
+  [[{ value: "$(id)", quoting: STRONG }], "echo '$(id)'"],
+  [[{ value: "a'; id; '", quoting: STRONG }], "echo 'a'; id; ''"],
+  [["a b", "c"], "echo 'a b' c"],
+  [["a'; id; 'b c"], "echo 'a'; id; 'b c'"],
+  [["'a b'; id; 'c'"], "echo 'a b'; id; 'c'"],
+  [["'a b'", "$(id)"], "echo 'a b' $(id)"],
+])("a task of a shell is shown as VS Code quotes it: %j", (args, expected) => {
+  const described = describeTask(task({ command: "echo", args, options: {} }), undefined);
+  expect(described.command).toBe(expected);
+});
+
+test("a task's own shell and its own way of quoting are part of its command", () => {
+  const quoting = { strong: '"', escape: "^" };
+  const options = { executable: "/w/my shell", shellQuoting: quoting };
+  const args = ["a b", { value: "c d", quoting: ESCAPE }];
+  const command = (more: object) =>
+    describeTask(task({ command: "echo", args, options: { ...options, ...more } }), undefined)
+      .command;
+  expect(command({})).toBe(`'/w/my shell' -c 'echo "a b" c^ d'`);
+  expect(command({ shellArgs: ["-x", "-c"] })).toBe(`'/w/my shell' -x -c 'echo "a b" c^ d'`);
 });
 
 test("a task with code of an extension says so", () => {
