@@ -6,8 +6,7 @@ import * as vscode from "vscode";
 import { within } from "../common/deadline";
 import type { Disposable } from "../common/disposables";
 import { OutputTail } from "../agent_debugging/output_tail";
-import { IntegrationOutput } from "../terminal/integration_output";
-import { withoutControls } from "../tests/test_results";
+import { followOutput } from "./execution_output";
 import { processIdOf } from "./process_id";
 
 /** Maximum characters kept of the output of each process. */
@@ -28,8 +27,8 @@ export class TaskOutput implements Disposable {
   constructor() {
     this.listening = vscode.window.onDidStartTerminalShellExecution(({ terminal, execution }) => {
       const tail = new OutputTail(MAX_CHARS);
-      // Called at once: `read` returns only output that is printed after the call.
-      const ended = pump(execution.read(), tail);
+      // Called at once: earlier output is not returned.
+      const ended = followOutput(execution, (text) => tail.add(text));
       this.executions.push({ terminal, tail, ended });
     });
   }
@@ -61,10 +60,4 @@ export class TaskOutput implements Disposable {
   dispose(): void {
     this.listening.dispose();
   }
-}
-
-async function pump(pieces: AsyncIterable<string>, tail: OutputTail): Promise<void> {
-  const filter = new IntegrationOutput();
-  for await (const piece of pieces) tail.add(withoutControls(filter.add(piece)));
-  tail.add(withoutControls(filter.end()));
 }

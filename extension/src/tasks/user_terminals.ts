@@ -11,9 +11,8 @@ import { Disposables, type Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
 import type { AgentAction } from "../hub/messages";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
-import { IntegrationOutput } from "../terminal/integration_output";
-import { withoutControls } from "../tests/test_results";
 import type { TaskCall } from "./agent_tasks";
+import { followOutput } from "./execution_output";
 import { processIdOf } from "./process_id";
 import { shortOutput } from "./shown_output";
 
@@ -33,7 +32,8 @@ class TerminalWatch {
   readonly tail = new OutputTail(MAX_CHARS);
   commands: SeenCommand[] = [];
   hasNews = false;
-  private wake: () => void = () => undefined;
+  /** Ends the wait of each call that waits for output. */
+  private readonly waiters = new Set<() => void>();
 
   /** Reads what the command prints from now on. */
   follow(execution: vscode.TerminalShellExecution): SeenCommand {
@@ -43,7 +43,7 @@ class TerminalWatch {
       exit_code: null,
     };
     this.commands = [...this.commands, seen].slice(-MAX_COMMANDS);
-    void this.pump(execution.read());
+    void followOutput(execution, (text) => this.add(text));
     this.add(`$ ${seen.command}\n`);
     return seen;
   }
@@ -52,7 +52,7 @@ class TerminalWatch {
     if (!text) return;
     this.tail.add(text);
     this.hasNews = true;
-    this.wake();
+    for (const wake of [...this.waiters]) wake();
   }
 
   /** Waits for output, at most until the time `until`. */
@@ -64,18 +64,13 @@ class TerminalWatch {
       const done = (): void => {
         clearTimeout(timer);
         signal.removeEventListener("abort", done);
+        this.waiters.delete(done);
         resolve();
       };
       const timer = setTimeout(done, milliseconds);
       signal.addEventListener("abort", done, { once: true });
-      this.wake = done;
+      this.waiters.add(done);
     });
-  }
-
-  private async pump(pieces: AsyncIterable<string>): Promise<void> {
-    const filter = new IntegrationOutput();
-    for await (const piece of pieces) this.add(withoutControls(filter.add(piece)));
-    this.add(withoutControls(filter.end()));
   }
 }
 
