@@ -29,7 +29,7 @@ interface TaskPlan {
 
 /** Maximum problems in an answer. */
 const MAX_PROBLEMS = 100;
-/** Milliseconds without new problems after which a background task counts as complete. */
+/** Milliseconds without new problems or processes after which a background task is complete. */
 const QUIET_MS = 2000;
 /** Milliseconds to wait for a process. Later, the program is missing or VS Code asks the user. */
 const START_MS = 15_000;
@@ -120,7 +120,8 @@ export class AgentTasks implements Disposable {
     try {
       run.stop();
       const until = Math.min(call.until, performance.now() + STOP_MS);
-      if (!(await endsBy(run, until)))
+      await eventOrTime([run.ended], until);
+      if (!run.isOver)
         throw new Failure(
           "action.timed_out",
           `VS Code has not reported the end of '${name}'. If its program does not exist, VS Code keeps it in its list of running tasks`,
@@ -171,27 +172,22 @@ async function runningTasks(): Promise<KnownTask[]> {
 
 /** Waits until the task or the time ends. A background task: until it reports no new problems. */
 async function endOrTime(run: TaskRun, { until }: TaskCall): Promise<void> {
-  const { isBackground } = run.known.description;
-  const startedBy = performance.now() + START_MS;
-  while (!run.isOver && performance.now() < until) {
-    const now = performance.now();
-    if (!run.hasProcess && now > startedBy) return;
-    if (isBackground && run.hasProcess && run.problems.quietMs > QUIET_MS) return;
-    const next = run.hasProcess ? now + QUIET_MS : startedBy + 1;
-    const wakeUp = isBackground || !run.hasProcess ? Math.min(until, next) : until;
-    await endsBy(run, wakeUp);
-  }
+  const startedBy = Math.min(until, performance.now() + START_MS);
+  await eventOrTime([run.processStarted, run.ended], startedBy);
+  if (!run.hasProcess) return;
+  if (!run.known.description.isBackground) return eventOrTime([run.ended], until);
+  while (!run.isOver && performance.now() < until && run.quietMs < QUIET_MS)
+    await eventOrTime([run.ended], Math.min(until, performance.now() + QUIET_MS - run.quietMs));
 }
 
-/** Whether the task ends before a time. */
-async function endsBy(run: TaskRun, until: number): Promise<boolean> {
+/** Waits until one of the events has happened, at most until the time `until`. */
+async function eventOrTime(events: readonly Promise<void>[], until: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, Math.max(0, until - performance.now()));
   });
-  await Promise.race([run.ended, late]);
+  await Promise.race([...events, late]);
   clearTimeout(timer);
-  return run.isOver;
 }
 
 async function report(run: TaskRun, outputLimit: number): Promise<ObservationBody<"task">> {

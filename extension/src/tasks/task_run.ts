@@ -9,6 +9,8 @@ import { problemSources, type KnownTask } from "./window_tasks";
 export class TaskRun implements Disposable {
   /** Resolves when VS Code reports the end of the task. */
   readonly ended: Promise<void>;
+  /** Resolves when the first process of the task, or of one that it depends on, has started. */
+  readonly processStarted: Promise<void>;
   readonly problems: TaskProblems;
   readonly startedAt = performance.now();
   isOver = false;
@@ -19,6 +21,7 @@ export class TaskRun implements Disposable {
   private readonly output = this.owned.add(new TaskOutput());
   private readonly processIds = new Set<number>();
   private readonly keys: ReadonlySet<string>;
+  private newestProcessAt = performance.now();
   private execution: vscode.TaskExecution | undefined;
 
   constructor(
@@ -35,11 +38,16 @@ export class TaskRun implements Disposable {
     this.owned.add(
       tasks.onDidStartTask(({ execution }) => isOurs(execution) && onStarted(execution)),
     );
-    this.owned.add(
-      tasks.onDidStartTaskProcess(({ execution, processId }) => {
-        if (isOurs(execution)) this.processIds.add(processId);
-      }),
-    );
+    this.processStarted = new Promise((resolve) => {
+      this.owned.add(
+        tasks.onDidStartTaskProcess(({ execution, processId }) => {
+          if (!isOurs(execution)) return;
+          this.processIds.add(processId);
+          this.newestProcessAt = performance.now();
+          resolve();
+        }),
+      );
+    });
     this.owned.add(
       tasks.onDidEndTaskProcess(({ execution, exitCode }) => {
         if (!isOurs(execution)) return;
@@ -65,6 +73,11 @@ export class TaskRun implements Disposable {
   /** Whether a process of the task, or of one that it depends on, has started. */
   get hasProcess(): boolean {
     return this.processIds.size > 0;
+  }
+
+  /** Milliseconds since the last process started or the problems last changed. */
+  get quietMs(): number {
+    return Math.min(this.problems.quietMs, performance.now() - this.newestProcessAt);
   }
 
   stop(): void {
