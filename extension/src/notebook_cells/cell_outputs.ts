@@ -1,4 +1,6 @@
 /** Reads outputs of cells: text, errors, and images as data URLs, within limits. No I/O. */
+import { shortOutput } from "../common/shown_output";
+import { withoutEscapes } from "../common/terminal_text";
 
 /** Maximum bytes of all images of an answer. */
 const MAX_IMAGE_BYTES = 4 << 20;
@@ -10,9 +12,6 @@ const STREAMS: Readonly<Record<string, string>> = {
 const ERROR = "application/vnd.code.notebook.error";
 /** Of several forms of one output, the first of these is read. */
 const TEXTS = ["text/plain", "text/markdown", "application/json", "text/html", "text/latex"];
-/** Colours and other control sequences of terminals. */
-// eslint-disable-next-line no-control-regex -- control characters are what it removes
-const ESCAPES = /\u001b\[[0-9;?]*[ -/]*[@-~]/g;
 
 /** One form of an output, as `vscode.NotebookCellOutputItem`. */
 export interface OutputForm {
@@ -67,10 +66,10 @@ export function readOutputs(
   let left = limit;
   let isCut = false;
   for (const output of found) {
-    const kept = withoutMiddle(output.text, left);
-    isCut ||= kept !== output.text;
+    const kept = shortOutput(output.text, left);
+    isCut ||= kept.isCut;
     left = Math.max(0, left - output.text.length);
-    output.text = kept;
+    output.text = kept.text;
   }
   return { outputs: found, isCut };
 }
@@ -93,12 +92,12 @@ function readOutput(forms: readonly OutputForm[], images: ImageList): CellOutput
 }
 
 function asText(name: string, text: string): CellOutput {
-  return { type: "text", name, text: text.replace(ESCAPES, ""), image: null };
+  return { type: "text", name, text: withoutEscapes(text), image: null };
 }
 
 function asError(json: string): CellOutput {
   const { name = "Error", message = "", stack = "" } = JSON.parse(json) as Record<string, string>;
-  const trace = stack.replace(ESCAPES, "");
+  const trace = withoutEscapes(stack);
   const line = `${name}: ${message}`;
   const text = trace.includes(message) && trace ? trace : [line, trace].filter(Boolean).join("\n");
   return { type: "error", name, text, image: null };
@@ -106,12 +105,4 @@ function asError(json: string): CellOutput {
 
 function decoded(data: Uint8Array): string {
   return Buffer.from(data).toString("utf8");
-}
-
-/** At most `limit` characters of the text, from its beginning and its end. */
-function withoutMiddle(text: string, limit: number): string {
-  if (text.length <= limit) return text;
-  const kept = Math.floor(limit / 2);
-  const leftOut = text.length - 2 * kept;
-  return `${text.slice(0, kept)}\n[${leftOut} characters left out]\n${text.slice(text.length - kept)}`;
 }

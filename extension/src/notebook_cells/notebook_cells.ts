@@ -8,6 +8,7 @@ import { unixLines } from "../actions/lines";
 import type { PathResolver, ResolvedPath } from "../actions/paths";
 import { dataOf } from "../actions/unsaved_changes";
 import { Failure } from "../common/failure";
+import { ensurePageRange } from "../common/page_range";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import {
   noSuchCell,
@@ -54,10 +55,11 @@ export class NotebookCells {
       outputs = true,
       output_limit: outputLimit = OUTPUT_LIMIT,
     } = args;
-    if (offset < 0 || limit < 1 || outputLimit < 0)
+    ensurePageRange({ offset, limit });
+    if (outputLimit < 0)
       throw new Failure(
         "file.invalid_range",
-        `\`offset\` is ${offset}, \`limit\` ${limit} and \`output_limit\` ${outputLimit}; they are at least 0, 1 and 0`,
+        `\`output_limit\` is ${outputLimit}; it is at least 0`,
       );
     const named = await this.open(args.path, cwd);
     const wanted = cellsOf(named.notebook, args.cells ?? []);

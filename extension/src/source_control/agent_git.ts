@@ -4,6 +4,7 @@ import * as vscode from "vscode";
 import type { PathResolver } from "../actions/paths";
 import { within } from "../common/deadline";
 import { Failure, messageOf } from "../common/failure";
+import { ensurePageRange } from "../common/page_range";
 import type { AgentAction } from "../hub/messages";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import { diffParts, partsBelow } from "./diff_parts";
@@ -28,11 +29,7 @@ export class AgentGit {
 
   async diff(args: ArgsOf<"git_diff">, cwd: string): Promise<ObservationBody<"git_diff">> {
     const { staged = false, offset = 0, limit = 1000 } = args;
-    if (offset < 0 || limit < 1)
-      throw new Failure(
-        "file.invalid_range",
-        `\`offset\` is ${offset} and \`limit\` ${limit}; they are at least 0 and 1`,
-      );
+    ensurePageRange({ offset, limit });
     const file = args.path ? await this.real(args.path, cwd) : undefined;
     const repository = await this.chosen(args.repository, file);
     const text = await git("diff", () => repository.diff(staged));

@@ -8,12 +8,13 @@ import * as vscode from "vscode";
 import { abortable } from "../common/abortable";
 import type { Disposable } from "../common/disposables";
 import { Failure, messageOf } from "../common/failure";
+import { ensurePageRange } from "../common/page_range";
+import { shortOutput } from "../common/shown_output";
 import type { AgentAction } from "../hub/messages";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { TaskDescription } from "./task_description";
 import { problemText } from "./task_problems";
 import { taskKey, TaskRun } from "./task_run";
-import { shortOutput } from "./shown_output";
 import { chosenTask, dependenciesOf, knownTasks, type KnownTask } from "./window_tasks";
 
 export interface TaskCall {
@@ -56,11 +57,7 @@ export class AgentTasks implements Disposable {
     signal: AbortSignal,
   ): Promise<ObservationBody<"list_tasks">> {
     const { query = "", offset = 0, limit = 100 } = args;
-    if (offset < 0 || limit < 1)
-      throw new Failure(
-        "file.invalid_range",
-        `\`offset\` ${offset} and \`limit\` ${limit}: they are at least 0 and 1`,
-      );
+    ensurePageRange({ offset, limit });
     const all = await abortable(knownTasks(), signal);
     const running = new Set(vscode.tasks.taskExecutions.map(({ task }) => taskKey(task)));
     const fitting = all.filter(

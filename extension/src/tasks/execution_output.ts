@@ -1,6 +1,6 @@
 import type * as vscode from "vscode";
+import { withoutControls } from "../common/terminal_text";
 import { IntegrationOutput } from "../terminal/integration_output";
-import { withoutControls } from "../tests/test_results";
 
 /**
  * Passes the output of a shell's execution to `add`, without control sequences. VS Code returns

@@ -9,12 +9,12 @@ import * as vscode from "vscode";
 import { OutputTail } from "../agent_debugging/output_tail";
 import { Disposables, type Disposable } from "../common/disposables";
 import { Failure } from "../common/failure";
+import { shortOutput } from "../common/shown_output";
 import type { AgentAction } from "../hub/messages";
 import { observe, type ArgsOf, type ObservationBody } from "../protocol";
 import type { TaskCall } from "./agent_tasks";
 import { followOutput } from "./execution_output";
 import { processIdOf } from "./process_id";
-import { shortOutput } from "./shown_output";
 
 /** Maximum characters kept for each agent and terminal. */
 const MAX_CHARS = 256 << 10;

@@ -8,6 +8,9 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Failure } from "../common/failure";
+import { textIfReadable } from "../common/file_text";
+import { ensurePageRange } from "../common/page_range";
+import { withoutControls } from "../common/terminal_text";
 import type { AgentAction } from "../hub/messages";
 import { observe, type ArgsOf, type CmdMetadata, type ObservationBody } from "../protocol";
 import type { RunCommand } from "../terminal/observations";
@@ -29,7 +32,6 @@ import {
   inOrder,
   listedText,
   resultText,
-  withoutControls,
   type ListedTest,
   type TestResult,
 } from "./test_results";
@@ -104,7 +106,8 @@ export class AgentTests {
 
   /** Decides what a `list_tests` or `run_tests` action will run. Other actions have no plan. */
   async plan(action: AgentAction, agent: string, cwd: string): Promise<void> {
-    if (action.action === "run_tests" || action.action === "list_tests") ensureRange(action.args);
+    if (action.action === "run_tests" || action.action === "list_tests")
+      ensurePageRange(action.args);
     if (action.action === "run_tests")
       this.plans.set(action, await this.runPlan(action.args, agent, cwd));
     if (action.action === "list_tests")
@@ -173,7 +176,7 @@ export class AgentTests {
   }
 
   results(args: ArgsOf<"test_results">, agent: string): ObservationBody<"test_results"> {
-    ensureRange(args);
+    ensurePageRange(args);
     const last = this.lastRuns.get(agent);
     if (!last) throw nothingRan();
     const { outcome, query = "", offset = 0, limit = 100 } = args;
@@ -391,15 +394,6 @@ function withNote<K extends "list_tests" | "test_results">(
   return note ? { ...body, note } : body;
 }
 
-function ensureRange(args: object): void {
-  const { offset = 0, limit = 1 } = args as { offset?: number; limit?: number };
-  if (offset < 0 || limit < 1)
-    throw new Failure(
-      "file.invalid_range",
-      `\`offset\` is ${offset} and \`limit\` ${limit}; they are at least 0 and 1`,
-    );
-}
-
 function nothingRan(): Failure {
   return new Failure("tests.not_found", "You have not run tests in this window since it started");
 }
@@ -433,7 +427,7 @@ function tail(output: string): string {
 }
 
 function moduleOf(directory: string): string {
-  const text = textOf(path.join(directory, "go.mod")) ?? "";
+  const text = textIfReadable(path.join(directory, "go.mod")) ?? "";
   return /^module\s+(\S+)/m.exec(text)?.[1] ?? "";
 }
 
@@ -445,18 +439,10 @@ function reportIn(file: string): string | undefined {
       "tests.no_results",
       `The report ${file} has ${size} bytes; it may have at most ${MAX_REPORT}. Run fewer tests, or let them print less`,
     );
-  return textOf(file);
+  return textIfReadable(file);
 }
 
 function statOf(file: string): string | undefined {
   const stats = fs.statSync(file, { throwIfNoEntry: false, bigint: true });
   return stats && `${stats.ino} ${stats.mtimeNs}`;
-}
-
-function textOf(file: string): string | undefined {
-  try {
-    return fs.readFileSync(file, "utf8");
-  } catch {
-    return undefined; // the command wrote no report
-  }
 }

@@ -2,6 +2,7 @@
 import * as fs from "node:fs";
 import * as path from "node:path";
 import { Failure } from "../common/failure";
+import { textIfReadable } from "../common/file_text";
 
 /** The format of the results. Except for `junit`, it also decides how tests are selected. */
 export type ResultFormat = "pytest" | "vitest" | "go" | "junit";
@@ -98,7 +99,7 @@ function detected(folder: string): TestCommand[] {
 function hasPytest(folder: string, names: readonly string[]): boolean {
   const isNamed = Object.entries(PYTEST_FILES).some(
     ([name, pattern]) =>
-      pattern.test(textOf(path.join(folder, name)) ?? "\0") &&
+      pattern.test(textIfReadable(path.join(folder, name)) ?? "\0") &&
       fs.existsSync(path.join(folder, name)),
   );
   const tests = path.join(folder, "tests");
@@ -109,7 +110,7 @@ function hasPytest(folder: string, names: readonly string[]): boolean {
 
 function hasVitest(folder: string, names: readonly string[]): boolean {
   if (names.some((name) => VITEST_CONFIG.test(name))) return true;
-  return /"vitest"\s*:/.test(textOf(path.join(folder, "package.json")) ?? "");
+  return /"vitest"\s*:/.test(textIfReadable(path.join(folder, "package.json")) ?? "");
 }
 
 /** A relative path, so that one rule can match the command line in every workspace. */
@@ -121,14 +122,6 @@ function pythonOf(folder: string): string {
 function vitestOf(folder: string): string {
   const own = "node_modules/.bin/vitest";
   return fs.existsSync(path.join(folder, own)) ? own : "npx vitest";
-}
-
-function textOf(file: string): string | undefined {
-  try {
-    return fs.readFileSync(file, "utf8");
-  } catch {
-    return undefined; // most of these files do not exist
-  }
 }
 
 /** If several commands have the same name, all except the first get their folder's name. */

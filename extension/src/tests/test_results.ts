@@ -1,4 +1,5 @@
 /** Results of tests as data and as text. Every parser of this directory returns this form. */
+import { withoutControls } from "../common/terminal_text";
 
 export type Outcome = "passed" | "failed" | "error" | "skipped";
 
@@ -36,12 +37,6 @@ const MAX_SHOWN_LINES = 12;
 export function shortMessage(text: string): string {
   const plain = withoutControls(text).trim();
   return plain.length > MAX_MESSAGE_CHARS ? `…${plain.slice(1 - MAX_MESSAGE_CHARS)}` : plain;
-}
-
-/** Without colours, other control sequences of terminals and carriage returns. */
-export function withoutControls(text: string): string {
-  // eslint-disable-next-line no-control-regex -- these sequences begin with the character ESC
-  return text.replace(/\u001b\[[?0-9;]*[A-Za-z]/g, "").replaceAll("\r\n", "\n");
 }
 
 export function inOrder(results: readonly TestResult[]): TestResult[] {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type * as vscode from "vscode";
-import { shortOutput } from "../../src/tasks/shown_output";
+import { shortOutput } from "../../src/common/shown_output";
 import {
   describeTask,
   entryName,
