@@ -132,6 +132,18 @@ async def _answer(rig: Rig, window: EditorWindow, answer: str) -> dict[str, Any]
     return question
 
 
+async def _answer_about(
+    rig: Rig, window: EditorWindow, asked: asyncio.Task[Any], answer: str
+) -> dict[str, Any]:
+    """Answer the question about `asked`, or raise the error that `asked` had before a question."""
+    answering = asyncio.create_task(rig.on(_answer(rig, window, answer)))
+    await asyncio.wait({asked, answering}, return_when=asyncio.FIRST_COMPLETED)
+    if asked.done() and not isinstance(asked.exception(), ConsentDenied | None):
+        answering.cancel()
+        asked.result()
+    return await answering
+
+
 async def test_tasks_are_listed_with_what_they_run(agent: VSCodeRuntime) -> None:
     listed = await agent.list_tasks()
 
@@ -238,34 +250,41 @@ async def test_the_question_about_a_task_shows_what_it_runs(
 
 
 async def test_a_terminal_of_the_user_is_read_only_after_the_user_agreed(
-    rig: Rig, window: EditorWindow, agent: VSCodeRuntime
+    rig: Rig, window: EditorWindow, agent: VSCodeRuntime, folder: Path
 ) -> None:
     async def type_line(text: str) -> None:
         command = "workbench.action.terminal.sendSequence"
         await agent.act(VscodeCommand(command, [{"text": f"{text}\n"}]))
 
-    async def terminals() -> dict[int, dict[str, Any]]:
+    async def terminals() -> list[dict[str, Any]]:
         items = (await agent.list_running()).items
-        return {item["pid"]: dict(item) for item in items if item["type"] == "terminal"}
+        return [dict(item) for item in items if item["type"] == "terminal"]
 
-    before = await terminals()
+    # `sendSequence` types into the active terminal, which must not be one of a task.
+    await agent.act(VscodeCommand("workbench.action.terminal.killAll", timeout=60))
+    async with asyncio.timeout(120):
+        while await terminals():
+            pass
     await agent.act(VscodeCommand("workbench.action.terminal.new", timeout=60))
     async with asyncio.timeout(120):
-        while True:
-            new = [each for pid, each in (await terminals()).items() if pid not in before]
-            if [each["state"] for each in new] == ["idle"]:
-                break
-    (terminal,) = new
+        while len(found := await terminals()) != 1 or found[0]["state"] != "idle":
+            pass
+    terminal = found[0]
     pid = str(terminal["pid"])
-    await type_line("echo a $((40+1)) secret")
+    typed = folder / "typed"
+    await type_line(f"echo a $((40+1)) secret; echo $$ > '{typed}'")
+    async with asyncio.timeout(120):
+        while not (typed.exists() and typed.read_text()) or (await terminals()) != [terminal]:
+            await asyncio.sleep(0.05)  # a file has no event
+    assert typed.read_text().strip() == pid
 
     refused = asyncio.create_task(agent.read_terminal(pid))
-    question = await rig.on(_answer(rig, window, "deny"))
+    question = await _answer_about(rig, window, refused, "deny")
     with pytest.raises(ConsentDenied):
         await refused
     assert f"{terminal['name']} (process {pid})" in question["detail"]
     asked = asyncio.create_task(agent.read_terminal(pid))
-    await rig.on(_answer(rig, window, "once"))
+    await _answer_about(rig, window, asked, "once")
     first = await asked
     assert (first.content, first.note) == (
         "No output yet",
@@ -273,7 +292,7 @@ async def test_a_terminal_of_the_user_is_read_only_after_the_user_agreed(
     )
     await type_line("echo a $((6*7)) word; (exit 4)")
     text = ""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while "a 42 word\n" not in text:
             text += (await agent.read_terminal(pid, timeout=30)).content
     assert text.startswith("$ echo a $((6*7)) word")
