@@ -183,7 +183,7 @@ class RemoteRuntime(LanguageVerbs, ProgramHost):
         await self._send_file(packed, path, unpacks=packed.is_zip)
 
     async def unpack(self, archive: Path, destination: str) -> None:
-        """Unpack the zip file `archive` into the directory `destination`, created if missing."""
+        """Unpack a zip file into the directory `destination`, created if missing; for hubs."""
         await self._send_file(await asyncio.to_thread(pack, archive), destination, unpacks=True)
 
     async def _send_file(self, packed: FileDownload, destination: str, *, unpacks: bool) -> None:

@@ -26,6 +26,8 @@ class Rule:
 
 
 _RUN: Final = {"action": "run", "args": {"command": "true"}}
+_PLACE: Final = {"session_id": "{session_id}"}
+_CALL: Final = "7d8f4c8e-3f0e-4b8e-9a57-0a3b8f5d7c13"
 _SESSION: Final = "/api/sessions/{session_id}"
 _VSCODE: Final = "/api/vscode"
 _REVIEW: Final = "/api/windows/{window_id}/review"
@@ -58,6 +60,12 @@ ROUTES: Final[dict[tuple[str, str], Rule]] = {
     ("POST", f"{_VSCODE}/heartbeat/{{window_id}}"): Rule("window"),
     ("DELETE", f"{_VSCODE}/unregister/{{window_id}}"): Rule("window"),
     ("GET", "/api/windows/{window_id}/timeline.jsonl"): Rule("window"),
+    # Agents beside a window or in a session
+    ("POST", "/api/agent/verdicts"): Rule("session", body={**_PLACE, "command": "true"}),
+    ("POST", "/api/agent/questions"): Rule(
+        "session", body={**_PLACE, "cause": _CALL, "title": "t", "detail": "d"}
+    ),
+    ("POST", "/api/agent/tool-calls"): Rule("session", body={**_PLACE, "id": _CALL, "name": "t"}),
     ("GET", _REVIEW): Rule("window"),
     ("POST", _REVIEW): Rule(
         "window",

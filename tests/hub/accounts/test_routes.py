@@ -54,8 +54,9 @@ class Adas:
         }
         target = path.format(**names).replace(" ", "%20") + rule.query
         body = rule.body
-        if isinstance(body, Mapping) and "window_id" in body:
-            body = {**body, "window_id": self.window_id}
+        if isinstance(body, Mapping):
+            known = {"session_id": self.session_id, "window_id": self.window_id}
+            body = {**body, **{name: value for name, value in known.items() if name in body}}
         return await client.ask(method, target, body)
 
     def marks(self) -> tuple[str, ...]:
