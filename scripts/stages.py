@@ -2,9 +2,10 @@
 
 At most two stages run at the same time: the preparation of programs and environments during the
 checks, and the tests in a real VS Code during the ordinary tests. When one of these two stages with
-tests has ended, the tests in containers follow it, in parallel with the other. The tests in a
-Kubernetes cluster come last. The output of a stage that was not in the foreground is printed when
-it has ended. The last line sums up all stages, in the form of pytest's last line.
+tests has ended, the tests in containers follow it, in parallel with the other. The output of a
+stage that was not in the foreground is printed when it has ended. The last line sums up all stages,
+in the form of pytest's last line. The tests in a Kubernetes cluster are not among the stages
+(`scripts/test-kubernetes`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ def main(results: Path) -> int:
             run.stage("tests", "scripts/twice", *ORDINARY)
             run.begin_queued()
             run.join()
-            run.stage("cluster", "scripts/test-kubernetes")
     except KeyboardInterrupt:
         run.interrupt()
         run.show()
