@@ -99,16 +99,6 @@ class TestPulling:
                 await spawner.start(plan)
             assert await spawner.running() == []
 
-    async def test_an_image_without_a_sandbox_is_reported(
-        self, place: Path, settings_in: MakeSettings
-    ) -> None:
-        async with DockerSpawner(settings_in(place, image=BASE)) as spawner:
-            await spawner.open()
-            plan = new_plan(spawner.settings)
-            with pytest.raises(SandboxStartFailed, match="/opt/bascule/bin/python"):
-                await spawner.start(plan)
-            assert await spawner.running() == []
-
     async def test_a_failed_image_build_names_its_step(
         self, engine: Dockerd, tmp_path: Path
     ) -> None:
