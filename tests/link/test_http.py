@@ -239,6 +239,21 @@ async def test_cancelling_a_request_closes_its_connection() -> None:
             await request
 
 
+async def test_a_response_to_a_cancelled_request_is_no_part_of_the_next_one() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await head_of(reader):
+            writer.write(OK)
+
+    async with serving(serve) as url, HttpClient(url) as client:
+        cancelled = asyncio.create_task(client.request("GET", "/"))
+        while not any(connection.buffered for connection in client._busy):
+            await asyncio.sleep(0)
+        cancelled.cancel()  # the response is complete, and the task has not taken it
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert (await client.request("GET", "/")).body == b"ok"
+
+
 async def test_closing_a_client_fails_pending_and_later_requests() -> None:
     asked = asyncio.Event()
 

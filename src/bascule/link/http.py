@@ -164,8 +164,6 @@ class HttpClient(Closable):
                 await connection.wait_head()
             yield StreamedReply(connection)
         finally:
-            if connection.buffered:
-                connection.close()  # the caller left the body unread
             self._release(connection)
 
     async def wait_until_listening(self) -> None:
@@ -242,7 +240,9 @@ class HttpClient(Closable):
 
     def _release(self, connection: _Connection) -> None:
         self._busy.discard(connection)
-        if self._closed or not connection.is_reusable:
+        # What is buffered is a body that the caller left unread, or that arrived as the caller was
+        # cancelled. It must not become part of the next response.
+        if self._closed or connection.buffered or not connection.is_reusable:
             connection.close()
         else:
             connection.idle_since = asyncio.get_running_loop().time()
